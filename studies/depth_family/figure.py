@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from bathyscope.pages.figures import style
-from bathyscope.pages.figures.axes import log_axis
 from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.lines import SHARE_LABEL, looks
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import log_axis
+from bathyscope.pages.figures.kit.lines import SHARE_LABEL, looks
 from studies.depth_family.profiles import PROFILES
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))

@@ -12,8 +12,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import Panel, arrange
+from bathyscope.pages.figures.kit import style
 from studies.problem_depth.readings import READINGS
 
 _LINES = ("-", "--", "-.", ":")

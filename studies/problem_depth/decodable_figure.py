@@ -11,9 +11,9 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.pages.figures import style
-from bathyscope.pages.figures.axes import whole_numbers
 from bathyscope.pages.figures.kind import Panel, arrange
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import whole_numbers
 from studies.problem_depth.decodable import READERS
 
 _LOOKS = {"lens": (style.BLUE, "o", "-"), "translated": (style.VERMILION, "s", "--")}

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.cli.console import quiet_libraries, say, write, write_table
 from bathyscope.cli.main import main
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import Panel, arrange
+from bathyscope.pages.figures.kit import style
 from studies.common.command import Quiet
 from studies.pruning.answers import FULL, Judged, judged, problems
 from studies.pruning.experiment import PERMUTATIONS

@@ -16,11 +16,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.core.text import visible
-from bathyscope.pages.figures import multiples, style
-from bathyscope.pages.figures.colours import Colours
-from bathyscope.pages.figures.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.token_map import BOUNDARY_LABEL, TOKEN_LABEL
+from bathyscope.pages.figures.kit import multiples, style
+from bathyscope.pages.figures.kit.colours import Colours
+from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
+from bathyscope.pages.figures.kit.token_map import BOUNDARY_LABEL, TOKEN_LABEL
 from bathyscope.pages.table import estimator_name
 
 One = TypeVar("One")

@@ -18,7 +18,7 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.lens import Lens, LensOptions
 from bathyscope.model import load
-from bathyscope.pages.figures.lines import Curve, Look, series
+from bathyscope.pages.figures.kit.lines import Curve, Look, series
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import estimators
 

@@ -28,8 +28,8 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.export import save_figures
-from bathyscope.pages.figures import block_effects
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.pages.figures.kit import block_effects
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES, drawings
 from bathyscope.pages.page import report

@@ -10,9 +10,10 @@ from support.drawn_paths import places
 from support.synthetic import synthetic_run
 from support.synthetic_tokens import complete_run
 
-from bathyscope.pages.figures import skip, style
-from bathyscope.pages.figures.curves import FIGURES
 from bathyscope.pages.figures.kind import Panel, draw_panel
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.of import skip
+from bathyscope.pages.figures.of.curves import FIGURES
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES as FIGURES_OF_MAPS
 from bathyscope.pages.render import render

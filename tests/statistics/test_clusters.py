@@ -13,8 +13,8 @@ from scipy import stats
 from statsmodels.regression.linear_model import OLS
 
 from bathyscope.errors import PromptError
-from bathyscope.pages.figures.drop_and_swap import drop_and_swap
-from bathyscope.pages.figures.prediction_fall import prediction_fall
+from bathyscope.pages.figures.of.drop_and_swap import drop_and_swap
+from bathyscope.pages.figures.of.prediction_fall import prediction_fall
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals, mean_variance
 from bathyscope.statistics.depth_score import depth_score
 from bathyscope.statistics.difference import (

@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import FigureKind, Panel, arrange, fill
-from bathyscope.pages.figures.layout import MeasuredOnce
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.layout import MeasuredOnce
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 

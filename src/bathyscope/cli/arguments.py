@@ -158,7 +158,7 @@ def write_picture(out: Path | None, figure: str, found: xr.Dataset, quiet: bool 
         from bathyscope.pages.export import write_output
         from bathyscope.pages.render import render
 
-        drawn = import_module(f"bathyscope.pages.figures.{figure}").drawing(found)
+        drawn = import_module(f"bathyscope.pages.figures.of.{figure}").drawing(found)
         write_output(out, render(drawn.alone(), out.suffix.removeprefix(".")))
         say(f"Written: {out}", quiet)
 

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from bathyscope.core.text import shown
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.export import write_output
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import Drawing, Panel
+from bathyscope.pages.figures.kit import style
 from bathyscope.pages.svg import inline_svg
 
 # Letters of a panel then have about the size of the page's own notes.

@@ -16,9 +16,9 @@ from bathyscope.pages.arguments import check_options, named, parted, typed
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.explorer.content import content
-from bathyscope.pages.figures import plan as plan_figure
 from bathyscope.pages.figures.kind import Drawing
-from bathyscope.pages.figures.lines import Number, numbers
+from bathyscope.pages.figures.kit.lines import Number, numbers
+from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.side_by_side import differences, together

@@ -11,9 +11,9 @@ from matplotlib.figure import FigureBase
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.arguments import check_options, runs_of
 from bathyscope.pages.export import check_formats, write_output
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import Panel, draw_panel, fill
-from bathyscope.pages.figures.lines import numbers
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.lines import numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.render import FORMATS, render

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.pages.figures import style
+from bathyscope.pages.figures.kit import style
 
 FORMATS: Final = ("png", "svg", "pdf")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from bathyscope.pages.figures import style
-from bathyscope.pages.figures.heat_map import SIGNED
 from bathyscope.pages.figures.kind import Panel, draw_panel
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.heat_map import SIGNED
 from bathyscope.pages.render import render
 
 # This style element would reach beyond its own picture; the page's style sheet has the same rule.

@@ -28,7 +28,7 @@ from bathyscope.analysis.between.streams import Streams
 from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
-from bathyscope.pages.figures import maps
+from bathyscope.pages.figures.of import maps
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import split

@@ -22,8 +22,8 @@ from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run, with_tokens
 
 import bathyscope
-from bathyscope.pages.figures import legend, style
 from bathyscope.pages.figures.kind import Panel
+from bathyscope.pages.figures.kit import legend, style
 from bathyscope.pages.side_by_side import differences
 from bathyscope.pages.svg import inline_svg
 from bathyscope.runs.run import Run

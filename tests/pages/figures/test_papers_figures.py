@@ -10,8 +10,8 @@ from support.artists import curve
 from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
-from bathyscope.pages.figures import evaluation, probes
 from bathyscope.pages.figures.kind import Drawing, Panel, draw_panel
+from bathyscope.pages.figures.of import evaluation, probes
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.side_by_side import side_by_side, together
 

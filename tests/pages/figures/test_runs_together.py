@@ -11,11 +11,11 @@ from support.artists import bands, curve
 from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
-from bathyscope.pages.figures import lines
 from bathyscope.pages.figures.kind import Drawing, Member, Panel, draw_panel
-from bathyscope.pages.figures.lines import PLACES
+from bathyscope.pages.figures.kit import lines
+from bathyscope.pages.figures.kit.lines import PLACES
+from bathyscope.pages.figures.kit.summary import Summary
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.figures.summary import Summary
 from bathyscope.pages.side_by_side import side_by_side
 from bathyscope.runs.run import Run
 

@@ -13,8 +13,8 @@ from support.cut_short import first_blocks, next_token
 
 import bathyscope
 from bathyscope import ModelError, PromptError
-from bathyscope.pages.figures.exits import drawing
 from bathyscope.pages.figures.kind import arrange
+from bathyscope.pages.figures.of.exits import drawing
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.surgery.exits import advice as advising

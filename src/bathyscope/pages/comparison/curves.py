@@ -12,9 +12,9 @@ from bathyscope.analysis.depths import Comparison
 from bathyscope.analysis.depths.side import Side
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
-from bathyscope.pages.figures.lines import Axis, Look, Series, looks, mark, panel
+from bathyscope.pages.figures.kit.lines import Axis, Look, Series, looks, mark, panel
+from bathyscope.pages.figures.kit.summary import Summary, describe, summarise
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.figures.summary import Summary, describe, summarise
 from bathyscope.statistics.effective_depth import blocks_done
 
 _NAME_LETTERS: Final = 30

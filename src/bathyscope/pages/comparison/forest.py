@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.pages.comparison.table import signed, title
-from bathyscope.pages.figures import style
-from bathyscope.pages.figures.forest import Row, draw_rows
 from bathyscope.pages.figures.kind import Drawing, Panel
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.forest import Row, draw_rows
 from bathyscope.pages.table import estimator_name
 from bathyscope.prompts.parts import resampled
 

@@ -14,8 +14,8 @@ from matplotlib.ticker import NullFormatter
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.core.arrays import FloatArray
-from bathyscope.pages.figures import style
 from bathyscope.pages.figures.kind import Drawing, Panel
+from bathyscope.pages.figures.kit import style
 from bathyscope.pages.table import estimator_name
 from bathyscope.prompts.parts import resampled
 

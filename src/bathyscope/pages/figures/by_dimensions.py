@@ -15,15 +15,15 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.labels import token_weights
-from bathyscope.pages.figures import multiples, strip
-from bathyscope.pages.figures.colours import Colours
-from bathyscope.pages.figures.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
-from bathyscope.pages.figures.lines import PLACES, Axis, Curve, looks, panel, series, unit
+from bathyscope.pages.figures.kit import multiples, strip
+from bathyscope.pages.figures.kit.colours import Colours
+from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
+from bathyscope.pages.figures.kit.lines import PLACES, Axis, Curve, looks, panel, series, unit
+from bathyscope.pages.figures.kit.strip import Row, Scale
+from bathyscope.pages.figures.kit.summary import describe
+from bathyscope.pages.figures.kit.token_map import Reading, token_panels
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.figures.strip import Row, Scale
-from bathyscope.pages.figures.summary import describe
-from bathyscope.pages.figures.token_map import Reading, token_panels
 from bathyscope.runs.run import Run
 from bathyscope.statistics.reduce import weighted_mean
 

@@ -21,10 +21,10 @@ from matplotlib.text import Text
 
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
-from bathyscope.pages.figures import style
-from bathyscope.pages.figures.layout import MeasuredOnce
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.layout import MeasuredOnce
+from bathyscope.pages.figures.kit.texts import drawn_text
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.figures.texts import drawn_text
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.faults import faults_in
 

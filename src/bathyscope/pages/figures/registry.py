@@ -12,8 +12,9 @@ from typing import Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, warn
-from bathyscope.pages.figures import by_dimensions, curves
+from bathyscope.pages.figures import by_dimensions
 from bathyscope.pages.figures.kind import Drawing, FigureKind
+from bathyscope.pages.figures.of import curves
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.by_place import check_whole_depth
 from bathyscope.runs.run import Run
@@ -47,7 +48,7 @@ _NAMES: Final = (
     "stages",
 )
 FIGURES: Final[dict[str, FigureKind]] = {
-    name: curves.FIGURES.get(name) or import_module(f"bathyscope.pages.figures.{name}").FIGURE for name in _NAMES
+    name: curves.FIGURES.get(name) or import_module(f"bathyscope.pages.figures.of.{name}").FIGURE for name in _NAMES
 }
 
 

@@ -11,9 +11,9 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.export import write_output
-from bathyscope.pages.figures import depth_performance, evaluation, maps, probes, subjoiner
 from bathyscope.pages.figures.kind import Drawing, Panel, arrange, headed
-from bathyscope.pages.figures.lines import mark, only
+from bathyscope.pages.figures.kit.lines import mark, only
+from bathyscope.pages.figures.of import depth_performance, evaluation, maps, probes, subjoiner
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.render import render
 from bathyscope.pages.reproducing.cells import Outcome, shows

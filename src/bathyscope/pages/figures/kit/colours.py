@@ -1,0 +1,79 @@
+"""From values to colours: one range for all maps that are to be compared by eye."""
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Self
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.colors import Colormap, LogNorm, Normalize
+from numpy.typing import NDArray
+
+from bathyscope.pages.figures.kit import style
+
+Kind = Literal["linear", "log", "signed"]
+
+_CLIP_QUANTILE: Final = 0.995
+# Colours are clipped only where the largest value is at least this many times the quantile.
+_CLIP_FROM: Final = 2.0
+_LOG_RANGE: Final = 1e-4
+
+
+@dataclass(frozen=True)
+class Colours:
+    """The values at the two ends of a colour bar.
+
+    Args:
+        kind: ``linear`` from 0 up, ``log``, or ``signed``: as far below 0 as above it, linear.
+        clips: whether a few large values may lie beyond the high end.
+    """
+
+    kind: Kind
+    low: float
+    high: float
+    clips: bool = True
+
+    @classmethod
+    def spanning(cls, values: NDArray[Any], kind: Kind, clips: bool = True) -> Self:
+        """A range that shows these values.
+
+        It ends at the largest one (in size, where signed) or, if it clips, at the 99.5th percentile where a few
+        values would otherwise leave all others in nearly the same colour. A logarithmic one covers at most four
+        decades.
+        """
+        sizes = np.abs(values[np.isfinite(values)])
+        high = _ceiling(sizes, clips)
+        if kind == "signed":
+            return cls(kind, -high, high, clips)
+        if kind == "linear":
+            return cls(kind, 0.0, high, clips)
+        positive = sizes[sizes > 0]
+        low = max(float(positive.min()), high * _LOG_RANGE) if positive.size else high * _LOG_RANGE
+        return cls(kind, low, high if high > low else low * 10, clips)
+
+    @property
+    def norm(self) -> Normalize:
+        """Values to 0 … 1."""
+        return LogNorm(self.low, self.high) if self.kind == "log" else Normalize(self.low, self.high)
+
+    @property
+    def colormap(self) -> Colormap:
+        """The colour map, with a colour of its own for what lies above its end, and blanks where nothing is."""
+        name = style.SIGNED_MAP if self.kind == "signed" else style.EFFECT_MAP
+        return mpl.colormaps[name].with_extremes(bad=(0, 0, 0, 0), over=style.CLIPPED)
+
+    def drawable(self, values: NDArray[Any]) -> NDArray[Any]:
+        """The values as a logarithm can take them: 0 becomes something below the low end, not a blank."""
+        return np.where(values <= 0, self.low / 10, values) if self.kind == "log" else values
+
+    def beyond(self, values: NDArray[Any]) -> tuple[int, int]:
+        """How many values lie below the low and above the high end."""
+        seen = values[np.isfinite(values)]
+        return int((seen < self.low).sum()), int((seen > self.high).sum())
+
+
+def _ceiling(sizes: NDArray[Any], clips: bool) -> float:
+    if not sizes.size:
+        return 1.0
+    top, usual = float(sizes.max()), float(np.quantile(sizes, _CLIP_QUANTILE))
+    chosen = usual if clips and top > _CLIP_FROM * usual > 0 else top
+    return chosen if chosen > 0 else 1.0

@@ -1,0 +1,49 @@
+"""Rows of dots with whiskers: an estimate and its interval for everything that is named at the left."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.texts import drawn_text
+
+
+@dataclass(frozen=True)
+class Row:
+    """A named estimate with its interval, NaN where there is none; a heading where it has no marker.
+
+    The mark of a ``hollow`` one is an outline.
+    """
+
+    label: str
+    colour: str
+    value: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    marker: str = ""
+    hollow: bool = False
+
+
+def draw_rows(ax: Axes, rows: Sequence[Row], size: float) -> None:
+    """Fill empty axes with rows of marks (``size`` in points), the first on top; the other axis is the caller's."""
+    name_rows(ax, [row.label for row in rows])
+    for place, (label, row) in enumerate(zip(ax.get_yticklabels(), rows)):
+        if not row.marker:
+            label.set(fontweight="bold", color=row.colour)
+        elif math.isnan(row.value):
+            ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)
+        else:
+            ends, face = [row.low, row.high], style.PAPER if row.hollow else row.colour
+            if not math.isnan(row.low):
+                ax.plot(ends, [place, place], color=row.colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
+            ax.plot([row.value], [place], row.marker, color=row.colour, markerfacecolor=face, markersize=size)
+
+
+def name_rows(ax: Axes, labels: Sequence[str]) -> None:
+    """Names of rows 0, 1, … at the left, the first on top."""
+    ax.set_yticks(range(len(labels)), [drawn_text(label) for label in labels])
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    ax.grid(visible=False, axis="y")
+    ax.tick_params(axis="y", length=0)

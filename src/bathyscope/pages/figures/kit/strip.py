@@ -1,0 +1,103 @@
+"""One number per prompt: a row of dots for each quantity, with the mean and its interval.
+
+Suffix: P prompts.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.figure import FigureBase
+from numpy.typing import NDArray
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.pages.figures.kind import Panel
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import whole_numbers
+from bathyscope.pages.figures.kit.forest import name_rows
+from bathyscope.pages.figures.kit.summary import Summary, summarise
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.prompts.parts import clusters_in
+
+_ROW_INCHES: Final = 0.55
+_AROUND_INCHES: Final = 1.1
+_SPREAD: Final = 0.26
+_GOLDEN: Final = 0.6180339887498949
+
+
+@dataclass(frozen=True)
+class Row:
+    """A quantity and its value for every prompt (P,), NaN where there is none.
+
+    Args:
+        weights: (P,), the tokens behind each value, where these are means over tokens; each prompt counts the same
+            where None.
+    """
+
+    label: str
+    values: xr.DataArray
+    weights: NDArray[Any] | None = None
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """Of the prompts that have one."""
+        return self.values.values[np.isfinite(self.values.values)]
+
+    def summary(self, options: FigureOptions) -> Summary:
+        """Mean and band over prompts that have a value."""
+        weights = np.ones(len(self.values)) if self.weights is None else self.weights
+        return summarise(self.values.values[:, None], weights, options, clusters_in(self.values, options.cluster))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The axis that all rows share, from the smallest value there can be to the largest; ``whole`` is of its ticks."""
+
+    title: str
+    label: str
+    low: float
+    high: float
+    whole: bool = False
+
+
+def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) -> Panel | None:
+    """A panel of these rows, or None where none of them has a value."""
+    shown = [row for row in rows if row.numbers.size]
+    if not shown:
+        return None
+    summaries = [row.summary(options) for row in shown]
+    said = "; ".join(f"{row.label}: {_said(row, summary)}" for row, summary in zip(shown, summaries))
+    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(shown))
+    draw = partial(_draw, rows=shown, summaries=summaries, scale=scale)
+    return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {said}.", size)
+
+
+def spread(count: int) -> FloatArray:
+    """Places across a row, between ±0.26, that keep dots of equal value apart; the same at every call."""
+    share = np.modf(0.5 + np.arange(count, dtype=np.float64) * _GOLDEN)[0]
+    return np.asarray(_SPREAD * (2 * share - 1), dtype=np.float64)
+
+
+def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary], scale: Scale) -> None:
+    ax = figure.subplots()
+    for place, (row, summary) in enumerate(zip(rows, summaries)):
+        kept = row.numbers
+        ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
+        if summary.low is not None and summary.high is not None:
+            ends = [summary.low[0], summary.high[0]]
+            ax.plot(ends, [place, place], color=style.VERMILION, linewidth=2, solid_capstyle="butt", label="interval")
+        ax.plot(summary.mean, [place], "D", color=style.VERMILION, markersize=6, label="mean")
+    name_rows(ax, [row.label for row in rows])
+    margin = 0.03 * (scale.high - scale.low)
+    ax.set_xlim(scale.low - margin, scale.high + margin)
+    if scale.whole:
+        ax.xaxis.set_major_locator(whole_numbers())
+    ax.set(xlabel=scale.label, title=scale.title)
+
+
+def _said(row: Row, summary: Summary) -> str:
+    kept = row.numbers
+    return f"mean {summary.mean[0]:.3g}, from {kept.min():.3g} to {kept.max():.3g} over {len(kept)} prompts"

@@ -1,0 +1,179 @@
+"""Stages of inference: signatures over the blocks with the boundaries of stages, and how many stages there are.
+
+Source: lad2024 (stages of inference).
+"""
+
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
+
+from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, Shared
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import block_axis, log_axis, whole_numbers
+from bathyscope.pages.figures.kit.lines import BLOCK_LABEL
+from bathyscope.pages.figures.kit.summary import of_few
+from bathyscope.pages.figures.of import stages_together
+from bathyscope.pages.figures.of.stages_together import ROW_INCHES, WIDTH, label_row, said_of, usable
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.prompts.parts import resampled
+from bathyscope.runs.run import Run
+
+_AROUND_INCHES: Final = 1.1
+_INTERVAL_ALPHA: Final = 0.2
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """The signatures beneath each other, cut by the boundaries; and the error on held-out prompts."""
+    data = run["stages"]
+    made = []
+    shown = usable(data)
+    if shown.sizes["curve"]:
+        size = (WIDTH, _AROUND_INCHES + ROW_INCHES * shown.sizes["curve"])
+        draw = partial(_draw, data=shown, band=options.band != "none")
+        shared = Shared("signatures", "signatures", data, stages_together.panel)
+        made.append(Panel("signatures", draw, _alt(shown), size, (shared,)))
+    if data["heldout_error"].notnull().any():
+        made.append(Panel("held_out", partial(_draw_evidence, data=data), _alt_evidence(data)))
+    return Drawing(made, _note(data), stages_together.NOTE)
+
+
+def _note(data: xr.Dataset) -> str:
+    """What is cut and how, what the stages are called, which signatures are missing, how many stages there are."""
+    prompts, cluster = int(data.attrs["n_prompts"]), data.attrs.get("cluster")
+    few = "" if cluster or prompts < 2 else of_few(prompts)
+    left_out = "; ".join(f"{name} ({reason})" for name, reason in data["left_out"].to_series().items() if reason)
+    said = [
+        "Signatures of how the model works at each block, all cut at the same boundaries: where the curves, "
+        "standardised over the blocks, are nearest to steps. Lines: means over prompts, each counting the same, with "
+        f"{data.attrs['level']:.0%} bootstrap intervals over "
+        f"{resampled(cluster)}{few}; upright lines: boundaries, shaded over their intervals.",
+        _names(data),
+        left_out and f"Left out: {left_out}",
+        str(data["boundary_reason"].values),
+        _number(data),
+    ]
+    return " ".join(f"{text.rstrip('.')}." for text in said if text)
+
+
+def _names(data: xr.Dataset) -> str:
+    if "stage_name" not in data.coords or data["boundary"].isnull().all():
+        return ""
+    return (
+        f"lad2024 calls what follows the boundaries {', '.join(data['stage_name'].values)}, after detokenization at "
+        "the beginning; the cut knows nothing of what the model does there"
+    )
+
+
+def _number(data: xr.Dataset) -> str:
+    """What the held-out error says about the number of stages."""
+    if data["best_k"].isnull():
+        return str(data["heldout_reason"].values)
+    best, most = int(data["best_k"]), int(data["k"].values[data["heldout_error"].notnull().values][-1])
+    many = f"; more than {most} were not tried, and may be better still" if best == most else ""
+    return (
+        "Held-out error: breaks and levels are chosen on some prompts and measured on others; whiskers: standard "
+        "errors. Smooth curves are described better by every further step, as the dotted line shows for straight ones: "
+        "steps that leave more than that are no evidence of stages. Fewest stages not clearly worse than the best: "
+        f"{best}{many}"
+    )
+
+
+def _draw(figure: FigureBase, data: xr.Dataset, band: bool) -> None:
+    count = data.sizes["curve"]
+    axes = figure.subplots(count, 1, sharex=True, squeeze=False)[:, 0]
+    x = data["block"].values
+    for row, ax in enumerate(axes):
+        one = data.isel(curve=row)
+        marker = "o" if len(x) <= style.MARKERS_UP_TO else ""
+        ax.plot(x, one["signature"].values, "-", marker=marker, color=style.BLUE)
+        if band:
+            ends = one["signature_low"].values, one["signature_high"].values
+            ax.fill_between(x, *ends, color=style.BLUE, alpha=_INTERVAL_ALPHA, linewidth=0)
+        _value_axis(ax, one)
+        _mark(ax, data)
+    figure.align_ylabels(axes)
+    block_axis(axes[-1], BLOCK_LABEL, 0, len(x) - 1)
+    for ax in axes[:-1]:
+        ax.tick_params(axis="x", labelbottom=False)
+    _number_stages(axes[0], data)
+    axes[0].set_title("Signatures of the stages of inference", pad=16)
+
+
+def _value_axis(ax: Axes, one: xr.Dataset) -> None:
+    label = said_of(one)
+    if one["curve_scale"].item() == "log":
+        log_axis(ax)
+        label += ", log scale"
+    else:
+        ax.yaxis.set_major_locator(MaxNLocator(3))
+    label_row(ax, label)
+    ax.tick_params(axis="y", labelsize=7)
+
+
+def _mark(ax: Axes, data: xr.Dataset) -> None:
+    """Boundaries stand between two blocks, half a block before the first one of the stage."""
+    for place, low, high in zip(*(data[name].values - 0.5 for name in ("boundary", "ci_low", "ci_high"))):
+        if np.isfinite(place):
+            ax.vlines(place, 0, 1, transform=ax.get_xaxis_transform(), color=style.VERMILION, linewidth=1.2)
+        if np.isfinite(low):
+            ax.axvspan(low, high, color=style.VERMILION, alpha=_INTERVAL_ALPHA, linewidth=0)
+
+
+def _number_stages(ax: Axes, data: xr.Dataset) -> None:
+    """1, 2, … above the stages."""
+    for stage, (first, end) in enumerate(pairwise(_edges(data)), start=1):
+        place = (first + end - 1) / 2
+        above = ax.get_xaxis_transform()
+        ax.text(place, 1.03, str(stage), transform=above, ha="center", va="bottom", color=style.VERMILION, fontsize=8)
+
+
+def _edges(data: xr.Dataset) -> NDArray[np.float64]:
+    """First blocks of all stages, and L; empty where there are no boundaries."""
+    inner = data["boundary"].values
+    return np.array([]) if np.isnan(inner).any() else np.array([0.0, *inner, data.attrs["n_blocks"]])
+
+
+def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    k, error = data["k"].values, data["heldout_error"].values
+    floor = float(data["floor"])
+    ramp = floor + (error[0] - floor) * data["unexplained_ramp"].values
+    ax.plot(k, ramp, ":", color=style.MUTED, marker="", label="if all curves were straight lines")
+    ax.errorbar(k, error, data["heldout_stderr"].values, fmt="o-", color=style.BLUE, label="held-out prompts")
+    best = int(data["best_k"])
+    label = "fewest not clearly worse"
+    ax.scatter([best], [error[best - 1]], s=90, facecolors="none", edgecolors=style.VERMILION, label=label, zorder=3)
+    ax.axhline(floor, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), label="a stage for every block")
+    ax.set_ylim(bottom=0)
+    ax.xaxis.set_major_locator(whole_numbers())
+    ax.set(xlabel="number of stages (dimensionless)", ylabel="squared error (dimensionless)")
+    ax.set_title("How many stages")
+    figure.legend(loc="outside lower center", ncols=2)
+
+
+def _alt(data: xr.Dataset) -> str:
+    found = [
+        f"block {boundary:g} (interval {low:g} to {high:g})"
+        for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
+    ]
+    where = f"Stages begin at {', '.join(found)}" if len(_edges(data)) else "No stages were found"
+    every = [data.isel(curve=row) for row in range(data.sizes["curve"])]
+    ends = [(said_of(one), one["signature"].values[0], one["signature"].values[-1]) for one in every]
+    curves = "; ".join(f"{said}: {first:.3g} at the first block, {last:.3g} at the last" for said, first, last in ends)
+    return f"Line charts beneath each other, one a signature, against the block. {where}. {curves}."
+
+
+def _alt_evidence(data: xr.Dataset) -> str:
+    pairs = zip(data["k"].values, data["heldout_error"].values)
+    errors = "; ".join(f"{error:.3g} with {k}" for k, error in pairs if np.isfinite(error))
+    return f"Line chart, error of steps on held-out prompts against the number of stages: {errors}."
+
+
+FIGURE: Final = FigureKind("stages", "Stages of inference", ("signature",), _drawing)

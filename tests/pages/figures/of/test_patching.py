@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import numpy as np
+from support.artists import axes_titled, caption_of, drawn_from
+from support.synthetic import replaced
+from support.synthetic_tokens import ANSWER, complete_run
+
+from bathyscope.pages.figures.of.patching import FIGURE
+from bathyscope.pages.figures.options import FigureOptions
+
+RUN = complete_run(L=5, prompts=4)
+DATA = RUN["patching"]
+READ = DATA["read_at"].values
+FIGURE_OF_ALL = drawn_from(FIGURE, RUN, FigureOptions(prompts_shown=4))
+
+
+def cells(title: str) -> np.ndarray:
+    (image,) = axes_titled(FIGURE_OF_ALL, title).get_images()
+    return np.ma.asarray(image.get_array())
+
+
+def test_cells_are_the_way_up_to_the_token_that_is_read() -> None:
+    for prompt in (1, 2):
+        own = DATA["recovered"].sel(part="block").values[prompt]
+        np.testing.assert_array_equal(cells(f"Patching the stream: prompt p{prompt}"), own[:, : READ[prompt] + 1])
+        (marks,) = axes_titled(FIGURE_OF_ALL, f"Patching the stream: prompt p{prompt}").get_lines()
+        assert list(marks.get_xdata()) == [READ[prompt]]
+        assert READ[prompt] == DATA["n_tokens"].values[prompt] - ANSWER - 1
+
+
+def test_a_part_stands_at_its_block() -> None:
+    own = DATA["recovered"].sel(part="mlp").values[1]
+    np.testing.assert_array_equal(cells("Patching the MLP: prompt p1"), own[:-1, : READ[1] + 1])
+    assert axes_titled(FIGURE_OF_ALL, "Patching the MLP: prompt p1").get_ylabel() == "block (index)"
+
+
+def test_a_pair_of_one_answer_shows_the_divergence() -> None:
+    own = DATA["kl"].sel(part="block").values[3]
+    np.testing.assert_array_equal(cells("Patching the stream: prompt p3"), own[:, : READ[3] + 1])
+
+
+def test_a_prompt_that_is_not_patched_has_no_map() -> None:
+    assert [panel.name for panel in FIGURE.panels(RUN)] == ["prompt_1", "prompt_2", "prompt_3"]
+    assert "3 of 4 prompts were measured; the others have no source or are too long." in caption_of(FIGURE, RUN)
+    nothing = DATA.assign(recovered=DATA["recovered"] * np.nan, kl=DATA["kl"] * np.nan)
+    assert FIGURE.panels(replaced(RUN, "patching", nothing), FigureOptions()) == []
