@@ -310,8 +310,7 @@ def wanted(size: int, name: str) -> tuple[float, float]:
     if name in READ:
         return (93.0, 100.0) if size >= 10 else (0.0, 100.0)
     if size >= 50:
-        # intervals of change points are the hull of two, and so hold the truth more often than asked
-        return 92.0, 100.0 if name.startswith("change_point") else 98.0
+        return 92.0, 98.0
     return (90.0, 100.0) if size >= 10 else (0.0, 100.0)
 
 

@@ -57,6 +57,6 @@ def differences(
         parts.append(xr.Dataset(values, {"pair": labels, "estimator": list(SCORES)}))
     made = xr.concat(parts, "estimator", combine_attrs="override")
     p_value = made["difference_p_value"]
-    p_holm = p_value.copy(data=holm(p_value.values, made["estimator"].values.tolist()))
+    p_holm = p_value.copy(data=holm(p_value.values))
     recipes = [f"{members[b].recipe.name} − {members[a].recipe.name}" for a, b in pairs]
     return made.assign(difference_p_holm=p_holm).assign_coords(placement=("pair", recipes))

@@ -91,7 +91,7 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     slopes = {**_depth_slopes(runs, settings), **_score_slopes(runs, coefficients, settings)}
     rows = [_row(name, one, blocks, coefficients, level) for name, one in slopes.items()]
-    p_holm = holm(np.array([row["p_value"] for row in rows]), list(slopes))
+    p_holm = holm(np.array([row["p_value"] for row in rows]))
     for row, corrected in zip(rows, p_holm):
         row["p_holm"] = float(corrected)
     data = {

@@ -60,7 +60,6 @@ BACKED_UP = Construction(
         fooled(
             "cosine",
             "interpolated_cosine",
-            "change_point_cosine",
             why="Block 4 writes into an empty register: nothing is taken away, and its cosine is zero like an idle "
             "block's.",
         ),

@@ -37,8 +37,6 @@ BUSY = Construction(
         fooled(
             "cosine",
             "interpolated_cosine",
-            "smoothed_cosine",
-            "change_point_cosine",
             why="The cosine tells blocks that overwrite from blocks that do not; it cannot tell whether anybody reads "
             "what they write.",
         ),

@@ -20,7 +20,7 @@ NEARLY_ALL = 0.97
 
 
 def depth_readings() -> list[Reading]:
-    """The verdict's three, the fifteen estimators, the lens with a frozen norm and behind maps, depth scores."""
+    """The verdict's three, the nine estimators, the lens with a frozen norm and behind maps, depth scores."""
     return [*_verdict(), *_estimators(), *_frozen(), _depth("translated_lens", _decodable), *_scores()]
 
 

@@ -10,7 +10,6 @@ from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
 from studies.planted.construction import Construction, fooled
-from studies.planted.idle import DRAWN_OUT
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import ANSWER, ONE, SYMBOLS, WIDTH, add_detectors, blank_model
 
@@ -56,24 +55,12 @@ DETOUR = Construction(
             "settle",
             "frozen_settle",
             why="The first boundary that comes near the final prediction counts, wherever the next blocks lead. "
-            "Prediction depth looks back from the end and is right; so is the isotonic fit of KL.",
-        ),
-        fooled(
-            "smoothed_overlap",
-            why="The isotonic fit spreads the one high overlap over the boundaries behind it, and a share of it is "
-            "already above 0.3.",
-        ),
-        fooled(
-            "change_point_kl",
-            "change_point_overlap",
-            why="A curve that goes down, up and down has three breaks, and one is looked for: two lines fit best with "
-            "theirs among the idle blocks.",
+            "Prediction depth looks back from the end and is right.",
         ),
         fooled(
             "translated_lens",
             why="The answer can be decoded wherever it has led: a map leads back as block 4 does.",
         ),
-        DRAWN_OUT,
         fooled("direct_all", why=CLEARED.why),
     ),
 )

@@ -8,7 +8,6 @@ from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
 from studies.planted.construction import Construction, fooled
-from studies.planted.idle import DRAWN_OUT
 from studies.planted.truth import Truth, chain_truth
 from studies.planted.wiring import ANSWER, NEIGHBOUR, ONE, SECOND, SYMBOLS, WIDTH, add_detectors, blank_model, read_out
 
@@ -77,12 +76,6 @@ EITHER = Construction(
     _truth(),
     build,
     (
-        DRAWN_OUT,
-        fooled(
-            "change_point_cosine",
-            why="The two writers add to an empty register, where nothing is taken away: their cosines are zero like an "
-            "idle block's, and the break is found behind the chain.",
-        ),
         fooled(
             "translated_lens",
             why="From the end of the chain on a map finds the answer, where it stands in a register that is not read "

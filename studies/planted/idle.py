@@ -8,7 +8,7 @@ from functools import partial
 from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
-from studies.planted.construction import Construction, Departure, fooled, silent
+from studies.planted.construction import Construction, Departure, silent
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import blank_model
 
@@ -28,19 +28,12 @@ def _planted(name: str, planted: str, n_blocks: int, steps: Sequence[int], *depa
     return Construction(name, planted, chain_truth(n_blocks, steps), build, departures)
 
 
-DRAWN_OUT = fooled(
-    "smoothed_cosine",
-    why="Local lines draw the negative cosines of the last steps out into the blocks behind them, whose zeros do not "
-    "stop them.",
-)
-
 IDENTITY = _planted(
     "identity",
     "A chain of 5 steps, then 7 blocks that do nothing (or: a model of 6 blocks, the last of them idle, doubled by "
     "idle blocks behind it).",
     12,
     range(5),
-    DRAWN_OUT,
     CLEARED,
 )
 LATE = _planted(
@@ -51,18 +44,11 @@ LATE = _planted(
     silent(
         "cosine",
         "interpolated_cosine",
-        "smoothed_cosine",
         why="The cosine has to turn positive behind the last block that works, and there is no block behind it.",
     ),
     silent(
-        *(f"{how}{curve}" for how in ("", "interpolated_", "smoothed_", "frozen_") for curve in ("kl", "overlap")),
+        *(f"{how}{curve}" for how in ("", "interpolated_", "frozen_") for curve in ("kl", "overlap")),
         why="The boundaries 0 … L−2 are searched, and the answer is there at L.",
-    ),
-    fooled(
-        "change_point_cosine",
-        "change_point_kl",
-        "change_point_overlap",
-        why="A change point is where a curve begins to change: here where the work begins, not where it ends.",
     ),
     CLEARED,
 )
@@ -72,6 +58,5 @@ DOUBLED_BETWEEN = _planted(
     "the 6.",
     12,
     range(0, 10, 2),
-    DRAWN_OUT,
     CLEARED,
 )

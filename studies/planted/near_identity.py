@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
-from studies.planted.construction import Construction, fooled, silent
+from studies.planted.construction import Construction, fooled
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import blank_model
 
@@ -42,10 +42,6 @@ NEAR_IDENTITY = Construction(
             "interpolated_cosine",
             why="A cosine knows no size: a contribution of a thousandth of the stream has a sign like any other, and "
             "the last one that turns positive counts.",
-        ),
-        silent(
-            "smoothed_cosine",
-            why="For the same reason: as the signs fall here, the smoothed curve stays below zero to the end.",
         ),
         fooled(
             "skip_all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from transformers import LlamaForCausalLM
 
-from studies.planted.construction import Construction, fooled
+from studies.planted.construction import Construction
 from studies.planted.truth import Truth
 from studies.planted.wiring import (
     ANSWER,
@@ -58,10 +58,5 @@ RELAY = Construction(
         last_gathering=READER,
     ),
     build,
-    (
-        fooled(
-            "smoothed_cosine",
-            why="A single negative cosine is drawn out over the blocks behind it, whose zeros do not stop it.",
-        ),
-    ),
+    (),
 )

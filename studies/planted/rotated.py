@@ -67,13 +67,11 @@ ROTATED = Construction(
         fooled(
             "cosine",
             "interpolated_cosine",
-            "smoothed_cosine",
-            "change_point_cosine",
             why="Turning the stream is taking something away and writing something else, so that block 9 looks like "
             "work on the answer.",
         ),
         fooled(
-            *(f"{how}{curve}" for how in ("", "interpolated_", "smoothed_", "change_point_") for curve in _LENS),
+            *(f"{how}{curve}" for how in ("", "interpolated_") for curve in _LENS),
             *(f"{how}{name}" for how in ("", "frozen_") for name in ("settle", "prediction")),
             *(f"frozen_{curve}" for curve in _LENS),
             "verdict_readable",

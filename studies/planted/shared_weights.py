@@ -77,15 +77,12 @@ SHARED_WEIGHTS = Construction(
         silent(
             "cosine",
             "interpolated_cosine",
-            "smoothed_cosine",
             why="At the fixed point attention and MLP go on writing what cancels, and the mean of their cosines stays "
             "a little below zero to the last block.",
         ),
         fooled(
             "interpolated_kl",
             "interpolated_overlap",
-            "smoothed_kl",
-            "smoothed_overlap",
             why="A gradual approach has no one depth. The thresholds, half of the largest KL and an overlap of 0.3, "
             "are passed while what is left of the start is still about as large as the answer.",
         ),

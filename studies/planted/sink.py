@@ -7,7 +7,6 @@ from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
 from studies.planted.construction import Construction, fooled
-from studies.planted.idle import DRAWN_OUT
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import ANSWER, FIRST, NEURONS, ONE, WIDTH, add_detectors, blank_model
 
@@ -53,7 +52,6 @@ SINK = Construction(
             why="Where block 10 takes its massive activation away, the cosine is −1 at one token in 24 and zero at all "
             "others: the mean is below zero, and turns behind it.",
         ),
-        DRAWN_OUT,
         CLEARED,
         fooled(
             "contribution_norm",

@@ -6,7 +6,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
-from studies.planted.construction import Construction, fooled, silent
+from studies.planted.construction import Construction, fooled
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import ANSWER, VOCABULARY, WIDTH, add_linear, blank_model, read_out
 
@@ -51,10 +51,6 @@ UNREAD = Construction(
             "interpolated_cosine",
             why="Directions drawn at random are not quite orthogonal to the stream: their cosines are some hundredths, "
             "of either sign, and the last one that turns positive counts.",
-        ),
-        silent(
-            "smoothed_cosine",
-            why="For the same reason: as the signs fall here, the smoothed curve stays below zero to the end.",
         ),
         CLEARED,
         fooled(

@@ -7,7 +7,6 @@ from transformers import LlamaForCausalLM
 
 from studies.planted.chain import CLEARED, add_step
 from studies.planted.construction import Construction, fooled
-from studies.planted.idle import DRAWN_OUT
 from studies.planted.truth import chain_truth
 from studies.planted.wiring import ANSWER, SECOND, blank_model, read_out, symbols_of_tokens
 
@@ -35,11 +34,6 @@ UNUSED_COPY = Construction(
     chain_truth(BLOCKS, STEPS),
     build,
     (
-        DRAWN_OUT,
-        fooled(
-            "change_point_cosine",
-            why="There are two stretches of work, and one break is looked for: it lies between them.",
-        ),
         fooled(
             "translated_lens",
             why="A map finds the copy that nobody reads. What can be decoded is not therefore used.",

@@ -75,8 +75,7 @@ def depth_and_accuracy(value: xr.DataArray, n_blocks: xr.DataArray) -> xr.Datase
     # models of one recipe are not exchangeable with those of another
     made["correlation_p"] = made["correlation_p"].where(made["over"] == "within")
     p_values = made["correlation_p"].values
-    estimators = [name.removeprefix("ratio/") for name in names]
-    return made.assign(correlation_holm=(dims, np.column_stack([holm(column, estimators) for column in p_values.T])))
+    return made.assign(correlation_holm=(dims, np.column_stack([holm(column) for column in p_values.T])))
 
 
 def _correlation(depth: FloatArray, accuracy: FloatArray, group: NDArray[np.intp]) -> tuple[float, ...]:

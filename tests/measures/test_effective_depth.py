@@ -77,12 +77,6 @@ def test_names_and_attributes() -> None:
         "interpolated_cosine",
         "interpolated_kl",
         "interpolated_overlap",
-        "smoothed_cosine",
-        "smoothed_kl",
-        "smoothed_overlap",
-        "change_point_cosine",
-        "change_point_kl",
-        "change_point_overlap",
         "settle",
         "prediction",
         "centre_of_mass",
@@ -140,12 +134,6 @@ def test_the_cosine_is_the_mean_of_the_three() -> None:
 
     assert index(cos_attn=low, cos_mlp=high, cos_block=high) == 1
     assert np.isnan(index(cos_attn=high, cos_mlp=high, cos_block=high))
-
-
-def test_a_model_of_five_blocks_is_too_shallow_for_change_points() -> None:
-    found = derived(merged("llama"), resamples=20).sel(estimator="change_point_kl")
-    assert np.isnan(found.depth)
-    assert str(found.reason.values) == "a change point needs at least 7 blocks, and the model has 5"
 
 
 def test_prompts_too_short_for_positions_have_no_centre_of_mass() -> None:

@@ -110,13 +110,6 @@ _STATISTICS = (
         "hollow.sum(-1, keepdims=True) / (n - 1)",
         "statistics/test_hsic.py",
     ),
-    Bug(
-        "statistics/change_point",
-        "the-embedding-has-a-say-in-the-break",
-        "FIRST: Final = 1\n",
-        "FIRST: Final = 0\n",
-        "statistics/test_change_point.py",
-    ),
 )
 
 _STORE = (

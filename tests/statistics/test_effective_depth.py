@@ -23,13 +23,6 @@ DEPTHS = {
     "interpolated_cosine": 4.25,
     "interpolated_kl": 4.5,
     "interpolated_overlap": 5.5,
-    # local lines through five of eight blocks draw the turn out
-    "smoothed_cosine": 3 + 0.12863105 / (0.12863105 + 0.01452421),
-    "smoothed_kl": 4.5,
-    "smoothed_overlap": 5.5,
-    "change_point_cosine": 4.5,
-    "change_point_kl": 38 / 11,
-    "change_point_overlap": 5.0,
     "settle": 5.25,
     "prediction": 6.5,
     "centre_of_mass": 2.5,
@@ -121,31 +114,12 @@ def test_more_noise_gives_wider_intervals_and_the_seed_decides() -> None:
     calm, noisy = (effective_depth(inputs(10, noise), resamples=300) for noise in (0.05, 0.2))
     for name in ESTIMATORS[3:]:
         narrow, wide = (found[name].ci_high - found[name].ci_low for found in (calm, noisy))
-        # in eight blocks a break has hardly any room
-        assert 0 < narrow < wide or name.startswith("change_point"), name
+        assert 0 < narrow < wide, name
     again = effective_depth(inputs(10, 0.2), resamples=300)
     other = effective_depth(inputs(10, 0.2), resamples=300, seed=1)
     assert again == noisy
     assert other["interpolated_kl"].ci_low != noisy["interpolated_kl"].ci_low
     assert other["interpolated_kl"].index == noisy["interpolated_kl"].index
-
-
-def test_change_points_are_uncertain_as_prompts_differ() -> None:
-    b = np.arange(28.0)
-    kl, step = 8 - np.maximum(b - 20.3, 0), np.where(b < 14, -0.2, 0.2)
-    widths = []
-    for noise in (0.02, 0.1):
-        rng = np.random.default_rng(0)
-        cosine = step + noise * rng.standard_normal((10, 28))
-        noisy = kl * (1 + noise * rng.standard_normal((10, 28)))
-        found = effective_depth(DepthInputs(cosine, noisy, noisy * 0, np.ones(10)))
-        bend, turn = found["change_point_kl"], found["change_point_cosine"]
-        assert bend.ci_low < 20.3 < bend.ci_high
-        widths.append(bend.ci_high - bend.ci_low)
-        # a clear step lies midway between the same two blocks in every resample
-        assert (turn.ci_low, turn.index, turn.ci_high) == (14, 13.5, 14)
-        assert found["change_point_overlap"].reason == "the overlap curve is a straight line, without a break"
-    assert 0 < widths[0] < widths[1]
 
 
 def test_level_and_thresholds_are_followed() -> None:
@@ -179,8 +153,7 @@ def test_no_crossing_is_nan_with_the_reason() -> None:
         assert np.isnan([estimate.index, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
         assert estimate.crossing_share == 0 or name in ("settle", "prediction", "centre_of_mass")
     assert "nowhere below zero" in found["cosine"].reason
-    assert found["interpolated_kl"].reason == found["smoothed_kl"].reason == found["kl"].reason
-    assert found["change_point_kl"].reason == "a change point needs at least 7 blocks, and the model has 5"
+    assert found["interpolated_kl"].reason == found["kl"].reason
     assert found["settle"].reason == "settle depths of tokens were not measured"
     assert found["prediction"].reason == "prediction depths of tokens were not measured"
     assert found["kl"].reason.startswith("KL never falls below 0.5 of its maximum before the last block")
@@ -214,28 +187,10 @@ def test_a_peak_at_block_input_0_puts_the_published_kl_depth_to_the_front() -> N
     # half of 15.7 is just above the dip and just below the level: one entry decides
     assert barely["kl"].index == 1
     assert barely["interpolated_kl"].index < 1
-    assert barely["smoothed_kl"].index > 19
     far = effective_depth(with_first_kl(40.0))
     assert far["kl"].index == 1
-    # a fit that may only fall keeps a first peak, and with it the threshold
-    assert far["smoothed_kl"].index < 1
     for found in (usual, barely, far):
-        assert found["change_point_kl"] == usual["change_point_kl"]
-        assert found["change_point_kl"].index == pytest.approx(20, abs=0.3)
         assert found["overlap"] == usual["overlap"]
-
-
-def test_smoothing_ignores_single_blocks() -> None:
-    curves = inputs()
-    cosine = np.tile(np.where(np.arange(28) < 15, -0.2, 0.2), (4, 1))
-    cosine[:, 24] = -0.1
-    flat = np.ones((4, 28))
-    found = effective_depth(DepthInputs(cosine, flat, flat * 0, np.ones(4)))
-    assert (found["cosine"].index, found["interpolated_cosine"].index) == (24, pytest.approx(24 + 1 / 3))
-    assert found["smoothed_cosine"].index == pytest.approx(14.5, abs=0.05)
-    monotone = effective_depth(curves)
-    for name in ("kl", "overlap"):
-        assert monotone[f"smoothed_{name}"] == monotone[f"interpolated_{name}"]
 
 
 def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -> None:

@@ -2,9 +2,9 @@
 
 cosine: the last block at which the mean of the three cosines turns from negative to positive; kl: the first
 boundary with KL below half its maximum; overlap: the first boundary with top-k overlap above 0.3; the same
-interpolated, on smoothed curves, and the curves' change points; settle and prediction: mean depths of tokens;
-and the centre of mass of the future skip effect. Depths are given in blocks done, 0 … L, and
-ratio = depth / L; a centre of mass is a mean position and no depth, ½ of L where all blocks matter alike.
+interpolated; settle and prediction: mean depths of tokens; and the centre of mass of the future skip effect. Depths
+are given in blocks done, 0 … L, and ratio = depth / L; a centre of mass is a mean position and no depth, ½ of L where
+all blocks matter alike.
 Source: hu2025 (three estimators); centre of mass as the depth score of csordas2025.
 """
 

@@ -10,7 +10,7 @@ from bathyscope.runs.run import Run
 K = TypeVar("K")
 
 MEASURE: Final = "effective_depth"
-READINGS: Final = {"interpolated_": "interpolated", "smoothed_": "smoothed", "change_point_": "change point"}
+READINGS: Final = {"interpolated_": "interpolated"}
 _NAMES: Final = {
     "cosine": "cosine",
     "kl": "KL",
@@ -116,7 +116,7 @@ def show_interval(row: DepthRow) -> str:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """``smoothed_kl`` → ``smoothed`` and ``kl``; an empty string and the whole name where it has no such prefix."""
+    """Split ``interpolated_kl`` into ``interpolated`` and ``kl``; a name without such a prefix stays whole."""
     for prefix, reading in READINGS.items():
         if name.startswith(prefix):
             return reading, name.removeprefix(prefix)

@@ -1,6 +1,6 @@
-"""Effective depth of a model on a set of prompts, by fifteen estimators, each with a bootstrap interval.
+"""Effective depth of a model on a set of prompts, by nine estimators, each with a bootstrap interval.
 
-Three curves are read in four ways each (as published, interpolated, smoothed, change point), and three
+Three curves are read in two ways each (as published and interpolated), and three
 numbers need no curve: settle depth and prediction depth of tokens, centre of mass of the skip effects.
 Source: hu2025, Section 3 (the three criteria); csordas2025, depth score (centre of mass).
 """
@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
-from bathyscope.statistics.change_point import change_point, change_point_reason
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
     OVERLAP_THRESHOLD,
@@ -31,7 +30,6 @@ from bathyscope.statistics.crossing import (
 )
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
-from bathyscope.statistics.smoothing import falling_fit, loess_fit, rising_fit
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class DepthEstimate:
 Locate = Callable[..., FloatArray]
 
 CURVES = ("cosine", "kl", "overlap")
-READINGS = ("", "interpolated_", "smoothed_", "change_point_")
+READINGS = ("", "interpolated_")
 """How a depth is read off a curve, as the estimator's name begins."""
 ESTIMATORS = (
     *(f"{reading}{curve}" for reading in READINGS for curve in CURVES),
@@ -141,8 +139,6 @@ class Estimator(Reading):
     """Blocks done at the whole-numbered depth 0."""
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
-    grouped: bool = False
-    """It chooses between places, so that resamples lie in groups (see ``bootstrap_interval``)."""
 
     def means(self, resamples: int, seed: int) -> Means:
         """Mean and resampled means of what the prompts give, which estimators of one curve share."""
@@ -162,9 +158,7 @@ class Estimator(Reading):
             reasons.append("an interval needs at least two prompts with values, and there is one")
         elif len(means.weights) > 1:
             resampled = self.locate(means.resampled)
-            low, high = bootstrap_interval(
-                depth, resampled, means.weights, level=level, limits=self.limits, grouped=self.grouped
-            )
+            low, high = bootstrap_interval(depth, resampled, means.weights, level=level, limits=self.limits)
             share = float((~np.isnan(resampled)).mean())
             if math.isnan(low) and not math.isnan(depth):
                 reasons.append("too few resamples meet the criterion for an interval")
@@ -233,20 +227,18 @@ def estimators(
     last = float(curves.n_blocks - 1)
     found: dict[str, Estimator] = {}
     kl, overlap = partial(kl_depth, fraction=kl_fraction), partial(overlap_depth, threshold=overlap_threshold)
-    criteria: tuple[tuple[Criterion, float, FloatArray, Locate, Locate, Locate], ...] = (
-        ("cosine", 0.0, curves.cosine, cosine_depth, block_at, loess_fit),
-        ("kl", kl_fraction, curves.kl, kl, block_input_at, falling_fit),
-        ("overlap", overlap_threshold, curves.overlap, overlap, block_input_at, rising_fit),
+    criteria: tuple[tuple[Criterion, float, FloatArray, Locate, Locate], ...] = (
+        ("cosine", 0.0, curves.cosine, cosine_depth, block_at),
+        ("kl", kl_fraction, curves.kl, kl, block_input_at),
+        ("overlap", overlap_threshold, curves.overlap, overlap, block_input_at),
     )
-    for name, limit, values, locate, whole, smooth in criteria:
+    for name, limit, values, locate, whole in criteria:
         weights, offset = curves.weights(name), blocks_done(f"interpolated_{name}")
         of = partial(Estimator, values, weights, limits=(0.0, last), curve=name, offset=offset)
         position, explain = partial(locate, interpolate=True), partial(crossing_reason, name, limit)
         found |= {
             name: of(position, explain=explain, whole=whole, published=locate, published_offset=blocks_done(name)),
             f"interpolated_{name}": of(position, explain=explain),
-            f"smoothed_{name}": of(partial(_smoothed, smooth, position), explain=partial(_smoothed, smooth, explain)),
-            f"change_point_{name}": of(change_point, explain=partial(change_point_reason, name), grouped=True),
         }
     for token, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
         given = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
@@ -265,10 +257,6 @@ def estimators(
         offset=blocks_done("centre_of_mass"),
     )
     return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
-
-
-def _smoothed(smooth: Locate, read: Callable[[FloatArray], Any], curve: FloatArray) -> Any:
-    return read(smooth(curve))
 
 
 def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:

@@ -15,7 +15,7 @@ from studies.depth_family.profiles import PROFILES
 BLOCKS = np.array([6, 6, 12, 24, 24, 12])
 RATIO = np.array([0.8, 0.7, 0.6, 0.5, 0.4, 0.55])
 NORMS = ["pre"] * 5 + ["post"]
-ESTIMATORS = ["interpolated_kl", "settle", "change_point_kl"]
+ESTIMATORS = ["interpolated_kl", "settle", "centre_of_mass"]
 
 
 @pytest.fixture
@@ -117,4 +117,4 @@ def test_slopes_have_both_intervals(data: xr.Dataset) -> None:
     np.testing.assert_allclose(models, [-0.35, 0.05])
     np.testing.assert_allclose(prompts, [-0.17, -0.13])
     np.testing.assert_allclose(slopes.lines[0].get_xdata(), [-0.15])
-    assert [label.get_text() for label in slopes.get_yticklabels()] == ["interpolated kl", "settle", "change point kl"]
+    assert [label.get_text() for label in slopes.get_yticklabels()] == ["interpolated kl", "settle", "centre of mass"]

@@ -123,7 +123,7 @@ def test_a_contribution_of_zero_has_a_cosine_of_zero(trio: Trio) -> None:
 @pytest.mark.parametrize("name", FIRST_CROSSINGS)
 def test_idle_blocks_behind_all_halve_the_ratio_of_a_crossing(trio: Trio, name: str) -> None:
     found = compared(trio, trio.extended)
-    for estimator in (name, f"interpolated_{name}", f"smoothed_{name}"):
+    for estimator in (name, f"interpolated_{name}"):
         short = value(found, "reference_ratio", estimator)
         assert value(found, "other_ratio", estimator) == pytest.approx(short / 2, abs=1e-6), estimator
         # where the depth may be 0 so may the difference

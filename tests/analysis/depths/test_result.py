@@ -1,17 +1,10 @@
-"""Correction for multiple tests: what counts as one test."""
+"""Correction for multiple tests."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bathyscope.analysis.depths.result import holm
-
-
-def test_two_readings_of_one_falling_curve_are_one_test() -> None:
-    p = np.array([[0.01, 0.01, 0.04], [np.nan, 0.02, 0.5]])
-    found = holm(p, ["interpolated_kl", "smoothed_kl", "settle"])
-    np.testing.assert_allclose(found, [[0.04, 0.04, 0.08], [np.nan, 0.06, 0.5]])
-    np.testing.assert_allclose(holm(p[:1], ["a", "b", "c"]), [[0.03, 0.03, 0.04]])
 
 
 def test_the_correction_is_holms_step_by_step() -> None:
@@ -22,8 +15,3 @@ def test_the_correction_is_holms_step_by_step() -> None:
         last = wanted[place] = min(1.0, max(last, times * p[place]))
     np.testing.assert_allclose(holm(p), wanted)
     assert np.isnan(holm(np.full(3, np.nan))).all()
-
-
-def test_the_larger_p_value_of_the_two_counts() -> None:
-    found = holm(np.array([0.001, 0.03, 0.02]), ["smoothed_overlap", "interpolated_overlap", "settle"])
-    np.testing.assert_allclose(found, [0.04, 0.04, 0.04])

@@ -48,7 +48,7 @@ def test_missing_differences_are_remarks_and_no_rows() -> None:
     shown = [row[0] for row in difference_rows(found, 0)[1]]
     assert "KL" not in shown
     [said] = [text for text in remarks(found.data.isel(comparison=0)) if "KL never falls" in text]
-    assert said.startswith("KL; KL, interpolated;")
+    assert said.startswith("KL; KL, interpolated: ")
 
 
 def test_signs() -> None:

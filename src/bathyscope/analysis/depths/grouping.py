@@ -229,7 +229,7 @@ def _of_pairs(
         "difference_high": gathered(between, "ci_high"),
         "effect_size": gathered(between, "effect_size"),
         "p_value": p_values,
-        "p_holm": holm(p_values, estimators),
+        "p_holm": holm(p_values),
     }
 
 

@@ -60,18 +60,14 @@ class Comparison:
         """How many intervals exclude 0, how many would by chance, and how many tests hold after correction."""
         low, high = self.data["ci_low"].values, self.data["ci_high"].values
         outside = (low > 0) | (high < 0)
-        # two readings that are one test count where both exclude 0
-        counted, twins = one_test_each(self.data["p_value"].values, self.data["estimator"].values.tolist())
-        there = np.isfinite(counted)
-        for one, other in twins:
-            outside[..., other] &= outside[..., one] | np.isnan(low[..., one])
-        tests, alpha = int(there.sum()), 1 - self.level
+        tested = np.isfinite(self.data["p_value"].values)
+        tests, alpha = int(tested.sum()), 1 - self.level
         if not tests:
             intervals = int(np.isfinite(low).sum())
             return f"{int(outside.sum())} of {intervals} intervals exclude 0; none of these estimators has a test."
-        holm = int((self.data["p_holm"].values[there] < alpha).sum())
+        holm = int((self.data["p_holm"].values[tested] < alpha).sum())
         said = (
-            f"{int(outside[there].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
+            f"{int(outside[tested].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
             f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
         )
         if tests / (self.data.attrs["resamples"] + 1) >= alpha:
@@ -82,7 +78,7 @@ class Comparison:
         """How many differences are shown to be none; empty where none was asked for."""
         if "p_equivalence" not in self.data:
             return ""
-        p, _ = one_test_each(self.data["p_equivalence"].values, self.data["estimator"].values.tolist())
+        p = self.data["p_equivalence"].values
         tests, found = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
         return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {found} rule it out."
 
@@ -138,7 +134,7 @@ def comparison_data(
         "positive_share": (of("positive_share"), "share of resamples above 0", "1", "ties count half"),
         "exists_share": (of("exists_share"), "share of resamples in which all ratios exist", "1", ""),
         "p_value": (p_value, "two-sided p-value of no difference", "1", "1 − level of the interval that reaches 0"),
-        "p_holm": (holm(p_value, estimators), "p-value corrected for all comparisons and estimators", "1", "Holm"),
+        "p_holm": (holm(p_value), "p-value corrected for all comparisons and estimators", "1", "Holm"),
         "n_prompts": ([[sum(c.n_prompts) for c in row] for row in contrasts], "prompts in use", "prompt", ""),
     }
     if None not in bounds:
@@ -171,34 +167,13 @@ def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
     return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
 
 
-_ONE_TEST = {"smoothed_kl": "interpolated_kl", "smoothed_overlap": "interpolated_overlap"}
-"""Readings that give the same number wherever the curve falls (KL) or rises (overlap) throughout."""
-
-
-def holm(p_values: FloatArray, estimators: Sequence[str] = ()) -> FloatArray:
-    """p-values ``[..., estimators]`` corrected for the number of tests (Holm); NaN stays NaN and is not counted.
-
-    The interpolated and the smoothed reading of KL are one test, and so are those of overlap: the larger p-value of
-    the two counts, and both are given what comes of it.
-    """
+def holm(p_values: FloatArray) -> FloatArray:
+    """Return p-values of any shape corrected for the number of tests (Holm); NaN stays NaN and is not counted."""
     corrected = np.full(p_values.shape, np.nan)
-    counted, twins = one_test_each(p_values, estimators)
-    there = np.isfinite(counted)
-    if there.any():
-        corrected[there] = multipletests(counted[there], method="holm")[1]
-    for one, other in twins:
-        corrected[..., one] = corrected[..., other]
-    return np.where(np.isfinite(p_values), corrected, np.nan)
-
-
-def one_test_each(p_values: FloatArray, estimators: Sequence[str]) -> tuple[FloatArray, list[tuple[int, int]]]:
-    """p-values of which a reading that repeats another is NaN, and the places of both: the other has the larger p."""
-    counted, place = p_values.copy(), {name: number for number, name in enumerate(estimators)}
-    twins = [(place[one], place[other]) for one, other in _ONE_TEST.items() if one in place and other in place]
-    for one, other in twins:
-        counted[..., other] = np.fmax(p_values[..., one], p_values[..., other])
-        counted[..., one] = np.nan
-    return counted, twins
+    tested = np.isfinite(p_values)
+    if tested.any():
+        corrected[tested] = multipletests(p_values[tested], method="holm")[1]
+    return corrected
 
 
 def run_data(

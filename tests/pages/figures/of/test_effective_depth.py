@@ -32,11 +32,11 @@ RUN = run_of(*ESTIMATORS)
 DATA = RUN["effective_depth"]
 CHART = [
     "Cosines",
-    *("as published", "interpolated", "smoothed", "change point"),
+    *("as published", "interpolated"),
     "KL",
-    *("as published", "interpolated", "smoothed", "change point"),
+    *("as published", "interpolated"),
     "Top-k overlap",
-    *("as published", "interpolated", "smoothed", "change point"),
+    *("as published", "interpolated"),
     "Tokens",
     *("settle depth", "prediction depth"),
     "Skip effects (no depth)",
@@ -77,7 +77,7 @@ def test_no_text_of_all_estimators_leaves_the_panel() -> None:
 
 def test_dots_and_whiskers_are_the_estimates() -> None:
     order = [
-        *(f"{reading}{curve}" for curve in CURVES for reading in ("", "interpolated_", "smoothed_", "change_point_")),
+        *(f"{reading}{curve}" for curve in CURVES for reading in ("", "interpolated_")),
         *("settle", "prediction", "centre_of_mass"),
     ]
     places = [place for place, label in enumerate(CHART) if label not in HEADINGS]
@@ -87,14 +87,14 @@ def test_dots_and_whiskers_are_the_estimates() -> None:
         if name != MISSING:
             expected[float(place)] = [(float(one["ci_low"]), float(one["ci_high"])), (float(one["depth"]),)]
     assert lines_of(RUN) == expected
-    assert len(expected) == 14
+    assert len(expected) == 8
 
 
 def test_a_run_with_fewer_estimators_has_no_empty_lines() -> None:
     run = run_of("cosine", "kl", "centre_of_mass")
     ax = axes_titled(drawn_from(FIGURE, run), "Effective depth")
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert labels == [*CHART[:2], *CHART[5:7], *CHART[-2:]]
+    assert labels == [*CHART[:2], *CHART[3:5], *CHART[-2:]]
     assert lines_of(run).keys() == {1.0, 3.0, 5.0}
 
 
@@ -122,7 +122,7 @@ def test_estimate_without_interval_has_no_whisker() -> None:
     data = DATA.copy(deep=True)
     data["ci_low"][:], data["ci_high"][:] = np.nan, np.nan
     drawn = lines_of(replaced(RUN, "effective_depth", data))
-    assert [len(x) for lines in drawn.values() for x in lines] == [1] * 14
+    assert [len(x) for lines in drawn.values() for x in lines] == [1] * 8
 
 
 def test_axis_spans_all_boundaries() -> None:

@@ -66,18 +66,3 @@ def test_words_say_what_is_seen() -> None:
     value = found()["value"].sel(estimator="settle", group="4").item()
     assert f"4 {value:.2f}." in panel.alt
     assert axes_titled(drawn(), "Depth by hops").get_xlabel() == "effective depth ratio"
-
-
-def test_readings_that_are_one_test_count_once() -> None:
-    """The interpolated and the smoothed KL: each pair of groups has one test."""
-    data = bathyscope.grouped(
-        a_run(prompts=12, labels={"hops": [2] * 6 + [3] * 6}),
-        "hops",
-        estimators=["interpolated_kl", "smoothed_kl", "settle"],
-        resamples=50,
-        permutations=99,
-    )
-    assert np.isfinite(data["p_value"]).all()
-    p = np.sort([float(data["p_value"].sel(estimator=["interpolated_kl", "smoothed_kl"]).max()), data["p_value"][0, 2]])
-    below = int((np.minimum(p[0] * 2, 1) < 0.05) + (p[0] * 2 < 0.05 and p[1] < 0.05))
-    assert f"After Holm's correction {below} of 2 differences" in grouped.drawing(data).note

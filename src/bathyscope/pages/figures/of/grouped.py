@@ -12,7 +12,6 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths.grouping import SHARE
-from bathyscope.analysis.depths.result import one_test_each
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
@@ -30,10 +29,9 @@ _NAME_LETTERS: Final = 24
 
 def drawing(data: xr.Dataset) -> Drawing:
     """The estimators of all groups under a caption."""
-    # two readings that are one test count once
-    counted, _ = one_test_each(data["p_value"].values, data["estimator"].values.tolist())
-    tests = int(np.isfinite(counted).sum())
-    below = int((data["p_holm"].values[np.isfinite(counted)] < 1 - data.attrs["level"]).sum())
+    tested = np.isfinite(data["p_value"].values)
+    tests = int(tested.sum())
+    below = int((data["p_holm"].values[tested] < 1 - data.attrs["level"]).sum())
     note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
         f"{data.attrs['level']:.0%} bootstrap intervals over "
