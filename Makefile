@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all check bench bench-gpu mutants format clean
+.PHONY: demo docs test test-all check bench bench-gpu mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -38,6 +38,11 @@ bench-gpu: $(READY)
 
 mutants: $(READY)
 	WORKERS=$(WORKERS) $(PY) tests/mutations/run.py $(ONLY)
+
+# of the instrument and of the laboratory, into dist/
+wheels: $(READY)
+	rm -rf dist
+	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist . ./packages/bathyscope-lab
 
 format: $(READY)
 	$(VENV)/bin/ruff format $(CODE)

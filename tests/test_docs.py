@@ -22,7 +22,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.surveying.papers.presets import PRESETS
 
 ROOT = Path(__file__).resolve().parents[1]
-TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")
+TOP = ("README.md", "SKILL.md", "CONTRIBUTING.md", "CHANGELOG.md", "checkpoints/README.md")
 HOUSES = ("src", "packages", "studies", "benchmarks", "tests", "docs")
 PAGES = [*(ROOT / name for name in TOP)]
 PAGES += [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
