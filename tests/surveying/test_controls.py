@@ -10,6 +10,7 @@ import pytest
 import torch
 import xarray as xr
 from support import zoo
+from support.loaded_facts import facts_by_shape, facts_of, from_disk
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, StoreError
@@ -18,7 +19,14 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying import controls
-from bathyscope.surveying.controls import Control, controls_of, shuffled_blocks, shuffled_text, untrained
+from bathyscope.surveying.controls import (
+    Control,
+    controls_of,
+    shuffled_blocks,
+    shuffled_order,
+    shuffled_text,
+    untrained,
+)
 
 MEASURES = ["lens", "skip"]
 
@@ -84,22 +92,73 @@ def test_making_one_leaves_the_callers_random_numbers_alone(model: Model) -> Non
     assert torch.equal(torch.rand(3), wanted)
 
 
+QUICK = {torch.bfloat16: frozenset({*zoo.FEWER, "deepseek_v3"}), torch.float32: frozenset({"llama"})}
+SWEPT = [
+    pytest.param(*one.values, dtype, marks=one.marks, id=f"{one.values[0]}-{dtype}")
+    for dtype in (torch.float32, torch.bfloat16, torch.float16)
+    for one in zoo.swept(zoo.names(), QUICK.get(dtype, frozenset()))
+]
+
+
+@pytest.mark.parametrize(("name", "dtype"), SWEPT)
+def test_controls_differ_from_a_loaded_model_by_their_weights_alone(
+    name: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    hf = from_disk(zoo.build(name, dtype=dtype), tmp_path, dtype)
+    model = bathyscope.load(hf)
+    assert facts_of(untrained(model, 0).hf) == facts_of(hf)
+    if name not in UNSAYABLE:
+        shuffled = shuffled_blocks(model, 0).hf
+        assert facts_by_shape(shuffled, model.n_blocks) == facts_by_shape(hf, model.n_blocks)
+
+
+UNSAYABLE = frozenset(
+    (
+        *("diffllama", "gpt_neox_japanese", "gpt2_scaled"),  # constants that follow the place
+        *("deepseek_v2", "deepseek_v3", "deepseek_v3_direct", "ernie4_5_moe", "dots1", "glm4_moe", "afmoe", "lfm2_moe"),
+        *("gemma4", "gemma4_multimodal"),  # a block would run before the one whose keys and values it takes
+        *("modernbert-decoder", "rwkv"),  # a norm of the first block alone
+        *("universal", "moeut", "mixed_norms"),  # types that transformers does not know
+    )
+)
+"""Families whose configuration cannot say the order of seed 0."""
+
+
+@pytest.mark.parametrize("name", zoo.swept(zoo.names()))
+def test_shuffled_blocks_run_as_the_schedule_of_their_order(name: str) -> None:
+    model = bathyscope.load(zoo.build(name))
+    order = shuffled_order(model.n_blocks, 0)
+    if name in UNSAYABLE:
+        with pytest.raises(ModelError, match=r"\. Take the control untrained instead of shuffled_blocks\.$"):
+            Control("shuffled_blocks", 0).require(model)
+        return
+    Control("shuffled_blocks", 0).require(model)
+    ids_BT = torch.tensor(zoo.prompts(model.hf, (17, 17)))
+    with torch.no_grad(), bathyscope.scheduled(model, f"order:{'-'.join(map(str, order))}") as hf:
+        scheduled_logits = hf(ids_BT, use_cache=False).logits
+    with torch.no_grad():
+        shuffled_logits = shuffled_blocks(model, 0).hf(ids_BT, use_cache=False).logits
+    torch.testing.assert_close(shuffled_logits, scheduled_logits, rtol=0, atol=2e-6)
+
+
 def test_shuffled_blocks_are_the_same_blocks_in_another_order(model: Model) -> None:
-    made = shuffled_blocks(model, 0)
+    shuffled = shuffled_blocks(model, 0)
 
     def sums(one: Model) -> list[float]:
         return [float(sum(p.double().abs().sum() for p in block.parameters())) for block in one.anatomy.blocks]
 
-    assert sums(made) != sums(model)
-    assert sorted(sums(made)) == sorted(sums(model))
+    assert sums(shuffled) == [sums(model)[block] for block in shuffled_order(model.n_blocks, 0)]
+    assert shuffled_order(model.n_blocks, 0) != tuple(range(model.n_blocks))
     outside = {name: value for name, value in model.hf.state_dict().items() if ".layers." not in name}
-    assert all(torch.equal(made.hf.state_dict()[name], value) for name, value in outside.items())
+    assert all(torch.equal(shuffled.hf.state_dict()[name], value) for name, value in outside.items())
+    assert shuffled.name == f"{model.name}, blocks shuffled, seed 0"
 
 
-def test_blocks_of_different_shapes_cannot_change_places() -> None:
-    mixed = bathyscope.load(zoo.build("jamba"))
-    with pytest.raises(ModelError, match="differ in shape, so that their weights cannot change places; take the"):
-        shuffled_blocks(mixed, 0)
+def test_an_order_that_cannot_be_said_is_refused_before_compute(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("computed"))
+    hf = zoo.build("diffllama")
+    with pytest.raises(ModelError, match=r"diffllama cannot be exported with this order .*lambda_init.*untrained ins"):
+        bathyscope.survey(hf, zoo.prompts(hf), MEASURES, control="shuffled_blocks", progress=False)
 
 
 def test_shuffled_text_keeps_first_token_and_answer() -> None:

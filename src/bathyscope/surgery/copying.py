@@ -10,6 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
 from bathyscope.model.anatomy.family import Family
+from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import Source
 from bathyscope.surgery.exporting import layout_of, require_all_layers, schedule_for
@@ -31,6 +32,7 @@ def lent(hf: PreTrainedModel, config: PreTrainedConfig, layout: Layout) -> tuple
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         fill(made, taken)
+    take_tables(made, hf, layout.source)
     made.to(next(hf.parameters()).device).eval()  # type: ignore[arg-type]
     return made, given
 
@@ -66,6 +68,23 @@ class ScheduledCopy:
         return {name: now[name] for name, was in self._lent.items() if now[name].data_ptr() != was.data_ptr()}
 
 
+def require_reorderable(model: Model, schedule: Schedule) -> None:
+    """Refuse what ``reordered`` refuses of a model in memory.
+
+    Raises:
+        ModelError: an order that the family's configuration cannot say, with what differs.
+    """
+    _rewritten(model, schedule)
+
+
+def _rewritten(model: Model, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
+    source = Source(model.name, model.hf.config, model.hf, family=model.anatomy.family)
+    config, layout = layout_of(source, schedule)
+    config._attn_implementation = model.hf.config._attn_implementation
+    require_all_layers(source, skeleton(model.hf.config))
+    return config, layout
+
+
 def reordered(model: Model, schedule: Schedule | str) -> Model:
     """The model that ``export`` would write, in memory and without a copy of its weights.
 
@@ -85,10 +104,6 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
             f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "
             "it (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint."
         )
-    hf = model.hf
-    source = Source(model.name, hf.config, hf, family=model.anatomy.family)
-    config, layout = layout_of(source, chosen)
-    config._attn_implementation = hf.config._attn_implementation
-    require_all_layers(source, skeleton(hf.config))
-    made = load(lent(hf, config, layout)[0], family=model.anatomy.family)
-    return replace(model, anatomy=made.anatomy, checks=made.checks, weight_hash=made.weight_hash, schedule=str(chosen))
+    hf, _ = lent(model.hf, *_rewritten(model, chosen))
+    copy = load(hf, family=model.anatomy.family)
+    return replace(model, anatomy=copy.anatomy, checks=copy.checks, weight_hash=copy.weight_hash, schedule=str(chosen))

@@ -62,8 +62,20 @@ def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> No
                     given[id(value)] = nn.Parameter(made, requires_grad=False) if own else made
                     given[id(value)]._is_hf_initialized = True  # type: ignore[attr-defined]
                 held[key] = given[id(value)]
+        _mark_initialised(module)
     model.initialize_weights()
     model.tie_weights()
+
+
+def _mark_initialised(module: nn.Module) -> None:
+    """Keep the library from initialising a module whose tensors were all given.
+
+    Some families write into given tensors all the same, such as zeros into the embedding of the padding token, and
+    these may be another model's.
+    """
+    tensors = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    if tensors and all(getattr(tensor, "_is_hf_initialized", False) for tensor in tensors):
+        module._is_hf_initialized = True  # type: ignore[assignment]
 
 
 def made_up(name: str, like: Tensor) -> Tensor:

@@ -9,19 +9,22 @@ A control is surveyed as the model itself is: the same prompts, measures, option
 
 import copy
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, cast, get_args
+from typing import Final, Literal, get_args
 
 import torch
-from torch import nn
+from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
-from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.memory import free_bytes
+from bathyscope.model.tables import take_dtypes, take_tables
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.copying import reordered, require_reorderable
 
 Kind = Literal["untrained", "shuffled_blocks", "shuffled_text"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -46,41 +49,28 @@ class Control:
         return f"{self.kind}-{self.seed}"
 
     def require(self, model: Model) -> None:
-        """Refuses what cannot be made, before any compute.
+        """Refuse what cannot be made, before any compute.
 
         Raises:
-            ModelError: a second copy of the weights does not fit; the model has one block, whose order cannot change.
+            ModelError: a second copy of the weights does not fit, or the blocks are streamed; the model has one block,
+                whose order cannot change, or its configuration cannot say the order.
         """
-        if self.kind == "shuffled_text":
-            return
-        if model.placement == "stream":
-            raise ModelError(
-                f"The control {self.kind} needs a second copy of {model.name} in memory, and its blocks are streamed "
-                "because the first has no room. Take the control shuffled_text, or load the model with "
-                "placement='resident'."
-            )
-        needed = sum(p.numel() * p.element_size() for p in model.hf.parameters())
-        free = free_bytes(model.device)
-        if free is not None and needed > free:
-            raise ModelError(
-                f"This control needs a second copy of the weights of {model.name} ({needed / 1e9:.1f} GB), and "
-                f"{free / 1e9:.1f} GB are free on {model.device.type}. Take the control shuffled_text, or survey an "
-                "untrained model of this configuration on its own and compare the runs."
-            )
-        if self.kind == "shuffled_blocks" and model.n_blocks < 2:
-            raise ModelError(f"{model.name} has one block, whose order cannot be shuffled; take the control untrained.")
+        if self.kind == "untrained":
+            _require_room(model)
+        elif self.kind == "shuffled_blocks":
+            _require_order(model, self.seed)
 
     def of(self, model: Model, prompts: Prompts) -> tuple[Model, Prompts]:
-        """Model and prompts of the control.
+        """Return model and prompts of the control.
 
         Raises:
             ModelError: its blocks cannot change places.
         """
         if self.kind == "shuffled_text":
             return model, shuffled_text(prompts, self.seed)
-        made = untrained(model, self.seed) if self.kind == "untrained" else shuffled_blocks(model, self.seed)
+        control = untrained(model, self.seed) if self.kind == "untrained" else shuffled_blocks(model, self.seed)
         # a measure's own further prompts may be texts
-        return replace(made, given_tokenizer=prompts.tokenizer), prompts
+        return replace(control, given_tokenizer=prompts.tokenizer), prompts
 
 
 def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:
@@ -107,41 +97,79 @@ def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:
     return tuple(dict.fromkeys(found))
 
 
+def _require_room(model: Model) -> None:
+    if model.placement == "stream":
+        raise ModelError(
+            f"The control untrained needs a second copy of {model.name} in memory, and its blocks are streamed because "
+            "the first has no room. Take the control shuffled_text, or load the model with placement='resident'."
+        )
+    copy_bytes = sum(p.numel() * p.element_size() for p in model.hf.parameters())
+    free = free_bytes(model.device)
+    if free is not None and copy_bytes > free:
+        raise ModelError(
+            f"This control needs a second copy of the weights of {model.name} ({copy_bytes / 1e9:.1f} GB), and "
+            f"{free / 1e9:.1f} GB are free on {model.device.type}. Take the control shuffled_text, or survey an "
+            "untrained model of this configuration on its own and compare the runs."
+        )
+
+
+def _require_order(model: Model, seed: int) -> None:
+    if model.placement == "stream":
+        raise ModelError(
+            f"The control shuffled_blocks needs the blocks of {model.name} in memory, and they are streamed. Take the "
+            "control shuffled_text, or load the model with placement='resident'."
+        )
+    if model.n_blocks < 2:
+        raise ModelError(f"{model.name} has one block, whose order cannot be shuffled; take the control untrained.")
+    with _untrained_advised():
+        require_reorderable(model, Schedule(shuffled_order(model.n_blocks, seed), model.n_blocks))
+
+
+@contextmanager
+def _untrained_advised() -> Iterator[None]:
+    try:
+        yield
+    except ModelError as error:
+        reason = str(error).rstrip(".")
+        raise ModelError(f"{reason}. Take the control untrained instead of shuffled_blocks.") from error
+
+
 def untrained(model: Model, seed: int) -> Model:
-    """The same architecture, freshly initialised by the library as its configuration says."""
+    """Return the same architecture, freshly initialised by the library as its configuration says.
+
+    It differs from the model by its weights alone: every tensor has the model's dtype, and tables that no checkpoint
+    holds (rotary frequencies, masks) are the model's own.
+    """
     hf = model.hf
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        made = cast(nn.Module, type(hf)(copy.deepcopy(hf.config)))
-    made = made.to(device=model.device, dtype=model.dtype).eval()
-    return _loaded(made, model, f"untrained, seed {seed}")
+        fresh: PreTrainedModel = type(hf)._from_config(copy.deepcopy(hf.config), dtype=model.dtype)
+    take_dtypes(fresh, hf)
+    take_tables(fresh, hf)
+    return _checked_control(fresh.to(model.device).eval(), model, f"untrained, seed {seed}")  # type: ignore[arg-type]
 
 
 def shuffled_blocks(model: Model, seed: int) -> Model:
-    """A copy of at least two blocks that run in another order; each keeps its weights.
+    """Return a model of at least two blocks that runs them in another order, on the same weights.
+
+    It is what ``schedule=`` and ``export`` make of that order: windows, rotary tables and kinds of attention follow
+    their blocks.
 
     Raises:
-        ModelError: its blocks differ in shape.
+        ModelError: the family's configuration cannot say the order.
     """
-    order = list(range(model.n_blocks))
+    with _untrained_advised():
+        shuffled = reordered(model, Schedule(shuffled_order(model.n_blocks, seed), model.n_blocks))
+    return replace(shuffled, name=f"{model.name}, blocks shuffled, seed {seed}", schedule=model.schedule)
+
+
+def shuffled_order(n_blocks: int, seed: int) -> tuple[int, ...]:
+    """Return the order in which ``shuffled_blocks`` runs at least two blocks; never their own."""
+    order = list(range(n_blocks))
     draw = random.Random(seed)
     while order == sorted(order):
         draw.shuffle(order)
-    made = copy.deepcopy(model.hf)
-    path = model.anatomy.family.blocks
-    blocks = [submodule(made, f"{path}.{place}") for place in range(len(order))]
-    weights = [copy.deepcopy(block.state_dict()) for block in blocks if block is not None]
-    # weights move and blocks stay: what a block knows of its place (its cache, its window) goes with the place
-    try:
-        for block, source in zip(blocks, order, strict=True):
-            assert block is not None
-            block.load_state_dict(weights[source])
-    except RuntimeError as error:
-        raise ModelError(
-            f"The blocks of {model.name} differ in shape, so that their weights cannot change places; take the control "
-            "untrained."
-        ) from error
-    return _loaded(made, model, f"blocks shuffled, seed {seed}")
+    return tuple(order)
 
 
 def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
@@ -157,6 +185,6 @@ def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
     return replace(prompts, items=items, dataset=f"{prompts.dataset}, shuffled (seed {seed})", kept=None)
 
 
-def _loaded(hf: Any, model: Model, what: str) -> Model:
-    made = load(hf, family=model.anatomy.family)
-    return replace(made, name=f"{model.name}, {what}")
+def _checked_control(hf: PreTrainedModel, model: Model, what: str) -> Model:
+    control = load(hf, family=model.anatomy.family)
+    return replace(control, name=f"{model.name}, {what}")

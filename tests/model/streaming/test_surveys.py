@@ -207,10 +207,11 @@ def test_all_measures_leave_gradients_out(tmp_path: Path) -> None:
     assert not {"gradient", "integrated_gradients"} & {measure.name for measure in plan.measures}
 
 
-def test_controls_that_copy_the_weights_are_refused(tmp_path: Path) -> None:
+def test_controls_that_need_weights_in_memory_are_refused(tmp_path: Path) -> None:
     model = streamed.streamed(streamed.saved("llama", tmp_path / "model"))
-    for control in ("untrained", "shuffled_blocks"):
-        with pytest.raises(ModelError, match=f"The control {control} needs a second copy of .* are streamed"):
+    needs = {"untrained": "a second copy of .* are streamed", "shuffled_blocks": "the blocks of .* are streamed"}
+    for control, need in needs.items():
+        with pytest.raises(ModelError, match=f"The control {control} needs {need}"):
             survey(model, streamed.prompts(model), ["residual"], control=control, progress=False)
 
 

@@ -73,14 +73,17 @@ class Entry:
     refused: bool = False
 
     def build(self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
-        """The model in evaluation mode, with every parameter drawn anew from ``seed``."""
+        """Return the model in evaluation mode, with every parameter drawn anew from ``seed``.
+
+        It is built in its dtype, as a checkpoint is loaded: casting a whole model rounds its rotary tables too.
+        """
         chosen = attn or self.attn
-        options = {} if chosen is None else {"attn_implementation": chosen}
+        options: dict[str, Any] = {"dtype": dtype} | ({} if chosen is None else {"attn_implementation": chosen})
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             model = AutoModelForCausalLM.from_config(self.config(), **options)
         randomise(model, seed)
-        return model.to(dtype).eval()
+        return model.eval()  # type: ignore[no-any-return]
 
 
 def config(model_type: str, *shapes: dict[str, Any], **changes: Any) -> Callable[[], PreTrainedConfig]:
