@@ -15,6 +15,7 @@ from torch.nn.modules import module as torch_module
 
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.anatomy import config_of
+from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -23,7 +24,9 @@ _GUARD = threading.Lock()
 
 @contextmanager
 def alone(*models: object) -> Iterator[None]:
-    """Inside, no other thread measures these models; threads that come later wait their turn.
+    """Keep other threads from measuring these models inside; those that come later wait their turn.
+
+    The caller's autocast and default device are set aside.
 
     Args:
         models: what ``load`` returns or takes. A name is a model that nobody else has.
@@ -34,6 +37,7 @@ def alone(*models: object) -> Iterator[None]:
         # in one order for all threads: two that wait for each other's model would wait for ever
         locks = [_LOCKS.setdefault(hf, threading.RLock()) for hf in sorted(inner, key=id)]
     with ExitStack() as stack:
+        stack.enter_context(default_settings())
         for lock in locks:
             stack.enter_context(lock)
         yield

@@ -24,7 +24,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy, resolve
 from bathyscope.model.anatomy.checks import Checks, check
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.generic import family_of
-from bathyscope.model.anatomy.mode import evaluating, require_own_order
+from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import read_checkpoint
@@ -91,7 +91,8 @@ def load(
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
         kept: Placement = "stream" if stream else placement
-        hf = read_checkpoint(name, wanted, revision, trust_remote_code, as_device(device), kept, window, attn)
+        with default_settings():
+            hf = read_checkpoint(name, wanted, revision, trust_remote_code, as_device(device), kept, window, attn)
     with alone(hf):
         if is_offloaded(hf):
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)

@@ -22,6 +22,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.gaps import tolerance
+from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
@@ -197,6 +198,7 @@ def estimate(
     return _count(plan, found, count / planned if prompts is None else 1, as_device(device))
 
 
+@default_settings()
 def measure_rates(dtype: torch.dtype, device: torch.device, vocabulary: int) -> Rates:
     """The rates of this machine, from ``SECONDS`` of matrix products and as much of comparing predictions, twice."""
     size = 1024 if device.type == "cpu" else 8192

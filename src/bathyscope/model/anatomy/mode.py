@@ -1,7 +1,7 @@
 """The state a model is measured in: evaluation mode, so that dropout never enters a result, and its own order."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,11 +17,11 @@ _RUNNING: WeakKeyDictionary[nn.Module, tuple[str, bool]] = WeakKeyDictionary()
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """All modules are in evaluation mode and uncompiled inside, and products of float32 in float32; then as before."""
+    """Keep all modules in evaluation mode and uncompiled inside, and products of float32 in float32; then as before."""
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        with full_precision(), _uncompiled(model):
+        with default_settings(), full_precision(), _uncompiled(model):
             yield
     finally:
         for module in training:
@@ -36,6 +36,22 @@ def _uncompiled(model: nn.Module) -> AbstractContextManager[object]:
             stance: AbstractContextManager[object] = torch.compiler.set_stance("force_eager")
             return stance
     return nullcontext()
+
+
+_AUTOCAST_DEVICES = ("cpu", "cuda", "mps", "xpu")
+
+
+@contextmanager
+def default_settings() -> Iterator[None]:
+    """Run without the caller's autocast and default device, which would change dtypes and places of new tensors."""
+    with ExitStack() as stack:
+        for device in _AUTOCAST_DEVICES:
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        # the context slows every call of torch a little, so it is entered only where it changes something
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        yield
 
 
 @contextmanager
