@@ -14,7 +14,7 @@ from bathyscope.model.anatomy.recording import reset_rotary
 
 def tables_of(hf: nn.Module) -> dict[str, Tensor]:
     """Return the buffers that a checkpoint does not carry, by name."""
-    return {name: value for name, value, held, key in _buffers(hf) if key in held._non_persistent_buffers_set}
+    return {name: value for name, value, owner, key in _buffers(hf) if key in owner._non_persistent_buffers_set}
 
 
 @torch.no_grad()
