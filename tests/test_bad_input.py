@@ -177,7 +177,7 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
         load(empty)
     with pytest.raises(ModelError, match=r"There is no folder .*nowhere. Give a checkpoint folder or a hub name"):
         load(tmp_path / "nowhere")
-    with pytest.raises(ModelError, match="is a file; give the checkpoint's folder or a hub name"):
+    with pytest.raises(ModelError, match=r"is a file; give the checkpoint's folder, a hub name or a .gguf file"):
         load(checkpoint / "config.json")
     (empty / "config.json").write_text((checkpoint / "config.json").read_text())
     with pytest.raises(ModelError, match=r"cannot be loaded as a causal language model: .*safetensors"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from support import zoo
-from transformers import AutoModel, LlamaForSequenceClassification
+from transformers import AutoModel, AutoModelForCausalLM, LlamaForSequenceClassification
 
 from bathyscope import ModelError
 from bathyscope.model import load, load_config, weight_hash
@@ -163,3 +163,12 @@ def test_the_dtype_of_the_files_is_not_needed_in_the_configuration(altered: Alte
     folder = altered(config=lambda written: [written.pop(name, None) for name in ("dtype", "torch_dtype")])
     assert "dtype" not in json.loads((folder / "config.json").read_text())
     assert load(folder).dtype == torch.float32
+
+
+def test_weights_begin_at_a_cache_line_whatever_file_they_came_from(saved: Path) -> None:
+    """Products round in another order elsewhere, so that the last bit of a result would tell the file's layout."""
+    mapped = AutoModelForCausalLM.from_pretrained(saved)
+    assert any(value.data_ptr() % 64 for value in mapped.parameters())
+    hf = load(saved).hf
+    assert all(value.data_ptr() % 64 == 0 for value in hf.parameters())
+    assert all(torch.equal(value, hf.state_dict()[name]) for name, value in mapped.state_dict().items())

@@ -52,6 +52,7 @@ def test_a_model_made_in_memory_has_no_tokenizer() -> None:
 def test_quantised_weights_bring_a_warning() -> None:
     hf = zoo.entry("llama").build()
     hf.config.quantization_config = {"bits": 8}
+    hf.register_buffer("packed", torch.zeros((2, 2), dtype=torch.int8))
     with pytest.warns(UserWarning, match="This model's weights are quantised. 8-bit kernels choose outlier columns"):
         model = load(hf)
     with warnings.catch_warnings():

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 _WIDTH: Final = 80
 
-ModelName = Annotated[str, Parameter(help="name on the hub, or a local folder.")]
+ModelName = Annotated[str, Parameter(help="name on the hub, a local folder, or a .gguf file.")]
 Records = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
 Quiet = Annotated[
     bool, Parameter(help="no progress and no messages; warnings and errors remain.", negative=(), show_default=False)
@@ -43,8 +43,9 @@ Whole = Annotated[
 ]
 Given = Annotated[str | None, Parameter(show_default=False)]
 
-OBJECTS = ("model", "tokenizer", "family", "window")
-"""Arguments of ``load`` that a shell cannot give, or gives by its own (a window is something else to some commands)."""
+OBJECTS = ("model", "tokenizer", "family", "window", "gguf_file")
+"""Arguments of ``load`` that a shell cannot give, or gives by its own (a window is something else to some commands, and
+a GGUF file has a path)."""
 LOADING = options_of("bathyscope:load", leave_out=OBJECTS)
 """How a model is loaded."""
 LOADING_SEVERAL = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision"))

@@ -134,12 +134,22 @@ def require_measurable(hf: nn.Module) -> None:
 
 
 def warn_of_quantisation(hf: nn.Module) -> None:
-    """Says what weights in few bits do to small effects."""
-    if getattr(hf.config, "quantization_config", None) is not None:
+    """Warns of what kernels for weights in few bits do to small effects; unpacked weights run by plain kernels."""
+    if getattr(hf.config, "quantization_config", None) is not None and not is_unpacked(hf):
         warn(
             "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which "
             "leaks between tokens; effects near the noise floor are not to be trusted."
         )
+
+
+def is_unpacked(hf: nn.Module) -> bool:
+    """Whether all weights are plain floating-point numbers of two bytes or more, however they had been stored."""
+    buffers = dict(hf.named_buffers())
+    stored = [buffers[name] for name in hf.state_dict() if name in buffers]
+    # packed weights are matrices of whole numbers; single numbers and lists count positions or calls
+    packed = [value for value in stored if value.ndim > 1 and not value.is_floating_point()]
+    values = [*hf.parameters(), *(value for value in stored if value.is_floating_point())]
+    return not packed and all(value.is_floating_point() and value.element_size() > 1 for value in values)
 
 
 def _require_weights_here(hf: nn.Module) -> None:

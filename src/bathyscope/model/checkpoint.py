@@ -12,6 +12,7 @@ from typing import Any, cast
 from weakref import finalize
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
@@ -20,9 +21,11 @@ from transformers.utils import cached_file
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.files import INDEX, indexed, require_whole
+from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.place import folder_of, similar_folders
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
+from bathyscope.model.streaming.carrying import ALIGNMENT
 from bathyscope.model.streaming.offloaded import take_over
 
 _SHOWN = 5
@@ -49,6 +52,8 @@ def read_checkpoint(
         ModelError: nothing there; damaged or foreign files; not a causal language model; tensors that are missing or
             of another shape, which the library would draw at random.
     """
+    if is_gguf(name):
+        return _read_gguf(name, open_gguf(name), dtype or torch.float32, device, placement, attn)
     folder = folder_of(name, revision)
     source = name if folder is None else str(folder)
     # transformers raises whatever its parsers raise; all mean that there is no such model
@@ -97,9 +102,88 @@ def read_checkpoint(
         _require_complete(name, hf, found)
         if rewritten is None:
             cast(nn.Module, hf).to(device)
+        align(hf)
+        if rewritten is None:
             return hf
         finalize(take_over(hf, blocks_of(hf), window), stack.pop_all().close)
         return hf
+
+
+def _read_gguf(
+    name: str, file: GgufFile, dtype: torch.dtype, device: torch.device, placement: str, attn: str | None
+) -> PreTrainedModel:
+    """The model of a GGUF file with all of its weights unpacked: from here on it is like any other in memory."""
+    if placement == "stream":
+        raise ModelError(
+            f"{name} is a GGUF file, and GGUF files cannot be streamed: their weights are unpacked in memory. Load it "
+            "with placement='resident'."
+        )
+    _gguf_config(name, file)
+    # without this, versions of transformers that can compute with packed weights would keep them
+    kinds: Any = getattr(transformers, "GgufConfig", None)
+    unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
+    with _reports() as reports:
+        try:
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                str(file.path.parent),
+                gguf_file=file.path.name,
+                dtype=dtype,
+                output_loading_info=True,
+                attn_implementation=attn,
+                **unpacked,
+            )
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(name, device) from error
+            raise ModelError(_unloadable(name, error, reports)) from error
+    hf: PreTrainedModel
+    hf, found = loaded
+    _require_complete(name, hf, found)
+    forget_packing(hf)
+    cast(nn.Module, hf).to(device)
+    align(hf)
+    return hf
+
+
+def align(hf: nn.Module) -> None:
+    """Moves weights in the host's memory to addresses that are multiples of a cache line.
+
+    Products round in another order where a weight begins elsewhere. Weights mapped from a file begin where it has them,
+    so that without this the same model gave other last bits from another file: in shards, in one piece, unpacked.
+    """
+    for value in hf.parameters():
+        if value.device.type == "cpu" and value.data_ptr() % ALIGNMENT:
+            value.data = value.data.clone(memory_format=torch.contiguous_format)
+
+
+def forget_packing(hf: PreTrainedModel) -> None:
+    """Removes what a model whose weights have been unpacked still says of how its file had packed them.
+
+    It is the same model as one that was saved unpacked: equal configuration, can be saved, computes by plain kernels.
+    """
+    for name in ("hf_quantizer", "quantization_method"):
+        if name in vars(hf):
+            delattr(hf, name)
+    hf.is_quantized = False
+    for name in ("quantization_config", "_model_name_or_path"):
+        if name in vars(hf.config):
+            delattr(hf.config, name)
+
+
+def _gguf_config(name: str, file: GgufFile) -> Any:
+    """The configuration that transformers makes of a GGUF file's header."""
+    try:
+        config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
+    except Exception as error:
+        if "upported" in str(error) or isinstance(error, KeyError):
+            raise ModelError(
+                f"{name} is a GGUF file of the architecture {file.architecture!r}, which transformers "
+                f"{transformers.__version__} cannot read; give the model's safetensors checkpoint."
+            ) from error
+        raise ModelError(_unloadable(name, error, [])) from error
+    if "_model_name_or_path" in vars(config):
+        del config._model_name_or_path
+    return config
 
 
 def _temporary() -> TemporaryDirectory[str]:
@@ -129,6 +213,8 @@ def _no_room(name: str, folder: Path, error: Exception) -> str:
 
 def load_config(name: str, revision: str | None = None, trust_remote_code: bool = False) -> Any:
     """Only the configuration of a checkpoint (for estimates)."""
+    if is_gguf(name):
+        return _gguf_config(name, open_gguf(name))
     folder = folder_of(name, revision)
     source = name if folder is None else str(folder)
     try:

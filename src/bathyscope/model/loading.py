@@ -29,6 +29,7 @@ from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import read_checkpoint
 from bathyscope.model.devices import Attention, as_device, as_dtype
+from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of
@@ -53,13 +54,15 @@ def load(
     window: Annotated[int, Range(1)] | None = None,
     stream: bool = False,
     attn: Attention | None = None,
+    gguf_file: str | None = None,
 ) -> Model:
     """Loads a causal language model and checks its anatomy.
 
     Args:
-        model: a hub name, a local folder, or a transformers model already in memory (used as it is; of a PEFT model
-            the model inside, with its adapters).
-        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"`` or a torch dtype; None = the checkpoint's.
+        model: a hub name, a local folder, a ``.gguf`` file, or a transformers model already in memory (used as it is;
+            of a PEFT model the model inside, with its adapters).
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"`` or a torch dtype; None = the checkpoint's, of
+            a GGUF file ``"float32"``, to which its weights are unpacked.
         device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
         revision: branch, tag or commit on the hub.
         trust_remote_code: allow code that comes with the checkpoint. Off unless asked.
@@ -74,6 +77,7 @@ def load(
         stream: short for ``placement="stream"``.
         attn: how attention is computed (transformers' ``attn_implementation``); None = as the checkpoint says, else the
             library's choice. It is written into a run's identity.
+        gguf_file: the name of a GGUF file inside of the folder that is given as ``model``.
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
@@ -85,11 +89,19 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
+    gguf: GgufFile | None = None
     if isinstance(model, nn.Module):
+        if gguf_file is not None:
+            raise ModelError("gguf_file= is for a folder, and a model in memory was given; leave gguf_file out.")
         hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:
         name, wanted = str(model), None if dtype is None else as_dtype(dtype)
+        if gguf_file is not None:
+            name = gguf_name(name, gguf_file)
+        if is_gguf(name):
+            _require_no_revision(name, revision)
+            gguf = open_gguf(name)
         kept: Placement = "stream" if stream else placement
         with default_settings():
             hf = read_checkpoint(name, wanted, revision, trust_remote_code, as_device(device), kept, window, attn)
@@ -99,7 +111,7 @@ def load(
         require_measurable(hf)
         warn_of_quantisation(hf)
         sha256, anatomy, checks = _read_and_checked(name, hf, family)
-    return Model(name, revision, anatomy, checks, sha256, trust_remote_code, tokenizer)
+    return Model(name, revision, anatomy, checks, sha256, trust_remote_code, tokenizer, gguf=gguf)
 
 
 def loaded(model: AnyModel) -> Model:
@@ -144,6 +156,14 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
     if not isinstance(model, nn.Module | str | os.PathLike):
         shown = "a Model, which is loaded already" if isinstance(model, Model) else f"{_said(model)}, which is no model"
         raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
+
+
+def _require_no_revision(name: str, revision: str | None) -> None:
+    if revision is not None:
+        raise ModelError(
+            f"revision={revision!r} is for models on the hub, and {name} is a file; leave revision out, or give the "
+            "hub name."
+        )
 
 
 def _said(given: object) -> str:

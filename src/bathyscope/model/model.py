@@ -13,6 +13,7 @@ from bathyscope.core.text import html_table
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.gguf import GgufFile
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
 
@@ -32,6 +33,7 @@ class Model:
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
         given_tokenizer: the tokenizer that was given in the place of the checkpoint's own; None = none was.
         schedule: the order in which it runs another model's blocks; None = its own.
+        gguf: the file that its weights were unpacked from; None = they come from elsewhere.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -48,6 +50,7 @@ class Model:
     trust_remote_code: bool = False
     given_tokenizer: Any = None
     schedule: str | None = None
+    gguf: GgufFile | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -110,10 +113,12 @@ class Model:
         Raises:
             ModelError: it cannot be loaded.
         """
-        from bathyscope.prompts.tokenizer import load_tokenizer
+        from bathyscope.prompts.tokenizer import load_gguf_tokenizer, load_tokenizer
 
         if self.given_tokenizer is not None:
             return self.given_tokenizer
+        if self.gguf is not None:
+            return load_gguf_tokenizer(self.gguf.path) if self.gguf.has_tokenizer else None
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
             return None  # made in memory: it has no checkpoint whose tokenizer could be its own
         source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
@@ -126,6 +131,7 @@ class Model:
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            **({} if self.gguf is None else {"unpacked from": f"{self.gguf.path.name} ({self.gguf.quantisation})"}),
             "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
             "readout against its logits": f"{self.checks.readout:.1e}",
             "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",

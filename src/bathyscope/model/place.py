@@ -25,7 +25,7 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
     except OSError as error:
         raise ModelError(f"{name} cannot be looked at: {error.strerror or error}.") from error
     if is_file:
-        raise ModelError(f"{name} is a file; give the checkpoint's folder or a hub name.")
+        raise ModelError(f"{name} is a file; give the checkpoint's folder, a hub name or a .gguf file.")
     if not is_folder:
         if _is_a_path(name, folder, revision):
             raise ModelError(f"There is no folder {name}. {similar_folders(folder)}Give {_EXAMPLE}.")

@@ -73,6 +73,30 @@ def load_tokenizer(
     return chosen
 
 
+def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
+    """Return the tokenizer that transformers builds from a GGUF file's vocabulary and merges.
+
+    Raises:
+        ModelError: it cannot be built, or turns text into no tokens.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+    except Exception as error:  # transformers raises whatever its parsers raise
+        reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
+        raise ModelError(
+            f"The tokenizer of {file} cannot be built: {reason}. Give another one (load(..., tokenizer=...)), or token "
+            "ids as prompts."
+        ) from error
+    if not tokenizer(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
+        raise ModelError(
+            f"The tokenizer of {file} turns text into no tokens. Give another one (load(..., tokenizer=...)), or token "
+            "ids as prompts."
+        )
+    return tokenizer
+
+
 def _has_own_file(source: str | Path, revision: str | None) -> bool:
     from transformers.utils import cached_file
 

@@ -28,6 +28,10 @@ def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configura
         )
 
 
+_ORIGIN = ("model", "revision", "gguf")
+"""Where a model came from, which is of no account where its weights and settings are equal."""
+
+
 def difference(kept: Configuration, asked: Configuration, noun: str = "run", other: str | None = None) -> list[str]:
     """Where two configurations differ, one line each.
 
@@ -47,7 +51,9 @@ def difference(kept: Configuration, asked: Configuration, noun: str = "run", oth
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
     if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
-        old, new = ({name: one[name] for name in one if name not in ("model", "revision")} for one in (old, new))
+        old, new = (
+            {name: one[name] for name in one if name not in ("model", "revision", "gguf")} for one in (old, new)
+        )
     return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
 
 

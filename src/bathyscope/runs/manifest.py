@@ -20,7 +20,7 @@ from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
-TOLD_LATER = ("n_blocks", "config_hash", "adapters")
+TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf")
 """Fields of an identity that earlier runs do not tell."""
 
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
@@ -52,6 +52,7 @@ class Identity:
         adapters: in the model's layers, and what each does, such as ``default active``; None = none.
         keep_text: whether texts of tokens are kept, among the prompts and in results.
         schedule: the order of the model's blocks that was measured; None = their own.
+        gguf: name, SHA-256 and quantisation of the GGUF file that the weights were unpacked from; None = no such file.
 
     Raises:
         StoreError: the plan does not cover the prompts; a value of another type, or one that JSON cannot hold.
@@ -78,6 +79,7 @@ class Identity:
     keep_text: bool = True
     schedule: str | None = None
     adapters: str | None = None
+    gguf: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -1,5 +1,6 @@
 """What is exported: a checkpoint's files, or a model in memory; and what lies beside its weights."""
 
+import copy
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,10 +12,11 @@ from huggingface_hub import snapshot_download
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.model import AnyModel, Model, load_config, weight_hash
-from bathyscope.model.admission import without_adapter
+from bathyscope.model import AnyModel, Model, load, load_config, weight_hash
+from bathyscope.model.admission import is_unpacked, without_adapter
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.files import SINGLE, indexed, require_whole
+from bathyscope.model.gguf import is_gguf
 from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.weight_files import file_hashes, stored_in
 
@@ -113,7 +115,8 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         place = here(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer(model)
-        return Source(model.name, hf.config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
+        config = plain_config(hf)
+        return Source(model.name, config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
     if isinstance(model, torch.nn.Module):
         hf = without_adapter(model)  # type: ignore[assignment]
         if not isinstance(hf, PreTrainedModel):
@@ -121,10 +124,22 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"export() takes a folder, a hub name or a transformers model; {type(model).__name__} given."
             )
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
-        return Source(name, hf.config, hf, folder=here(name, None))
+        return Source(name, plain_config(hf), hf, folder=here(name, None))
     if not isinstance(model, str | Path):
         raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
-    return _from_name(str(model), revision) if weights else Source(str(model), load_config(str(model), revision))
+    if not weights:
+        return Source(str(model), load_config(str(model), revision))
+    # a GGUF file holds no tensors that could be copied as they are
+    return source_of(load(model, revision=revision)) if is_gguf(model) else _from_name(str(model), revision)
+
+
+def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
+    """Return the configuration of a model, without how its file had packed weights that are unpacked in memory."""
+    if getattr(hf.config, "quantization_config", None) is None or not is_unpacked(hf):
+        return hf.config
+    config = copy.deepcopy(hf.config)
+    del config.quantization_config
+    return config
 
 
 def companions(source: Source, place: Path) -> None:

@@ -26,6 +26,7 @@ from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
+from bathyscope.model.gguf import is_gguf, open_gguf
 from bathyscope.model.memory import bytes_per_token, free_bytes
 from bathyscope.model.placement import blocks_of
 from bathyscope.options import Range, checked
@@ -247,7 +248,8 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     anatomy = _anatomy(name, hf.eval(), family)
     limit = tolerance(wanted)
     checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
-    return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code)
+    gguf = open_gguf(name) if is_gguf(name) else None
+    return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code, gguf=gguf)
 
 
 def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:

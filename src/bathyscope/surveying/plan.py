@@ -131,6 +131,7 @@ class SurveyPlan:
             "adapters": adapters_of(hf),
             "keep_text": self.facts.keeps_text,
             "schedule": self.model.schedule,
+            "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:

@@ -8,31 +8,28 @@ import torch
 from torch import Tensor
 
 ALIGNMENT = 64
-"""Bytes: kernels may add up in another order where an array begins elsewhere within so many."""
+"""Bytes: kernels may add up in another order where an array begins elsewhere within so many.
+
+Every weight on the host begins at a multiple, so that results do not depend on the file that it came from.
+"""
 _APART = 256
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A tensor to make room for.
-
-    Args:
-        offset: bytes from a multiple of ``ALIGNMENT`` to where it begins, on the host: as it would have been in memory
-            mapped from its file, so that results are the same to the last bit.
-    """
+    """A tensor to make room for."""
 
     sizes: tuple[int, ...]
     dtype: torch.dtype
-    offset: int = 0
 
     @property
     def nbytes(self) -> int:
-        """Without its offset."""
+        """What its numbers take."""
         return torch.Size(self.sizes).numel() * self.dtype.itemsize
 
     def within(self, memory_N: Tensor) -> Tensor:
         """The tensor in bytes that begin at a multiple of ``ALIGNMENT``."""
-        return memory_N[self.offset : self.offset + self.nbytes].view(self.dtype).view(self.sizes)
+        return memory_N[: self.nbytes].view(self.dtype).view(self.sizes)
 
 
 Shapes = Mapping[str, Shape]
@@ -78,11 +75,11 @@ class InPlace:
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
         """Fresh tensors, filled."""
-        memory_N = torch.empty(sum(_rounded(one.nbytes + one.offset) for one in shapes.values()), dtype=torch.uint8)
+        memory_N = torch.empty(sum(_rounded(one.nbytes) for one in shapes.values()), dtype=torch.uint8)
         tensors, start = {}, 0
         for name, shape in shapes.items():
             tensors[name] = shape.within(memory_N[start:])
-            start += _rounded(shape.nbytes + shape.offset)
+            start += _rounded(shape.nbytes)
         fill(tensors)
         return Carried(tensors)
 

@@ -125,7 +125,7 @@ def _stored(weights: Mapping[str, Tensor], name: str, files: dict[Path, Checkpoi
     path = Path(told["safetensors_file"])
     if path not in files:
         files[path] = CheckpointFile(path)
-    return InFile(files[path], told.get("weight_name", full), rewritten=path.stem == full)
+    return InFile(files[path], told.get("weight_name", full))
 
 
 def _require_shape(name: str, wanted: Tensor, stored: Stored) -> None:

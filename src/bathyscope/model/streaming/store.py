@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
-from bathyscope.model.streaming.carrying import ALIGNMENT, Carried, Shape, carrier_to
+from bathyscope.model.streaming.carrying import Carried, Shape, carrier_to
 from bathyscope.model.streaming.files import CheckpointFile
 from bathyscope.model.streaming.lending import register
 
@@ -24,10 +24,6 @@ class Stored(Protocol):
         """The file it is in; None = it is no file of a known kind."""
         ...
 
-    def offset(self, dtype: torch.dtype) -> int:
-        """Where it would begin in mapped memory, in bytes from a multiple of ``ALIGNMENT``."""
-        ...
-
     def read(self, target: Tensor, stream: Any) -> int:
         """Fills ``target``, and gives the bytes that were read; ``stream`` is of the open file."""
         ...
@@ -35,20 +31,10 @@ class Stored(Protocol):
 
 @dataclass(frozen=True)
 class InFile:
-    """A tensor of a safetensors file.
-
-    Args:
-        rewritten: the file was made while the model was loaded, of tensors that had been put together in memory.
-    """
+    """A tensor of a safetensors file."""
 
     file: CheckpointFile
     name: str
-    rewritten: bool = False
-
-    def offset(self, dtype: torch.dtype) -> int:
-        place = self.file.places[self.name]
-        offset = place.start % ALIGNMENT
-        return 0 if self.rewritten or dtype != place.dtype or offset % dtype.itemsize else offset
 
     def read(self, target: Tensor, stream: Any) -> int:
         return self.file.read(stream, self.name, target)
@@ -60,9 +46,6 @@ class Held:
 
     give: Callable[[], Tensor]
     file: None = None
-
-    def offset(self, dtype: torch.dtype) -> int:
-        return 0
 
     def read(self, target: Tensor, stream: Any) -> int:
         target.copy_(self.give())
@@ -247,7 +230,7 @@ class BlockStore:
     def _read(self, index: int) -> Carried:
         """In the thread that reads."""
         own, absent = self._tensors[index], self._absent[index]
-        shapes = {n: Shape(tuple(t.shape), t.dtype, own[n].offset(t.dtype)) for n, t in absent.items()}
+        shapes = {n: Shape(tuple(t.shape), t.dtype) for n, t in absent.items()}
 
         def fill(host: Mapping[str, Tensor]) -> None:
             files = {id(stored.file): stored.file for stored in own.values() if stored.file is not None}

@@ -1,0 +1,228 @@
+"""GGUF files, looked at before any of them is loaded: what they hold, how it is stored, and whether all of it is there.
+
+transformers reads the weights. Its own messages on damaged files are those of numpy, and come after half a minute; the
+header is therefore read here first, which takes a fraction of a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.util import find_spec
+from math import prod
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from bathyscope.errors import ModelError
+
+SUFFIX: Final = ".gguf"
+_MAGIC: Final = b"GGUF"
+_VERSIONS: Final = (2, 3)
+_STRING, _ARRAY = 8, 9
+# struct formats of the container's number types, by their codes
+_NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+_LONGEST_TEXT: Final = 1 << 26
+_PLAIN: Final = ("F64", "F32", "F16", "BF16")
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """What the header of a GGUF file says.
+
+    Args:
+        path: the file.
+        architecture: llama.cpp's name for the model's type.
+        has_tokenizer: it holds a vocabulary.
+        elements: number of weights by how they are stored (``Q4_1``, ``F32`` …).
+    """
+
+    path: Path
+    architecture: str
+    has_tokenizer: bool
+    elements: Mapping[str, int]
+
+    @property
+    def quantisation(self) -> str:
+        """Every storage type, the one with the most weights first, such as ``Q4_1, Q8_0, F32``."""
+        return ", ".join(sorted(self.elements, key=lambda kind: (-self.elements[kind], kind)))
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the whole file."""
+        with self.path.open("rb") as stream:
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+    def identity(self) -> dict[str, str]:
+        """What a run says of it: name, hash and quantisation; the folder is no part of it."""
+        return {"file": self.path.name, "sha256": self.sha256, "quantisation": self.quantisation}
+
+
+def is_gguf(name: str | Path) -> bool:
+    """Whether a model's name is meant as a GGUF file's."""
+    return str(name).lower().endswith(SUFFIX)
+
+
+def gguf_name(folder: str, gguf_file: str) -> str:
+    """The path of a GGUF file inside of a checkpoint's folder.
+
+    Raises:
+        ModelError: no such folder (a name on the hub, for instance), or no plain name of such a file.
+    """
+    if not is_gguf(gguf_file) or Path(gguf_file).name != gguf_file:
+        raise ModelError(f"gguf_file={gguf_file!r} is not the name of a .gguf file inside the folder; give its name.")
+    place = Path(folder).expanduser()
+    if not place.is_dir():
+        raise ModelError(
+            f"gguf_file={gguf_file!r} is for a local folder, and {folder} is none. Download the file "
+            f"(hf download {folder} {gguf_file}) and give its path."
+        )
+    return str(place / gguf_file)
+
+
+def open_gguf(name: str | Path) -> GgufFile:
+    """The header of a GGUF file that is whole and that can be read with what is installed.
+
+    Raises:
+        ModelError: no such file, `gguf` is not installed, a damaged or truncated file, or an unknown quantisation.
+    """
+    path = Path(name).expanduser()
+    if not path.is_file():
+        raise ModelError(_absent(path))
+    missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
+    if missing:
+        raise ModelError(
+            f"Reading {name} needs {' and '.join(missing)}, which is not installed; pip install 'bathyscope[gguf]'."
+        )
+    try:
+        with path.open("rb") as stream:
+            return _read_header(path, stream)
+    except OSError as error:
+        raise ModelError(f"{name} cannot be read: {error.strerror or error}.") from error
+
+
+def _absent(path: Path) -> str:
+    place = path.parent
+    names = sorted(file.name for file in place.glob(f"*{SUFFIX}"))[:5] if place.is_dir() else []
+    hint = f"{place} holds {', '.join(names)}." if names else "Give the path of a .gguf file, or a checkpoint folder."
+    return f"There is no file {path}. {hint}"
+
+
+class _Header:
+    """Reads the little-endian values of a header; a value that the file ends in is a truncated file."""
+
+    def __init__(self, path: Path, stream: BinaryIO) -> None:
+        self._path, self._stream = path, stream
+        self._size = path.stat().st_size
+
+    def take(self, size: int) -> bytes:
+        # a damaged number may ask for more bytes than there is memory
+        if self._stream.tell() + size > self._size:
+            raise ModelError(_truncated(self._path, "it ends within its header"))
+        return self._stream.read(size)
+
+    def number(self, form: str) -> int:
+        return int(struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0])
+
+    def text(self) -> str:
+        length = self.number("Q")
+        if length > _LONGEST_TEXT:
+            raise ModelError(f"{self._path} is damaged: its header holds a text of {length} bytes; download it again.")
+        return self.take(length).decode("utf-8", "replace")
+
+    def value(self, kind: int) -> str | int | None:
+        """A text or a whole number; arrays and fractions are passed over."""
+        if kind == _STRING:
+            return self.text()
+        if kind == _ARRAY:
+            inner, count = self.number("I"), self.number("Q")
+            if inner in _NUMBERS:
+                self.take(struct.calcsize(f"<{_NUMBERS[inner]}") * count)
+            else:
+                for _ in range(count):
+                    self.value(inner)
+            return None
+        if kind not in _NUMBERS:
+            raise ModelError(f"{self._path} is damaged: its header holds a value of type {kind}; download it again.")
+        if _NUMBERS[kind] in "fd":
+            self.take(struct.calcsize(f"<{_NUMBERS[kind]}"))
+            return None
+        return self.number(_NUMBERS[kind])
+
+
+def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
+    if stream.read(4) != _MAGIC:
+        raise ModelError(
+            f"{path} is not a GGUF file (it does not begin with GGUF). Download it again, or give a checkpoint folder."
+        )
+    header = _Header(path, stream)
+    version = header.number("I")
+    if version not in _VERSIONS:
+        raise ModelError(f"{path} is GGUF of version {version}; versions 2 and 3 can be read. Convert it again.")
+    n_tensors, n_values = header.number("Q"), header.number("Q")
+    values: dict[str, str | int | None] = {}
+    for _ in range(n_values):
+        key = header.text()
+        values[key] = header.value(header.number("I"))
+    kinds: list[tuple[str, int, int, int]] = []
+    for _ in range(n_tensors):
+        tensor = header.text()
+        shape = [header.number("Q") for _ in range(header.number("I"))]
+        kinds.append((tensor, prod(shape), header.number("I"), header.number("Q")))
+    alignment = int(values.get("general.alignment") or 32)
+    start = -(-stream.tell() // alignment) * alignment
+    elements = _stored(path, kinds, start, path.stat().st_size)
+    return GgufFile(
+        path,
+        str(values.get("general.architecture", "unknown")),
+        "tokenizer.ggml.tokens" in values,
+        elements,
+    )
+
+
+def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size: int) -> dict[str, int]:
+    """Number of weights by storage type, after a look at whether each can be read and is all there."""
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
+
+    elements: Counter[str] = Counter()
+    for tensor, count, code, offset in kinds:
+        try:
+            kind = GGMLQuantizationType(code)
+        except ValueError as error:
+            raise ModelError(_unknown(path, tensor, f"type {code}")) from error
+        if kind.name not in elements:
+            _require_readable(path, tensor, kind)
+        elements[kind.name] += count
+        per_group, group_bytes = GGML_QUANT_SIZES[kind]
+        end = start + offset + count // per_group * group_bytes
+        if end > size:
+            raise ModelError(_truncated(path, f"{tensor} ends at byte {end} of {size}"))
+    return dict(elements)
+
+
+def _require_readable(path: Path, tensor: str, kind: object) -> None:
+    """Tries one group of zeros: which types `gguf` can unpack is known to its functions alone."""
+    import numpy as np
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
+
+    assert isinstance(kind, GGMLQuantizationType)
+    if kind.name in _PLAIN:
+        return
+    try:
+        dequantize(np.zeros((1, GGML_QUANT_SIZES[kind][1]), np.uint8), kind)
+    except (NotImplementedError, ValueError, KeyError) as error:
+        raise ModelError(_unknown(path, tensor, kind.name)) from error
+
+
+def _unknown(path: Path, tensor: str, kind: str) -> str:
+    return (
+        f"{path} stores {tensor} as {kind}, a quantisation that the installed gguf cannot unpack. Update gguf, or give "
+        "the model in another quantisation."
+    )
+
+
+def _truncated(path: Path, reason: str) -> str:
+    return f"{path} is truncated: {reason}. Download it again."

@@ -1,0 +1,221 @@
+"""GGUF files: the model that they stand for, what a run says of them, and files that cannot be read."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType
+from support.gguf_files import BLOCKS, VOCABULARY, Written, write_llama
+from transformers import AutoModelForCausalLM
+
+import bathyscope
+from bathyscope import ModelError
+from bathyscope.model import gguf as gguf_module
+
+TEXTS = ["the one on the inn, then on", "on and on the thin one", "in the end the tin", "then one, on in the inn"]
+IDS = torch.tensor([[5, 80, 200, 33, 261, 7, 90, 12]])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Written:
+    """A file of eight bits a weight; read only."""
+    return write_llama(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+@pytest.fixture(scope="module")
+def converted(written: Written) -> Path:
+    """The same model as a plain folder, made from the numbers that were written and not from the file."""
+    folder = written.path.parent / "folder"
+    written.model.save_pretrained(folder)
+    bathyscope.load(written.path).tokenizer.save_pretrained(folder)
+    return folder
+
+
+def refused(name: str | Path, **options: object) -> str:
+    with pytest.raises(ModelError) as caught:
+        bathyscope.load(name, **options)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["Q8_0", "Q4_1", "F32"])
+def test_its_weights_are_the_numbers_that_they_stand_for(kind: str, tmp_path: Path) -> None:
+    made = write_llama(tmp_path / "tiny.gguf", GGMLQuantizationType[kind])
+    model = bathyscope.load(made.path)
+    for name, value in made.model.state_dict().items():
+        assert torch.equal(model.hf.state_dict()[name], value), name
+    with torch.no_grad():
+        assert torch.equal(model.hf(IDS).logits, made.model(IDS).logits)
+
+
+def test_a_folder_and_a_file_name_are_the_same_model(written: Written) -> None:
+    first = bathyscope.load(written.path)
+    second = bathyscope.load(written.path.parent, gguf_file="tiny.gguf")
+    assert second.name == first.name == str(written.path)
+    assert second.weight_hash == first.weight_hash
+
+
+def test_its_tokenizer_is_the_one_in_the_file(written: Written) -> None:
+    tokenizer = bathyscope.load(written.path).tokenizer
+    assert tokenizer.convert_ids_to_tokens(tokenizer("the one").input_ids) == ["the", "Ġon", "e"]
+    assert tokenizer.decode(tokenizer("the one").input_ids) == "the one"
+
+
+def test_weights_are_unpacked_to_the_precision_that_is_asked_for(written: Written) -> None:
+    assert bathyscope.load(written.path).dtype == torch.float32
+    halved = bathyscope.load(written.path, dtype="bfloat16")
+    expected = written.model.state_dict()["model.layers.1.mlp.up_proj.weight"].bfloat16()
+    assert torch.equal(halved.hf.state_dict()["model.layers.1.mlp.up_proj.weight"], expected)
+
+
+def test_a_run_names_the_file_its_hash_and_its_quantisation(written: Written) -> None:
+    run = bathyscope.survey(bathyscope.load(written.path), TEXTS, ["lens"], progress=False)
+    assert run.identity.gguf == {
+        "file": "tiny.gguf",
+        "sha256": hashlib.sha256(written.path.read_bytes()).hexdigest(),
+        "quantisation": "Q8_0, F32",
+    }
+    assert "tiny.gguf (unpacked from Q8_0, F32) on" in repr(run)
+    assert "tiny.gguf (Q8_0, F32)" in bathyscope.load(written.path)._repr_html_()
+
+
+def test_everything_is_equal_to_the_bit_on_the_file_and_on_the_folder(
+    written: Written, converted: Path, tmp_path: Path
+) -> None:
+    first, second = bathyscope.load(written.path), bathyscope.load(converted)
+    checks = [bathyscope.check(model) for model in (first, second)]
+    assert {**checks[0], "model": ""} == {**checks[1], "model": ""}
+    assert first.weight_hash == second.weight_hash
+    measures = ["residual", "lens", "skip", "drop"]
+    runs = [bathyscope.survey(model, TEXTS, measures, progress=False) for model in (first, second)]
+    assert runs[0].identity.config_hash == runs[1].identity.config_hash
+    for measure in measures:
+        assert runs[0][measure].identical(runs[1][measure]), measure
+    options = {"drop": 1, "progress": False, "resamples": 100}
+    plans = [bathyscope.prune(model, TEXTS[:2], TEXTS[2:], **options) for model in (first, second)]
+    assert plans[0].schedule == plans[1].schedule
+    names = [name for name in plans[0].data if plans[0].data[name].dtype.kind == "f"]
+    for name in names:
+        np.testing.assert_array_equal(plans[0].data[name], plans[1].data[name], name)
+    exports = [bathyscope.export(source, "drop:1", tmp_path / f"export{n}") for n, source in enumerate((first, second))]
+    tensors = [(Path(folder) / "model.safetensors").read_bytes() for folder in exports]
+    assert tensors[0] == tensors[1]
+    configs = [(Path(folder) / "config.json").read_text() for folder in exports]
+    assert configs[0] == configs[1]
+    assert "quantization_config" not in configs[0]
+
+
+def test_a_file_is_exported_by_its_name_with_its_tokenizer(written: Written, tmp_path: Path) -> None:
+    folder = Path(bathyscope.export(written.path, "drop:0", tmp_path / "out"))
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert model.config.num_hidden_layers == BLOCKS - 1
+    assert (folder / "tokenizer.json").is_file()
+
+
+def test_unpacked_weights_bring_no_warning_of_kernels_and_can_be_exported(written: Written, tmp_path: Path) -> None:
+    """Of a model in memory too, whose configuration still says how its file was packed."""
+    hf = AutoModelForCausalLM.from_pretrained(written.path.parent, gguf_file="tiny.gguf")
+    assert hf.config.quantization_config is not None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        bathyscope.load(hf)
+        bathyscope.load(written.path)
+    folder = Path(bathyscope.export(hf, "drop:2", tmp_path / "out"))
+    assert "quantization_config" not in (folder / "config.json").read_text()
+    kept = AutoModelForCausalLM.from_pretrained(folder).state_dict()
+    original = written.model.state_dict()
+    assert all(torch.equal(value, original[name]) for name, value in kept.items())
+
+
+def test_a_schedule_is_estimated_and_emitted_from_the_header(written: Written) -> None:
+    assert bathyscope.estimate(written.path, prompts=TEXTS, measures=["lens"]).blocks == BLOCKS
+    assert bathyscope.export(written.path, "drop:1", emit="layers") == "0,2"
+
+
+def test_a_file_without_a_vocabulary_takes_token_ids_alone(tmp_path: Path) -> None:
+    model = bathyscope.load(write_llama(tmp_path / "bare.gguf", tokenizer=False).path)
+    assert model.tokenizer is None
+    assert bathyscope.survey(model, [IDS[0].tolist()], ["lens"], progress=False).identity.tokenizer_hash is None
+    with pytest.raises(bathyscope.PromptError, match="it is text, and the model has no tokenizer; give token ids"):
+        bathyscope.survey(model, TEXTS, ["lens"], progress=False)
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.99])
+def test_a_truncated_file_is_refused_before_it_is_loaded(part: float, written: Written, tmp_path: Path) -> None:
+    path, content = tmp_path / "cut.gguf", written.path.read_bytes()
+    path.write_bytes(content[: int(part * len(content))])
+    message = refused(path)
+    assert message.startswith(f"{path} is truncated: ")
+    assert message.endswith(". Download it again.")
+
+
+def test_other_files_under_that_name_are_refused(written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "page.gguf"
+    path.write_bytes(b"<html>not found</html>")
+    assert refused(path).startswith(f"{path} is not a GGUF file (it does not begin with GGUF). Download it again, or")
+    path.write_bytes(b"GGUF" + (9).to_bytes(4, "little") + bytes(16))
+    assert refused(path) == f"{path} is GGUF of version 9; versions 2 and 3 can be read. Convert it again."
+    content = bytearray(written.path.read_bytes())
+    content[24:32] = (1 << 60).to_bytes(8, "little")  # the length of the first name
+    path.write_bytes(content)
+    assert "is damaged: its header holds a text of 1152921504606846976 bytes" in refused(path)
+
+
+def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "other.gguf", architecture="wavenet").path
+    message = refused(path)
+    assert message.startswith(f"{path} is a GGUF file of the architecture 'wavenet', which transformers ")
+    assert message.endswith(" cannot read; give the model's safetensors checkpoint.")
+
+
+def with_code(content: bytes, code: int) -> bytes:
+    """The storage type of the first matrix exchanged in the header."""
+    place = content.index(b"token_embd.weight") + len(b"token_embd.weight") + 4 + 2 * 8
+    return content[:place] + code.to_bytes(4, "little") + content[place + 4 :]
+
+
+@pytest.mark.parametrize(("code", "kind"), [(999, "type 999"), (GGMLQuantizationType.Q8_K, "Q8_K")])
+def test_an_unknown_quantisation_is_named(code: int, kind: str, written: Written, tmp_path: Path) -> None:
+    path = tmp_path / "other.gguf"
+    path.write_bytes(with_code(written.path.read_bytes(), code))
+    assert refused(path) == (
+        f"{path} stores token_embd.weight as {kind}, a quantisation that the installed gguf cannot unpack. "
+        "Update gguf, or give the model in another quantisation."
+    )
+
+
+def test_a_missing_tensor_is_named(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "few.gguf", leave_out="blk.1.attn_v.weight").path
+    assert "lacks 1 tensor" in refused(path)
+
+
+def test_without_gguf_the_extra_is_named(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    find: Callable[[str], object] = lambda name: None if name == "gguf" else object()  # noqa: E731
+    monkeypatch.setattr(gguf_module, "find_spec", find)
+    assert refused(written.path) == (
+        f"Reading {written.path} needs gguf, which is not installed; pip install 'bathyscope[gguf]'."
+    )
+
+
+def test_what_a_file_cannot_be_asked_for_is_refused(written: Written, tmp_path: Path) -> None:
+    path = written.path
+    assert refused(path, placement="stream") == (
+        f"{path} is a GGUF file, and GGUF files cannot be streamed: their weights are unpacked in memory. Load it with "
+        "placement='resident'."
+    )
+    assert f"revision='main' is for models on the hub, and {path} is a file" in refused(path, revision="main")
+    assert refused(tmp_path / "none.gguf").startswith(f"There is no file {tmp_path / 'none.gguf'}. Give the path of")
+    assert refused(path.parent / "none.gguf").endswith(f"{path.parent} holds tiny.gguf.")
+    assert "is not the name of a .gguf file inside the folder" in refused(path.parent, gguf_file="../tiny.gguf")
+    assert "(hf download owner/name a.gguf) and give its path." in refused("owner/name", gguf_file="a.gguf")
+    with pytest.raises(ModelError, match="gguf_file= is for a folder, and a model in memory was given"):
+        bathyscope.load(written.model, gguf_file="tiny.gguf")
+
+
+def test_the_vocabulary_of_the_file_is_whole(written: Written) -> None:
+    assert len(bathyscope.load(written.path).tokenizer) == len(VOCABULARY)
