@@ -137,8 +137,8 @@ def _read_gguf(
                 raise out_of_memory(name, device) from error
             raise ModelError(_unloadable(name, error, reports)) from error
     hf: PreTrainedModel
-    hf, found = loaded
-    _require_complete(name, hf, found)
+    hf, report = loaded
+    _require_complete(name, hf, report)
     forget_packing(hf)
     cast(nn.Module, hf).to(device)
     align(hf)
@@ -164,7 +164,7 @@ def forget_packing(hf: PreTrainedModel) -> None:
     for name in ("hf_quantizer", "quantization_method"):
         if name in vars(hf):
             delattr(hf, name)
-    hf.is_quantized = False
+    setattr(hf, "is_quantized", False)  # noqa: B010 (no field that its class declares)
     for name in ("quantization_config", "_model_name_or_path"):
         if name in vars(hf.config):
             delattr(hf.config, name)

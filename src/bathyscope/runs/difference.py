@@ -51,9 +51,7 @@ def difference(kept: Configuration, asked: Configuration, noun: str = "run", oth
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
     if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
-        old, new = (
-            {name: one[name] for name in one if name not in ("model", "revision", "gguf")} for one in (old, new)
-        )
+        old, new = ({name: value for name, value in identity.items() if name not in _ORIGIN} for identity in (old, new))
     return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
 
 
