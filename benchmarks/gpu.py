@@ -29,7 +29,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-from bathyscope.surveying.cost import Rates, measure_rates
+from bathyscope.surveying.rates import Rates, matrix_rate
 
 FIVE = ["residual", "lens", "skip", "drop", "swap"]
 EVERYTHING = [
@@ -150,7 +150,7 @@ def machine(bench: Bench) -> None:
         gpu = torch.cuda.get_device_properties(0)
         found |= {"gpu": gpu.name, "memory_gb": gpu.total_memory / 1e9, "tf32": torch.backends.cuda.matmul.allow_tf32}
     for dtype in (torch.float32, torch.bfloat16):
-        bench.rates[dtype] = measure_rates(dtype, torch.device(bench.device), 32768).matrix
+        bench.rates[dtype] = matrix_rate(dtype, torch.device(bench.device))
     found["tflops"] = {str(dtype): rate / 1e12 for dtype, rate in bench.rates.items()}
     bench.say("machine", **found)
 

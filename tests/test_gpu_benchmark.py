@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bathyscope.surveying import cost
+from bathyscope.surveying import rates
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     ["machine,speed,streamed,waits,equal_rows,call_sizes", pytest.param("right", marks=pytest.mark.thorough)],
 )
 def test_every_part_runs(parts: str, gpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "SECONDS", 0.01)
+    monkeypatch.setattr(rates, "SECONDS", 0.01)
     monkeypatch.setattr(sys, "argv", ["gpu.py", "--tiny", "--out", str(tmp_path), "--only", parts])
     assert gpu.main() == 0
     found = [json.loads(line) for line in (tmp_path / "gpu.jsonl").read_text().splitlines()]

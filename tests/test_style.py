@@ -40,7 +40,7 @@ MOST_BANNED_NAMES = {
     "runs": 122,
     "statistics": 93,
     "surgery": 233,
-    "surveying": 97,
+    "surveying": 87,
     "wavefront": 61,
 }
 """Room → how often it binds a banned name, at most."""
@@ -60,11 +60,11 @@ BANNED_PROSE = (
 )
 """Words of another century, as expressions that match whole words."""
 MOST_BANNED_PROSE = {
-    "README.md": 0,
+    "README.md": 4,
     "analysis": 3,
     "cli": 18,
     "core": 0,
-    "docs": 13,
+    "docs": 123,
     "measures": 22,
     "model": 30,
     "pages": 37,

@@ -9,13 +9,13 @@ import pytest
 from support import zoo
 
 from bathyscope.cli import main
-from bathyscope.surveying import cost
+from bathyscope.surveying import rates
 
 
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates are not looked at, and a hundredth of a second each is enough."""
-    monkeypatch.setattr(cost, "SECONDS", 0.01)
+    monkeypatch.setattr(rates, "SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -37,12 +37,14 @@ def test_json_from_the_configuration_alone(config_folder: Path, capsys: pytest.C
     assert found["floor_seconds"] == pytest.approx(found["flops"] / found["rates"]["matrix"])
 
 
+@pytest.mark.usefixtures("_soon")
 def test_table_says_what_was_measured(config_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["estimate", str(config_folder), "--tokens", "30", "--dtype", "float32"]) == 0
     printed = capsys.readouterr().out
     assert "5 blocks × width 64" in printed
     assert "10 prompts, 300 tokens" in printed
-    assert "of a matrix product in float32, measured just now for 0.3 s on" in printed
+    assert "FLOP/s of a large matrix product in float32. Measured just now on" in printed
+    assert "logits read and compared a second" in printed
 
 
 @pytest.mark.usefixtures("_soon")

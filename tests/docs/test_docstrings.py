@@ -21,7 +21,7 @@ import bathyscope
 import bathyscope.pages.page
 from bathyscope.model.bundled import model_path
 from bathyscope.surgery.exits import times
-from bathyscope.surveying import cost
+from bathyscope.surveying import rates
 
 LETTERS = {"model": "abcdefghijkl", "test": "nopqrstuvwxy"}
 """What the prompts of both files are of."""
@@ -105,7 +105,7 @@ def documented() -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("name", [name for name, text in documented() if ">>>" in text and name not in SAME])
 def test_examples_run(name: str, names: dict[str, Any], shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shelf)
-    monkeypatch.setattr(cost, "SECONDS", 0.01)
+    monkeypatch.setattr(rates, "SECONDS", 0.01)
     monkeypatch.setattr(times, "_REPEATS", 1)
     text = dict(documented())[name]
     test = doctest.DocTestParser().get_doctest(text, dict(names), name, None, None)

@@ -348,5 +348,3 @@ def test_the_estimate_of_rows_is_the_compute() -> None:
     measure = Erasure(ErasureOptions())
     expected = measure.rows_per_prompt(waves.facts(model), 40) * 40 * model.n_blocks
     assert expected / 1.5 < tokens < expected * 1.5
-    assert measure.rows_per_prompt(waves.facts(model), 65) == 0
-    assert Erasure(ErasureOptions(max_tokens=None)).rows_per_prompt(waves.facts(model), 65) > 0

@@ -54,7 +54,8 @@ def test_file_holds_everything_the_specification_names(tmp_path: Path) -> None:
     tree = json.loads(written(tmp_path, manifest()))
     assert tree["schema"] == 2
     # what is None of almost every run
-    assert tree["identity"] == {"schedule": None, "adapters": None, "gguf": None, **json.loads(json.dumps(identity(8)))}
+    unset = dict.fromkeys(("schedule", "adapters", "gguf", "pace"))
+    assert tree["identity"] == {**unset, **json.loads(json.dumps(identity(8)))}
     assert tree["record"]["shards"] == [
         {"index": 0, "file": "shard-00000.nc", "sha256": "b" * 64, "prompts": [0, 2]},
         {"index": 3, "file": "shard-00003.nc", "sha256": "a" * 64, "prompts": [6, 8]},

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.surveying.asking import Survey
-from bathyscope.surveying.cost import outline
+from bathyscope.surveying.outlining import outline
 from bathyscope.wavefront.batch import Batch
 
 _ATEN = torch.ops.aten

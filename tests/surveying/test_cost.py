@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from support import valueless, zoo
+from support import valueless, waves, zoo
 from support.live_bytes import LiveBytes
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -17,9 +17,12 @@ import bathyscope.measures.residual
 import bathyscope.surveying.asking
 import bathyscope.surveying.cost
 import bathyscope.wavefront.calls
+from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.positions import sample_positions
-from bathyscope.surveying.cost import Estimate, Rates, estimate, measure_rates
+from bathyscope.surveying.cost import Estimate, estimate
+from bathyscope.surveying.outlining import outline
+from bathyscope.surveying.rates import Rates, measure_rates
 
 RATES = Rates(matrix=1e9, compared=1e6, device="cpu")
 
@@ -82,7 +85,8 @@ def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
     assert drop.readout_flops == 5 * 72 * 2 * 64 * 120
     assert plain.readout_flops == 0
     assert drop.floor_seconds == pytest.approx(drop.flops / 1e9)
-    assert drop.seconds == pytest.approx(0.15 + 1.3 * (drop.floor_seconds + 5 * 72 * 120 / 1e6))
+    # what comes on top of products, and around a survey
+    assert drop.seconds == pytest.approx(0.15 + 1.15 * (drop.block_flops / 1e9 + 5 * 72 * 120 / 1e6))
     assert drop.weight_bytes == 4 * drop.parameters
     assert drop.peak_bytes > drop.weight_bytes + drop.workspace_bytes
 
@@ -127,8 +131,9 @@ def test_the_lens_compares_in_more_ways_than_others(tmp_path: Path) -> None:
             for rates in (RATES, slower)
         )
         entries = 10 * plain.vocabulary
-        assert plain.seconds == pytest.approx(0.15 + 1.3 * (plain.floor_seconds + (own + others) * entries / 1e6))
-        assert slow.seconds == pytest.approx(0.15 + 1.3 * (plain.floor_seconds + (4 * own + others) * entries / 1e6))
+        blocks = plain.block_flops / 1e9
+        assert plain.seconds == pytest.approx(0.15 + 1.15 * (blocks + (own + others) * entries / 1e6))
+        assert slow.seconds == pytest.approx(0.15 + 1.15 * (blocks + (4 * own + others) * entries / 1e6))
 
 
 def test_dtype_decides_the_size_of_weights(tmp_path: Path) -> None:
@@ -154,6 +159,54 @@ def test_any_number_of_prompts_is_counted(tmp_path: Path) -> None:
     assert many.rows == few.rows
     assert many.peak_bytes == few.peak_bytes
     assert given("llama", tmp_path, count=11).tokens == 11 * 24
+
+
+def test_prompts_that_a_measure_leaves_out_cost_it_nothing(tmp_path: Path) -> None:
+    """Of four prompts erasure measures the two that are short; the long one without an answer is nobody's."""
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    lengths = (12, 16, 60, 80)
+    prompts = [Prompt(ids=[7] * n + [n], answer_tokens=2, labels={"steps": n % 3}) for n in lengths]
+    prompts.append(Prompt(ids=[5] * 14))
+    options: dict[str, Any] = {"max_tokens": 20}
+
+    def flops(given: list[Prompt], measure: str) -> float:
+        return estimate(str(tmp_path), given, measure, rates=lambda *_: RATES, **{measure: options}).block_flops
+
+    def plain(given: list[Prompt]) -> float:
+        return estimate(str(tmp_path), given, "residual", rates=lambda *_: RATES).block_flops
+
+    for measure in ("erasure", "integrated_gradients"):
+        with pytest.warns(UserWarning, match="3 of 5 prompts are not measured"):
+            found = flops(prompts, measure)
+        assert found == pytest.approx(flops(prompts[:2], measure) + plain(prompts[2:]))
+
+
+def test_patching_costs_the_pairs_that_are_patched(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    lengths = (10, 10, 40, 40)
+    prompts = [Prompt(ids=[7] * n + [i], answer_tokens=1, labels={"pair": n}) for i, n in enumerate(lengths)]
+    alone = [Prompt(ids=[5] * 11)]
+
+    def flops(given: list[Prompt], measure: str = "patching") -> float:
+        own = {"patching": {"max_tokens": 20, "pairs": "pair"}} if measure == "patching" else {}
+        return estimate(str(tmp_path), given, measure, rates=lambda *_: RATES, **own).block_flops
+
+    with pytest.warns(UserWarning, match="2 of 4 prompts are not patched"):
+        found = flops([*prompts, *alone])
+    assert found == pytest.approx(flops(prompts[:2]) + flops([*prompts[2:], *alone], "residual"))
+
+
+def test_skip_effects_cost_the_positions_that_are_given(tmp_path: Path) -> None:
+    zoo.entry("llama").config().save_pretrained(tmp_path)
+    ids = [[3 + n] * 40 for n in range(2)]
+    found = {
+        count: estimate(
+            str(tmp_path), ids, "skip", rates=lambda *_: RATES, skip={"positions": [list(range(8, 8 + count))] * 2}
+        ).rows["skip"]
+        for count in (0, 2)
+    }
+    blocks = 5
+    assert found == {0: blocks / 2, 2: blocks / 2 * (1 + 2 / 2)}
 
 
 def test_refusals(tmp_path: Path) -> None:
@@ -184,13 +237,28 @@ def test_made_up_prompts_are_told_apart_and_a_path_is_a_folder(tmp_path: Path) -
     assert estimate(tmp_path, **asked).flops == estimate(str(tmp_path), **asked).flops
 
 
-def test_rates_of_this_machine_are_measured() -> None:
-    found = measure_rates(torch.float32, torch.device("cpu"), 1000)
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3_next"])
+def test_rates_of_this_machine_are_measured_on_blocks_of_random_numbers(name: str, tmp_path: Path) -> None:
+    zoo.entry(name).config().save_pretrained(tmp_path)
+    outlined = outline(str(tmp_path), None, None)
+    found = measure_rates(outlined, 12, torch.device("cpu"))
     # between a slow single core and any CPU
     assert 1e8 < found.matrix < 1e14
-    assert 1e4 < found.compared < 1e12
+    assert found.blocks is not None
+    assert 1e5 < found.blocks < found.matrix, "a tiny block is slower than a large product"
+    assert 1e3 < found.compared < 1e12
     assert found.in_all_ways is not None
-    assert 1e3 < found.in_all_ways < found.compared
+    assert 1e2 < found.in_all_ways < found.compared
+    assert all(p.is_meta for p in outlined.hf.parameters()), "the outline is as it was"
+
+
+def test_rates_of_a_loaded_model_are_measured_on_its_own_blocks() -> None:
+    model = waves.loaded("llama")
+    with LiveBytes([*model.hf.parameters(), *model.hf.buffers()]) as live:
+        found = measure_rates(model, 12, torch.device("cpu"))
+    assert found.blocks is not None
+    assert 1e5 < found.blocks < found.matrix
+    assert live.peak < 100 << 20
 
 
 FIVE = "residual,lens,skip,drop,swap"

@@ -73,10 +73,8 @@ class AnsweredMeasure(Measure[Options]):
     def stands(self, before: Self, prompts: int) -> bool:
         return before._measured == {n for n in self._measured if n < prompts}
 
-    def leaves_out(self, tokens: int) -> bool:
-        """Whether a prompt of this length is too long, and costs nothing."""
-        allowed: Any = self.options
-        return allowed.max_tokens is not None and tokens > max(self._longest, allowed.max_tokens)
+    def measures_prompt(self, number: int) -> bool:
+        return number in self._measured
 
     @property
     def extents(self) -> Mapping[str, int]:

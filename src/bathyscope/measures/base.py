@@ -231,6 +231,10 @@ class Measure(abc.ABC, Generic[Options]):
         """
         return self.by_prompt
 
+    def measures_prompt(self, number: int) -> bool:
+        """Return whether the prompt of this number is measured (known once prepared); one left out costs nothing."""
+        return True
+
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         """About how many full rows each prompt of this length brings (for batching and estimates)."""
         return 0.0

@@ -54,6 +54,9 @@ class DepthScore(EffectMeasure[DepthScoreOptions], declared=DECLARATION):
         if reasons:
             warn(f"depth_score: {reasons.total()} of {len(prompts)} prompts are not measured ({listed}).")
 
+    def measures_prompt(self, number: int) -> bool:
+        return bool(self.positions[number])
+
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks * (1 + self._tails) / 2
 

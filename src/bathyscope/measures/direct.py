@@ -13,7 +13,6 @@ from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
-from bathyscope.measures.positions import COUNT
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
@@ -22,7 +21,7 @@ class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
     keeps_boundaries = True
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return facts.n_blocks * (1 + COUNT / 2) / 2
+        return facts.n_blocks * (1 + self.starts_per_prompt / 2) / 2
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return 0.0

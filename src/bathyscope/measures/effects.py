@@ -25,7 +25,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
-from bathyscope.measures.positions import SHORTEST, check_positions, sample_positions
+from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
@@ -99,6 +99,12 @@ class EffectMeasure(Measure[Options]):
                 f"{SHORTEST} tokens); their effects on future tokens are missing. Longer prompts, or positions, "
                 "would give them.",
             )
+
+    @property
+    def starts_per_prompt(self) -> float:
+        """How many tokens t a prompt has: of sampled ones the most, so that batches do not depend on later prompts."""
+        options: Any = self.options
+        return COUNT if options.positions is None else sum(map(len, self.positions)) / len(self.positions)
 
     @property
     def extents(self) -> Mapping[str, int]:

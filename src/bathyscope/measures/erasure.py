@@ -71,8 +71,6 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
         return self.options.reference is not None and super().stands(before, prompts)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        if self.leaves_out(tokens):
-            return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
 

@@ -56,8 +56,6 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
         return ("block",)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
-        if self.leaves_out(tokens):
-            return 0.0
         sites = len(self.options.sites) if facts.checks.parts else 1
         # for every block forward and backward through the later ones, half of all on average
         return float(sites * len(rules(self.options)[0].nodes) * (facts.n_blocks - 1))

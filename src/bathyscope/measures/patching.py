@@ -69,9 +69,10 @@ class Patching(Measure[PatchingOptions], declared=DECLARATION):
         sources = pairs_of(prompts, self.options.pairs)
         return sources, {n: PromptPair.of(prompts[n], prompts[source]) for n, source in sources.items()}
 
+    def measures_prompt(self, number: int) -> bool:
+        return number in self.pairs
+
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
-        if self.options.max_tokens is not None and tokens > self.options.max_tokens:
-            return 0.0
         # a row for every block and token, which runs half of the blocks on average, on half of the tokens as a tail
         return 2 + len(self.options.parts) * (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
 

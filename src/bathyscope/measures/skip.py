@@ -17,7 +17,6 @@ from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
-from bathyscope.measures.positions import COUNT
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
@@ -35,7 +34,7 @@ class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
         share = 1.0 if self.options.axis == "channels" else 0.5
-        return len(self.options.parts) * facts.n_blocks * (1 + COUNT * share) / 2
+        return len(self.options.parts) * facts.n_blocks * (1 + self.starts_per_prompt * share) / 2
 
     def cells(self, n_blocks: int) -> Sequence[Cell]:
         return [(part, s) for part in range(len(self.options.parts)) for s in range(n_blocks)]

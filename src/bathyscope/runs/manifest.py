@@ -49,6 +49,7 @@ class Identity:
         noise: how the noise floor is measured.
         n_blocks: L of the model; None in a run of schema 1, which does not tell it.
         config_hash: of the model's configuration; None in runs from before it was kept.
+        pace: the rates of the machine by which shards were sized when the run was begun; None = by tokens alone.
         adapters: in the model's layers, and what each does, such as ``default active``; None = none.
         keep_text: whether texts of tokens are kept, among the prompts and in results.
         schedule: the order of the model's blocks that was measured; None = their own.
@@ -80,6 +81,7 @@ class Identity:
     schedule: str | None = None
     adapters: str | None = None
     gguf: Mapping[str, str] | None = None
+    pace: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

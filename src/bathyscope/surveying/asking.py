@@ -5,20 +5,25 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
+
 from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import chosen, make
-from bathyscope.model import AnyModel, loaded
+from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.merge import PROMPT
+from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts
 from bathyscope.surveying.papers.presets import Preset
 from bathyscope.surveying.papers.presets import preset as preset_of
 from bathyscope.surveying.plan import SurveyPlan
+from bathyscope.surveying.rates import measure_rates
 from bathyscope.surveying.sharding import shard_tokens
+from bathyscope.surveying.work import WorkCounter
 
 Asked = str | type[Measure[Any]] | Measure[Any]
 Measures = Sequence[Asked] | Asked | None
@@ -28,12 +33,20 @@ Measures = Sequence[Asked] | Asked | None
 class Survey:
     """What is asked of a model and prompts, whichever they are: the same of a model and of its controls.
 
-    The arguments are those of ``survey``.
+    The arguments are those of ``survey``, and three more.
+
+    Args:
+        before: how the run that is continued was cut; None = nothing is continued.
+        measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
+        device: that will compute; None = the one that the model is on.
     """
 
     measures: Measures = None
     seed: int | None = None
     batch_tokens: int | None = None
+    before: EarlierCut | None = None
+    measures_pace: bool = False
+    device: torch.device | None = None
     preset: str | None = None
     memory: int | None = None
     call_tokens: int | None = None
@@ -77,9 +90,43 @@ class Survey:
                 measure.prepare(facts, found, seed)
         # a measure's own further prompts, under the same rules as the survey's
         references = {m.name: read(m.reference) for m in measures if m.reference is not None}
-        tokens = self.batch_tokens or shard_tokens(facts, measures, max(found.lengths))
-        limits = (self.memory, self.call_tokens)
-        return SurveyPlan(ready, facts, found, measures, seed, self.preset, tokens, references, *limits)
+        batch_tokens, cut = self._cut(ready, facts, measures, found)
+        return SurveyPlan(
+            model=ready,
+            facts=facts,
+            prompts=found,
+            measures=measures,
+            seed=seed,
+            preset=self.preset,
+            batch_tokens=batch_tokens,
+            cut=cut,
+            references=references,
+            memory=self.memory,
+            call_tokens=self.call_tokens,
+        )
+
+    def _cut(
+        self, model: Model, facts: ModelFacts, measures: Sequence[Measure[Any]], prompts: Prompts
+    ) -> tuple[int, Shards]:
+        """Return the tokens that a shard may have, and the shards."""
+        before = self.before
+        if before is not None and self.batch_tokens not in (None, before.batch_tokens):
+            before = None  # another cut is asked for, which is refused where the run is opened
+        counter = WorkCounter(facts, measures)
+        work = [counter.of(number, length) for number, length in enumerate(prompts.lengths)]
+        most_rows = 1 + max(one.rows + one.rows_after for one in work)
+        tokens = self.batch_tokens or (before and before.batch_tokens) or shard_tokens(facts, most_rows)
+        mean_length = round(sum(prompts.lengths) / len(prompts))
+        shards = cut_prompts(
+            work,
+            facts.anatomy.vocabulary,
+            self.device or model.device,
+            tokens,
+            before=before,
+            by_time=self.batch_tokens is None,
+            measure=partial(measure_rates, model, mean_length, model.device) if self.measures_pace else None,
+        )
+        return tokens, shards
 
 
 def _names(measure: Measure[Any]) -> set[str]:

@@ -14,13 +14,14 @@ from bathyscope.options import Range, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
-from bathyscope.runs.manifest import RUN, load_manifest
+from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import controls_of
+from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
@@ -67,7 +68,8 @@ def survey(
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
         batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
-            more where the model is so small that it computes them in less than some seconds.
+            more where the model is so small that it computes them in less than some seconds; and no more than one to
+            two minutes' worth, as predicted when a run is begun.
         preset: a paper's choices as defaults.
         memory: what a survey may take on the model's device beside the weights, such as ``20GB``; None = on an
             accelerator what is free there. It says how large calls are.
@@ -133,10 +135,13 @@ def survey(
     _require_one_way(share, engine, grow, schedule)
     if grow:
         _require_growth(folder, {one.label for one in controls})
-    asked = Survey(
+    request = Survey(
         measures=measures,
         seed=seed,
-        batch_tokens=batch_tokens or _cut_of(folder),
+        batch_tokens=batch_tokens,
+        before=_cut_of(folder),
+        # parts and workers are cut alike wherever they are planned
+        measures_pace=folder is not None and share is None and engine is None,
         preset=preset,
         memory=None if memory is None else as_bytes(memory),
         call_tokens=call_tokens,
@@ -152,7 +157,7 @@ def survey(
     if engine is not None:
         with ended_as_interrupted():
             return survey_by_workers(
-                asked,
+                request,
                 model,
                 prompts,
                 out,
@@ -166,16 +171,17 @@ def survey(
             )
     with alone(model), ended_as_interrupted():
         ready = load(str(model), **loading) if loading else model
-        plan = asked.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
+        plan = request.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
         for one in controls:
             one.require(plan.model)
         run = plan.carry_out(folder, command, progress, share, grow)
-        found: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+        control_runs: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+        request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
         for one in controls:
-            beside = asked.plan(*one.of(plan.model, plan.prompts))
+            control_plan = request.plan(*one.of(plan.model, plan.prompts))
             place = None if folder is None else folder / CONTROLS / one.label
-            found[one.label] = beside.carry_out(place, command, progress, share, grow)
-        return replace(run, controls=found)
+            control_runs[one.label] = control_plan.carry_out(place, command, progress, share, grow)
+        return replace(run, controls=control_runs)
 
 
 def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule: Schedule | str | None) -> None:
@@ -208,11 +214,11 @@ def _require_growth(folder: Path | None, controls: set[str]) -> None:
         )
 
 
-def _cut_of(folder: Path | None) -> int | None:
-    """Tokens in the shards of the run in a folder, by which it goes on where nothing else is said; None = no run."""
+def _cut_of(folder: Path | None) -> EarlierCut | None:
+    """Return how the run in a folder was cut, by which it goes on; None where there is no run."""
     if folder is None or not (folder / RUN.manifest).exists():
         return None
     try:
-        return load_manifest(folder).identity.batch_tokens
+        return EarlierCut.of(load_manifest(folder).identity)
     except StoreError:  # whoever opens it says so
         return None

@@ -30,8 +30,10 @@ from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.shards import Datasets
 from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.assembly import NOISE, joined_noise, noise_by_prompt, noise_floor, with_labels, with_summary
+from bathyscope.surveying.cutting import Shards
 from bathyscope.surveying.growing import Kept, There
-from bathyscope.surveying.sharding import batch_room, call_size, convoys_of, shards_of
+from bathyscope.surveying.sharding import batch_room, call_size, convoys_of
+from bathyscope.surveying.work import PromptWork, WorkCounter
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.replace import default_room
@@ -79,14 +81,15 @@ class SurveyPlan:
     seed: int
     preset: str | None
     batch_tokens: int
+    cut: Shards
     references: Mapping[str, Prompts]
     memory: int | None = None
     call_tokens: int | None = None
 
     @property
     def shards(self) -> list[tuple[int, int]]:
-        """[first, last) prompts of each shard: consecutive prompts of about ``batch_tokens`` tokens."""
-        return shards_of(self.prompts.lengths, self.batch_tokens)
+        """[first, last) prompts of each shard."""
+        return list(self.cut.edges)
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -125,6 +128,7 @@ class SurveyPlan:
             "preset": self.preset,
             "batch_tokens": self.batch_tokens,
             "plan": self.shards,
+            "pace": self.cut.kept_pace,
             "noise": "control row in every batch against the plain forward",
             "n_blocks": self.model.n_blocks,
             "config_hash": config_hash(hf),
@@ -187,11 +191,12 @@ class SurveyPlan:
     def _wave(self) -> Wavefront:
         """What runs the blocks, in calls of the size that was asked for, or that memory allows."""
         anatomy, device = self.model.anatomy, self.model.device
-        longest = max(range(len(self.prompts)), key=lambda i: len(self.prompts[i]))
+        work = self.work_of(range(len(self.prompts)), self.measures)
+        largest = max(range(len(work)), key=lambda i: work[i].tokens * (1 + work[i].rows))
         tokens = self.call_tokens or call_size(
             anatomy,
-            len(self.prompts[longest]),
-            self.state_bytes([longest], self.measures),
+            len(self.prompts[largest]),
+            self.state_bytes([largest], self.measures),
             self.memory,
             device,
             0 if self.model.blocks is None else self.model.blocks.most_bytes,
@@ -229,7 +234,7 @@ class SurveyPlan:
             needed = {measure.name for _, unit in units for measure in unit.measures}
             self._begun(wave, [measure for measure in self.measures if measure.name in needed])
         total = sum(self.work)
-        done = float(total - sum(self._unit_weight(unit) for _, unit in units))
+        done = float(total - sum(self._weight(unit.picked, unit.measures) for _, unit in units))
         with ProgressBar(f"surveying {without_folders(self.model.name)}", total, done, quiet=not progress) as bar:
             for shard in shards:
                 shard.pieces += [(unit.picked, unit.kept) for unit in shard.units if not unit.measures]
@@ -239,7 +244,7 @@ class SurveyPlan:
                     results = self._convoy(wave, [unit for _, unit in convoy], bar, done)
                     for (shard, unit), result in zip(convoy, results, strict=True):
                         shard.pieces.append((unit.picked, self._in_order(unit.kept, result)))
-                        done += self._unit_weight(unit)
+                        done += self._weight(unit.picked, unit.measures)
                         self._write(write, shard)
                 bar.advance_to(done)
 
@@ -254,8 +259,8 @@ class SurveyPlan:
             picked = sorted(number for unit in units for number in unit.picked)
             longest = max(len(self.prompts[number]) for number in picked)
             what = f"What is measured of prompts {picked[0]} to {picked[-1]}, of up to {longest} tokens,"
-            told = f"{out_of_memory(what, self.model.device)} Finished shards are kept."
-            raise ModelError(told) from error
+            message = f"{out_of_memory(what, self.model.device)} Finished shards are kept."
+            raise ModelError(message) from error
 
     def _shard(self, wave: Wavefront, index: int, kept: Kept | None) -> _Shard:
         """A shard's batches, each with the measures that are still to be computed."""
@@ -306,18 +311,19 @@ class SurveyPlan:
     @property
     def work(self) -> list[float]:
         """Of each shard, in tokens × rows."""
-        return [
-            sum(self._weight(len(p), self.measures) for p in self.prompts[first:last]) for first, last in self.shards
-        ]
+        return [self._weight(range(first, last), self.measures) for first, last in self.shards]
 
-    def _unit_weight(self, unit: _Unit) -> float:
-        return sum(self._weight(len(self.prompts[i]), unit.measures) for i in unit.picked)
+    def _weight(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> float:
+        return sum(work.tokens * (1 + work.rows + work.rows_after) for work in self.work_of(numbers, measures))
 
-    def _weight(self, tokens: int, measures: Sequence[Measure[Any]]) -> float:
-        return tokens * (self._rows(tokens, measures) + sum(m.rows_after(self.facts, tokens) for m in measures))
+    def _most_rows(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> float:
+        """Return the rows of the prompt that has most, its baseline among them."""
+        return 1 + max(work.rows for work in self.work_of(numbers, measures))
 
-    def _rows(self, tokens: int, measures: Sequence[Measure[Any]]) -> float:
-        return 1 + sum(m.rows_per_prompt(self.facts, tokens) for m in measures)
+    def work_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> list[PromptWork]:
+        """Count the work of prompts with some of the measures."""
+        counter = WorkCounter(self.facts, measures)
+        return [counter.of(number, len(self.prompts[number])) for number in numbers]
 
     def batches(
         self,
@@ -326,14 +332,20 @@ class SurveyPlan:
         measures: Sequence[Measure[Any]],
         device: torch.device | None = None,
     ) -> list[list[int]]:
-        """Prompts of a shard that are computed together, as their numbers.
+        """Return the prompts of a shard that are computed together, as their numbers.
 
         Args:
             call_tokens: in one call of a block.
             device: where they would be computed; None = where the model is.
         """
+        stretches = self.cut.within(indices.start, indices.stop)
+        return [batch for stretch in stretches for batch in self._batches(call_tokens, stretch, measures, device)]
+
+    def _batches(
+        self, call_tokens: int, indices: range, measures: Sequence[Measure[Any]], device: torch.device | None
+    ) -> list[list[int]]:
         lengths = [len(self.prompts[i]) for i in indices]
-        rows = max(1, round(self._rows(max(lengths), measures)))
+        rows = max(1, round(self._most_rows(indices, measures)))
         place = device or self.model.device
         room = batch_room(self.model.anatomy, self.model.dtype, call_tokens, place, self.memory)
         planned = plan_batches(lengths, rows, room, self.model.anatomy.equal_lengths)
@@ -350,11 +362,12 @@ class SurveyPlan:
     def state_bytes(self, picked: Sequence[int], measures: Sequence[Measure[Any]]) -> int:
         """What the rows of a batch take between blocks."""
         lengths = {len(self.prompts[i]) for i in picked}
+        rows = 2 * self._most_rows(picked, measures)
         keeping = sum(measure.keeps_boundaries for measure in measures)
         # without pads among them, all keep the same tensors
-        kept = keeping if len(lengths) > 1 else min(keeping, 1)
+        boundaries = keeping if len(lengths) > 1 else min(keeping, 1)
         # a row that departs halfway ends as one state
-        states = len(picked) * (2 * self._rows(max(lengths), measures) + kept * (self.model.n_blocks + 1))
+        states = len(picked) * (rows + boundaries * (self.model.n_blocks + 1))
         return int(states * max(lengths) * self.model.anatomy.width * self.model.dtype.itemsize)
 
     def _convoy(
@@ -369,9 +382,8 @@ class SurveyPlan:
             for probe in probes.values():
                 probe.beside(probes)
             convoy.append((batch, probes))
-        in_wave = sum(
-            n * self._rows(n, unit.measures) for (batch, _), unit in zip(convoy, units) for n in batch.lengths
-        )
+        work = [self.work_of(unit.picked, unit.measures) for unit in units]
+        in_wave = sum(one.tokens * (1 + one.rows) for prompts in work for one in prompts)
         wave.run_convoy(
             [(batch, list(probes.values())) for batch, probes in convoy],
             lambda block, blocks: bar.advance_to(done + in_wave * block / blocks),
@@ -380,9 +392,9 @@ class SurveyPlan:
         while convoy:  # what a batch has kept is let go when its results are there
             (batch, probes), unit = convoy.pop(0), units[len(units) - len(convoy) - 1]
             for measure in unit.measures:
-                own = sum(n * measure.rows_after(self.facts, n) for n in batch.lengths)
-                probes[measure.name].after(wave, partial(_advance, bar, done, own))
-                done += own
+                work_after = sum(one.tokens * one.rows_after for one in self.work_of(unit.picked, [measure]))
+                probes[measure.name].after(wave, partial(_advance, bar, done, work_after))
+                done += work_after
             yield self._results(unit.picked, probes)
 
     def _results(self, picked: Sequence[int], probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:

@@ -1,12 +1,12 @@
 """How a survey is cut: into shards, which are kept when it is interrupted, and batches, which are computed at once."""
 
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import torch
 
 from bathyscope.errors import ModelError
-from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.base import ModelFacts
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import free_bytes, tokens_that_fit
 from bathyscope.wavefront.calls import default_tokens
@@ -50,17 +50,16 @@ def call_size(
     return tokens_that_fit(anatomy, longest, max(0, budget - state), default_tokens(device), device)
 
 
-def shard_tokens(facts: ModelFacts, measures: Sequence[Measure[Any]], longest: int) -> int:
-    """Tokens of prompts in one shard by default, a multiple of ``SHARD_TOKENS``.
+def shard_tokens(facts: ModelFacts, rows: float) -> int:
+    """Return the tokens of prompts in one shard, at most, by default: a multiple of ``SHARD_TOKENS``.
 
     Writing and reading a shard takes some tenths of a second whatever it holds, so that shards are longer where a
     model is so small that it computes that many tokens in no time.
 
     Args:
-        longest: tokens of the longest prompt.
+        rows: of the prompt that has most, full ones.
     """
     parameters = sum(p.numel() for block in facts.anatomy.blocks for p in block.parameters())
-    rows = 1 + sum(m.rows_per_prompt(facts, longest) + m.rows_after(facts, longest) for m in measures)
     return SHARD_TOKENS * max(1, round(_SHARD_WORK / (SHARD_TOKENS * rows * max(1, parameters))))
 
 

@@ -26,7 +26,7 @@ Examples:
   bathyscope estimate Qwen/Qwen2.5-1.5B --tokens 200 --count 10 --measures all
   bathyscope estimate ./checkpoint --tokens 512 --dtype float32 --format json
 
-Measures this machine for well under two seconds; nothing else is computed."""
+Measures this machine for a few seconds; nothing else is computed."""
 
 
 def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table", **given: Any) -> int:
@@ -65,10 +65,10 @@ def _print(found: Estimate) -> None:
     )
     write(f"Device: {_placed(found)}")
     write(
-        f"Time:   about {duration(found.seconds)} on this machine; the floor is "
-        f"{duration(found.floor_seconds)}, the work at the {scaled(rates.matrix)}FLOP/s of a matrix "
-        f"product in {found.dtype}, measured just now for {rates.seconds} s on {rates.device}; most of it goes to "
-        f"{found.dominates}"
+        f"Time:   about {duration(found.seconds)} on this machine, most of it for {found.dominates}; at least "
+        f"{duration(found.floor_seconds)} at the {scaled(rates.matrix)}FLOP/s of a large matrix product in "
+        f"{found.dtype}. Measured just now on {rates.device}: blocks {scaled(rates.blocks or rates.matrix)}FLOP/s, "
+        f"{scaled(rates.compared)}logits read and compared a second"
     )
 
 

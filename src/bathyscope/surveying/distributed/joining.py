@@ -113,7 +113,7 @@ class _Gathered:
         from bathyscope.measures.registry import MEASURES, make
         from bathyscope.model import config_hash, load
         from bathyscope.surveying.asking import Survey
-        from bathyscope.surveying.cost import outline
+        from bathyscope.surveying.outlining import outline
 
         identity, notes = self.manifest.identity, self.manifest.record.notes
         foreign = [name for name in identity.measures if name not in MEASURES]

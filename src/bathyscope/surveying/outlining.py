@@ -1,0 +1,66 @@
+"""A model without weights, from its configuration alone: what a survey can be planned with."""
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import AutoModelForCausalLM
+
+from bathyscope.errors import ModelError
+from bathyscope.model import Model, as_dtype, load_config
+from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.checks import Checks
+from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.gaps import tolerance
+from bathyscope.model.anatomy.readout import Readout
+from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.anatomy.sites import submodule
+from bathyscope.model.gguf import is_gguf, open_gguf
+from bathyscope.model.placement import blocks_of
+
+
+def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, trust_remote_code: bool = False) -> Model:
+    """Return a model without weights that a survey can be planned with; its checks are taken to hold."""
+    config = load_config(name, revision, trust_remote_code)
+    text = config.get_text_config()
+    declared = getattr(text, "dtype", None) or getattr(config, "dtype", None)
+    weight_dtype = as_dtype(dtype or declared or torch.float32)
+    try:
+        with torch.device("meta"):
+            hf = AutoModelForCausalLM.from_config(config, dtype=weight_dtype, trust_remote_code=trust_remote_code)
+    except (ValueError, KeyError, ImportError, AttributeError) as error:
+        reason = " ".join(str(error).split())
+        raise ModelError(f"{name} is no causal language model that can be built: {reason}") from error
+    family = family_for(config.model_type) or family_for(text.model_type)
+    if family is not None and family.refused:
+        raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    anatomy = _anatomy(name, hf.eval(), family)
+    limit = tolerance(weight_dtype)
+    checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
+    gguf = open_gguf(name) if is_gguf(name) else None
+    return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code, gguf=gguf)
+
+
+def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
+    """Find blocks and head without a forward pass, which a model without weights cannot make."""
+    text = config_of(hf)
+    blocks: Any = submodule(hf, blocks_of(hf))
+    head: Any = hf.get_output_embeddings()  # type: ignore[operator]
+    embedding: Any = hf.get_input_embeddings()  # type: ignore[operator]
+    if head is None:
+        raise ModelError(
+            f"{name}: its head cannot be found without its weights; bathyscope check loads it and searches."
+        )
+    unknown = Family(f"{text.model_type} (unknown)", (text.model_type,))
+    return Anatomy(
+        family=family or unknown,
+        model=hf,
+        blocks=tuple(blocks),
+        # without its norm, whose kind is found by trying it on numbers
+        readout=Readout(None, head, submodule(hf, family.projection) if family and family.projection else None),
+        width=int(getattr(text, "hidden_size", None) or embedding.weight.shape[-1]),
+        vocabulary=int(head.weight.shape[0]),
+        parallel=False,
+        returns=(),
+        dtype=next(p.dtype for p in hf.parameters() if p.is_floating_point()),
+    )
