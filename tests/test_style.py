@@ -60,11 +60,11 @@ BANNED_PROSE = (
 )
 """Words of another century, as expressions that match whole words."""
 MOST_BANNED_PROSE = {
-    "README.md": 4,
+    "README.md": 0,
     "analysis": 3,
     "cli": 18,
     "core": 0,
-    "docs": 123,
+    "docs": 13,
     "measures": 22,
     "model": 30,
     "pages": 37,

@@ -7,6 +7,7 @@ from bathyscope.core.lazy import found, homes
 if TYPE_CHECKING:
     from bathyscope.pages.export import save_figures as save_figures
     from bathyscope.pages.export import save_side_by_side as save_side_by_side
+    from bathyscope.pages.figures.of.maps import draw as draw_maps
     from bathyscope.pages.figures.options import FigureOptions as FigureOptions
     from bathyscope.pages.page import report as report
     from bathyscope.pages.table import effective_depth_rows as effective_depth_rows
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 # matplotlib takes a second to import; printing a table must not wait for it
 _LAZY = homes(__file__)
 
-__all__ = sorted(_LAZY)
+__all__ = ["draw_maps"]
+__all__ += sorted(_LAZY.keys() - set(__all__))
 
 
 def __getattr__(name: str) -> Any:
