@@ -208,7 +208,7 @@ def test_models_that_are_no_causal_language_models(checkpoint: Path, tmp_path: P
     small = BertConfig(vocab_size=50, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16)
     with pytest.raises(ModelError, match="bert is an unknown family and has no output embeddings"):
         load(BertModel(small))
-    with pytest.raises(ModelError, match="Linear has no config; give a transformers causal language model"):
+    with pytest.raises(ModelError, match=r"Linear has no config\. Wrap it in a PreTrainedModel that takes input_ids"):
         load(torch.nn.Linear(2, 2))  # type: ignore[arg-type]
 
 

@@ -55,7 +55,8 @@ class PruningError(BathyscopeError, ValueError):
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
-    close = difflib.get_close_matches(given, list(allowed), n=1, cutoff=0.5)
+    others = [name for name in allowed if name != given]  # the word itself cannot be what was meant
+    close = difflib.get_close_matches(given, others, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 

@@ -99,7 +99,7 @@ def test_files_are_written_beside_the_table(
         (["RUN:nowhere"], 5, "There is no run in 'nowhere'"),
         (["RUN", "OTHER", "--question", "size"], 2, "at least two different numbers of blocks"),
         (["RUN", "OTHER", "--question", "reasoning"], 2, "Say which belong together: BASE:COT"),
-        (["RUN", "--question", "difficulty"], 2, "no label of difficulty (level or hops)"),
+        (["RUN", "--question", "difficulty"], 2, "no label of difficulty (level, hops, steps, digits)"),
         (["RUN", "OTHER", "--out", "x.jpg"], 2, "does not say what to write"),
         (["RUN", "OTHER", "--question", "depth"], 2, "Invalid value"),
         (["RUN", "OTHER", "--estimators", "cosin"], 2, "Did you mean 'cosine'?"),

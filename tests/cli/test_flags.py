@@ -10,9 +10,10 @@ from typing import Any, Literal, get_args
 import pytest
 from cyclopts import App, CycloptsError, Parameter
 
+from bathyscope.cli import main
 from bathyscope.cli.commands.survey import CALL, call_flags, measure_flags
 from bathyscope.cli.declared import declared
-from bathyscope.cli.flags import command, flags, nested, options_of
+from bathyscope.cli.flags import command, flags, nested, options_of, whole_number
 from bathyscope.measures.registry import MEASURES
 
 
@@ -154,3 +155,25 @@ def test_every_argument_of_the_survey_can_be_given() -> None:
     # what workers load a model with are the flags of load
     arguments = {one.name for one in declared("bathyscope:survey")} - {"progress", "command", "loading"}
     assert arguments <= {one.name for one in fields(CALL)}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--seed", "abc"], "--seed: 'abc' is not a whole number; write it in digits, such as 1000."),
+        (["--seed", "1.5"], "--seed: '1.5' is not a whole number; write it in digits, such as 1000."),
+        (["--batch-tokens", "1e3"], "--batch-tokens: '1e3' is not a whole number; write it in digits, such as 1000."),
+        (["--seed", "9" * 5000], f"--seed: '{'9' * 38}… is not a whole number; write it in digits, such as 1000."),
+        (["--worker-timeout", "x"], "--worker-timeout: 'x' is not a number; write it in digits, such as 0.5."),
+        (["--skip.positions", "3"], "--skip.positions: '3' is no list of lists; write it as JSON: '[[9, 41], [17]]'."),
+        (["--skip.positions", "[1"], "--skip.positions: '[1' is not a JSON list (Expecting ',' delimiter: line 1 colu"),
+    ],
+)
+def test_wrong_values_are_repeated(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["survey", "model", "--prompts", "x.jsonl", *arguments]) == 2
+    assert f"error: Invalid value for {message}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["7", "+7", "-7", "007"])
+def test_whole_numbers_are_read_as_typed(text: str) -> None:
+    assert whole_number(text) == int(text)

@@ -39,3 +39,11 @@ def test_parts_lie_in_folders_of_their_own_and_are_joined(
 def test_a_folder_that_is_no_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["join", str(tmp_path), "--out", str(tmp_path / "run")]) != 0
     assert "There is no run in" in capsys.readouterr().err
+
+
+def test_a_join_into_one_of_its_parts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").mkdir()
+    assert main(["join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "a")]) == 2
+    assert capsys.readouterr().err == (
+        f"error: out={str(tmp_path / 'a')!r} is one of the parts. Give another folder for the joined run (--out).\n"
+    )

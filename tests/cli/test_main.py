@@ -262,3 +262,33 @@ def test_messages_below_a_level_are_left_out_and_progress_is_among_them(capsys: 
     assert json.loads(capsys.readouterr().err)["share"] == 0.5
     session.begin([])
     assert not LOGGER.handlers, "nothing is left for the next call in a program"
+
+
+def gone() -> str:
+    raise FileNotFoundError(2, "No such file or directory")
+
+
+def test_a_working_folder_that_was_removed_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "getcwd", gone)
+    assert main(["check", "model"]) == 5
+    assert capsys.readouterr().err == (
+        "error: The working folder no longer exists. Change to another one (cd ~) and try again.\n"
+    )
+    assert main(["check", "--help"]) == 0
+
+
+def test_a_path_that_the_system_refuses_is_told_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path / "x"))
+
+    monkeypatch.setattr(bathyscope, "open", refuse)
+    assert main(["show", "run"]) == 5
+    said = capsys.readouterr().err
+    assert said.startswith("error: '")
+    assert said.endswith(
+        "cannot be used: Permission denied. Give another path, or make room there; --debug shows the traceback.\n"
+    )

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import xarray as xr
 
+import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands.survey import default_out
 from bathyscope.runs.run import open_run
@@ -111,6 +112,33 @@ def test_a_flag_overrides_the_recipe_and_the_recipe_a_preset(
     assert by_flags["lens"] == {**by_recipe["lens"], "k": 2}
     assert by_recipe["repeat"] == by_flags["repeat"] == {"length": 2, "times": 1, "positions": "next"}
     assert open_run(tmp_path / "recipe").manifest["identity"]["seed"] == 3
+
+
+def test_an_interrupted_growth_says_the_command_that_grows(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not that of the run as it was, whichever moment it is stopped at."""
+    out = tmp_path / "run"
+    assert main(asked(model_folder, prompts_file, out, "--measures", "lens", "--quiet")) == 0
+    arguments = asked(model_folder, prompts_file, out, "--measures", "lens,drop", "--grow", "--quiet")
+    again = f"To resume: {shlex.join(['bathyscope', *arguments])}\n"
+    for place, words in (
+        ((bathyscope, "survey"), f"before anything new was computed; the run in {out} is as it was."),
+        ((Wavefront, "run_convoy"), f"0 of 1 shards of what the run, which is as it was, grows to are kept in {out}."),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(*place, stop)
+            capsys.readouterr()
+            assert main(arguments) == 130
+            assert re.fullmatch(rf"Interrupted:? {re.escape(f'{words} {again}')}", capsys.readouterr().err)
+
+
+def stop(*_: Any, **__: Any) -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_interrupted_survey_says_what_is_kept_and_resumes_to_the_same_numbers(

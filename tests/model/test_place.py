@@ -36,8 +36,8 @@ def refused(name: str | Path, **options: Any) -> str:
         ("   ", "The model's name is empty;"),
         ("a\0b", r"The model's name 'a\x00b' holds a null character; give"),
         ("a\ud800b", r"The model's name 'a\ud800b' holds half a character (a lone surrogate); give"),
-        ("x" * 300, f"The model's name {'x' * 40!r} … is too long (300 characters); give"),
-        ("/".join(["x" * 200] * 30), "is too long (6029 characters); give"),
+        ("x" * 300, f"The model's name '{'x' * 38}… is too long (300 characters; a name may have 255 bytes); give"),
+        ("/".join(["x" * 200] * 30), "is too long (6029 characters; a name may have 255 bytes); give"),
     ],
 )
 def test_names_that_nothing_can_have(name: str, message: str) -> None:
@@ -59,18 +59,24 @@ def test_a_slip_in_a_path_is_told_without_asking_the_hub(
     assert "Did you mean models/depth_12" in refused("./models/depth_12x")
     assert f"Did you mean {models}? " in refused(tmp_path / "modles" / "depth_12")
     assert refused("models/zzzzzz") == (
-        "There is no folder models/zzzzzz. Give a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B."
+        "There is no folder models/zzzzzz. For a model of this name on the hub add a revision (--revision main). Give "
+        "a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B."
     )
     with pytest.raises(ModelError, match="There is no folder models/depth_21"):
         load_config("models/depth_21")
 
 
-def test_a_name_of_the_hub_is_asked_for_where_a_folder_holds_no_checkpoints(
+def test_a_name_in_a_folder_that_exists_is_a_path_unless_a_revision_is_given(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "nobody" / "runs").mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
-    assert "nobody/no-such-model cannot be loaded as a causal language model" in refused("nobody/no-such-model")
+    assert refused("nobody/no-such-model").startswith("There is no folder nobody/no-such-model. For a model of this")
+    on_the_hub = "nobody/no-such-model cannot be loaded as a causal language model"
+    assert on_the_hub in refused("nobody/no-such-model", revision="main")
+    (tmp_path / "nobody" / "runs").rmdir()
+    (tmp_path / "nobody").rmdir()
+    assert on_the_hub in refused("nobody/no-such-model")
 
 
 def test_a_single_word_that_is_no_model_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

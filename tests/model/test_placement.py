@@ -7,6 +7,7 @@ import signal
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
 
 import huggingface_hub
 import pytest
@@ -196,3 +197,20 @@ def test_a_model_loaded_tensor_by_tensor_is_the_same(tmp_path: Path, monkeypatch
     straight = load(folder)
     assert straight.weight_hash == plain.weight_hash
     assert straight.placement == "resident"
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming"),
+    [({"stream": True}, "stream=True (--stream)"), ({"window": 3}, "window=3 (--window)")],
+)
+def test_options_of_streaming_are_refused_beside_a_resident_model(options: dict[str, Any], streaming: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        load("model", placement="resident", **options)
+    assert str(caught.value) == (
+        f"placement='resident' keeps all blocks in memory, and {streaming} streams them. Leave one of the two out."
+    )
+
+
+def test_a_window_of_a_model_in_memory_brings_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"^window=3 has no effect, because all blocks of this model stay in memory\."):
+        load(zoo.build("llama"), window=3)

@@ -9,7 +9,7 @@ from pathlib import Path
 from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.generators import GENERATORS, Arithmetic
 from bathyscope.prompts.hub import column_prompts
-from bathyscope.prompts.spec import LEVELS
+from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "prompts.md").read_text(encoding="utf-8")
 
@@ -48,5 +48,5 @@ def test_every_generator_and_option_is_listed() -> None:
         "documents",
     }
     options |= set(signature(column_prompts).parameters) - {"hub", "split", "count"}
-    assert set(LEVELS) < options
+    assert set(DIFFICULTY_LABELS) < options
     assert set(re.findall(r"`(\w+)=`", PAGE)) == options

@@ -290,3 +290,24 @@ def test_a_part_of_a_run_is_not_saved_as_if_it_were_whole(run: bathyscope.Run, t
     ):
         few.save(tmp_path / "part")
     assert not (tmp_path / "part").exists()
+
+
+@pytest.mark.parametrize(
+    ("control", "message"),
+    [
+        (3, "control=3 is no control. Allowed: untrained, shuffled_blocks, shuffled_text, or a list of them."),
+        (
+            "untrained:2,untrained:3",
+            "control='untrained:2,untrained:3' gives untrained two numbers of seeds (2 and 3). "
+            "Name it once: untrained:3.",
+        ),
+        (
+            f"untrained:{'9' * 5000}",
+            f"control='untrained:{'9' * 28}…: give a number of seeds from 1 to 100, such as untrained:3.",
+        ),
+    ],
+)
+def test_controls_of_other_kinds_or_of_two_numbers_are_refused(control: object, message: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        controls_of(control)  # type: ignore[arg-type]
+    assert str(caught.value) == message

@@ -160,7 +160,7 @@ def test_a_list_that_holds_a_module_twice_is_refused_with_the_way_out() -> None:
     blocks = model.model.layers
     model.model.layers = nn.ModuleList([blocks[0], blocks[1], blocks[0]])
     model.config.num_hidden_layers = 3
-    with pytest.raises(ModelError, match=r"llama: model.layers holds the same module at places 0 and 2\. Runs of a"):
+    with pytest.raises(ModelError, match=r"llama: model.layers holds one module at places 0 and 2\. Give every run a"):
         load(model)
     again = copy.deepcopy(blocks[0])
     for path, parameter in blocks[0].named_parameters():

@@ -12,6 +12,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
 from bathyscope.options import Coverage, checked
@@ -107,7 +108,7 @@ def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
         raise OptionError(
             f"table={table!r} is no table; give a DataFrame, or the path of a file (.csv, .jsonl or .parquet)."
         )
-    rows = list(read_rows(Path(table).expanduser()))
+    rows = list(read_rows(given_path(table, "table")))
     for number, row in enumerate(rows, start=1):
         if None in row:
             raise OptionError(

@@ -5,7 +5,6 @@ A flag's value reaches a command only where it was given, so that presets and re
 """
 
 import inspect
-import re
 import types
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
@@ -14,10 +13,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Group, Parameter
 
 from bathyscope.cli.declared import Call, declared, descriptions
-from bathyscope.core.strict import read_json
+from bathyscope.core.strict import read_json, whole_number_in
+from bathyscope.core.text import elided
 from bathyscope.options import choices
 
 _NESTED = "__"
+_SHOWN = 40
+"""Letters of a wrong value that a message repeats."""
 
 
 def options_of(*calls: Call, leave_out: Container[str] = ()) -> type:
@@ -131,6 +133,8 @@ def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
     plain = next((kind for kind in (str, bool, int, float) if kind in members), None)
     if plain is int:
         return int, lambda _type, tokens: whole_number(tokens[0].value), None
+    if plain is float:
+        return float, lambda _type, tokens: _number(tokens[0].value), None
     if plain is not None or get_origin(members[0]) is Literal:
         return plain or members[0], None, None
     items = get_args(members[0])[0]
@@ -139,10 +143,18 @@ def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
 
 
 def whole_number(text: str) -> int:
-    """A number as typed; 1.5 and 1e3 are none."""
-    if re.fullmatch(r"[-+]?[0-9]{1,30}", text) is None:
-        raise ValueError("give a whole number, such as 10")
-    return int(text)
+    """Return a number as typed; 1.5 and 1e3 are not whole numbers."""
+    number = whole_number_in(text.removeprefix("+"))
+    if number is None:
+        raise ValueError(f"{elided(repr(text), _SHOWN)} is not a whole number; write it in digits, such as 1000")
+    return number
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ValueError(f"{elided(repr(text), _SHOWN)} is not a number; write it in digits, such as 0.5") from error
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
@@ -152,11 +164,15 @@ def _members(hint: Any) -> tuple[Any, ...]:
 def _listed(text: str, items: Any) -> list[Any]:
     """A list as typed: ``block,mlp``, or JSON. Wrong items are left to the options' own check."""
     if text.lstrip().startswith("["):
-        return list(read_json(text))
+        try:
+            return list(read_json(text))
+        except ValueError as error:
+            raise ValueError(f"{elided(repr(text), _SHOWN)} is not a JSON list ({error})") from error
     if get_origin(items) not in (None, Literal):
-        raise ValueError("give lists in lists as JSON, such as '[[9, 41], [17]]'")
+        raise ValueError(f"{elided(repr(text), _SHOWN)} is no list of lists; write it as JSON: '[[9, 41], [17]]'")
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    return [int(part) if items is int and part.lstrip("-").isdecimal() else part for part in parts]
+    numbers = [whole_number_in(part) if items is int else None for part in parts]
+    return [part if number is None else number for part, number in zip(parts, numbers)]
 
 
 def _shown(default: Any) -> str | None:

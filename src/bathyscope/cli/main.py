@@ -19,7 +19,15 @@ from bathyscope.cli.console import (
     warnings_as_lines,
 )
 from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
-from bathyscope.errors import BathyscopeError, ModelError, OptionError, did_you_mean, is_out_of_memory
+from bathyscope.core.text import elided
+from bathyscope.errors import (
+    BathyscopeError,
+    ModelError,
+    OptionError,
+    StoreError,
+    did_you_mean,
+    is_out_of_memory,
+)
 
 # large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
@@ -47,6 +55,7 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     prepare_streams()
     try:
         with warnings_as_lines(), logged_as_lines(), ending_in_order(_already_ending):
+            _require_working_folder(arguments)
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             flush()
     except CycloptsError as error:
@@ -68,6 +77,9 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         drop_output()
         return BROKEN_PIPE
     except Exception as error:
+        if isinstance(error, OSError) and error.filename is not None and not session.current().debug:
+            say(f"error: {_refused_path(error)}", level="error")
+            return StoreError.exit_code
         if not is_out_of_memory(error):
             raise
         if session.current().debug:
@@ -80,6 +92,25 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         )
         return ModelError.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _require_working_folder(arguments: Sequence[str]) -> None:
+    """Refuse to compute in a folder that was removed, where libraries end the process without a word."""
+    if not {"--help", "-h", "--version"}.isdisjoint(arguments):
+        return
+    try:
+        os.getcwd()
+    except OSError as error:
+        raise StoreError("The working folder no longer exists. Change to another one (cd ~) and try again.") from error
+
+
+def _refused_path(error: OSError) -> str:
+    """Say which path the system refuses; what a user can name is refused in better words where it is read."""
+    reason = error.strerror or type(error).__name__
+    return (
+        f"{elided(repr(os.fsdecode(error.filename)), 60)} cannot be used: {reason}. Give another path, or make room "
+        "there; --debug shows the traceback."
+    )
 
 
 def _already_ending() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_yaml
 from bathyscope.errors import OptionError
 
@@ -13,7 +14,7 @@ _KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "trut
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """The arguments that a recipe gives."""
     try:
-        content = read_yaml(Path(path).expanduser().read_text(encoding="utf-8"))
+        content = read_yaml(given_path(path, "recipe").read_text(encoding="utf-8"))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
     except ValueError as error:

@@ -24,6 +24,18 @@ _YAML_TYPES = {
 _TOO_DEEP = "nested too deep to be read; write it shorter"
 
 
+_MOST_DIGITS = 18
+
+
+def whole_number_in(text: str) -> int | None:
+    """Return the whole number that a text writes out; None for any other text, and for more than 18 digits.
+
+    Python itself refuses to read a number of thousands of digits, which nothing that a user counts has.
+    """
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+
+
 class GivenTwiceError(ValueError):
     """One key of a mapping has two values."""
 

@@ -11,26 +11,25 @@ import xarray as xr
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
+from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import DepthScore, depth_score
 from bathyscope.statistics.trend import trend
 
-LABELS = ("level", "hops", "steps", "digits")
-"""Labels that say how hard a prompt is, in the order in which they are looked for."""
 SCORES = ("layer", "output")
 EVERYONE = "all"
 
 
 def check_label(by: str | None, prompts: Sequence[TokenizedPrompt]) -> str | None:
-    """The label to group by; None where none is asked for and the prompts have none of ``LABELS``.
+    """The label to group by; None where none is asked for and the prompts have none of ``DIFFICULTY_LABELS``.
 
     Raises:
         OptionError: no prompt has the label that is asked for.
     """
     there = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
     if by is None:
-        by = next((name for name in LABELS if name in there), None)
+        by = difficulty_label(there)
     elif by not in there:
         listed = f"Their labels: {', '.join(there)}." if there else "They have no labels; give Prompt(labels={...})."
         raise OptionError(f"depth_score: no measured prompt has the label {by!r}.{did_you_mean(by, there)} {listed}")
@@ -55,7 +54,7 @@ class Levels(NamedTuple):
         """The levels of a merged dataset by one of its labels; all prompts where there is none."""
         n_prompts = merged.sizes["prompt"]
         if by is None:
-            reason = f"a trend needs prompts with a label such as {', '.join(LABELS)}"
+            reason = f"a trend needs prompts with a label such as {', '.join(DIFFICULTY_LABELS)}"
             return cls(np.array([EVERYONE], dtype=object), np.zeros(n_prompts, dtype=np.intp), reason)
         values = merged[by].values
         has_text = values.dtype.kind not in "iuf"

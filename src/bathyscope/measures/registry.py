@@ -11,7 +11,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import coerce
+from bathyscope.options import coerce, require_allowed
 
 if TYPE_CHECKING:
     from bathyscope.measures.base import Measure
@@ -132,6 +132,10 @@ def make(one: Declaration, options: object = None) -> Measure[Any]:
     if code is None:
         code = getattr(importlib.import_module(f"bathyscope.measures.{one.name}"), one.name.title().replace("_", ""))
     measure: Measure[Any] = code(options) if one.made is None else one.made
+    if one.code is not None:
+        from bathyscope.measures.guard import require_options  # the guard imports torch
+
+        require_options(measure)
     return measure
 
 
@@ -149,6 +153,7 @@ def declaration_of(measure: type[Measure[Any]]) -> Declaration:
             f"{measure.__qualname__} cannot be called {name!r}; a measure's name is made of letters, digits and "
             f"underscores, and is none of {', '.join(sorted(_RESERVED))}."
         )
+    _require_options_type(measure)
     return Declaration(
         name,
         (inspect.getdoc(measure) or name).splitlines()[0],
@@ -159,6 +164,23 @@ def declaration_of(measure: type[Measure[Any]]) -> Declaration:
         measure.derived,
         measure,
     )
+
+
+def _require_options_type(measure: type[Measure[Any]]) -> None:
+    """Refuse options that no caller could give: no dataclass, no defaults, or defaults that are not allowed."""
+    options_type = measure.options_type
+    called = getattr(options_type, "__name__", repr(options_type))
+    if not isinstance(options_type, type) or not is_dataclass(options_type):
+        raise OptionError(
+            f"{measure.__qualname__.rpartition('.')[2]}.options_type is {called} and no dataclass. Give a class with "
+            "@dataclass(frozen=True)."
+        )
+    try:
+        defaults = options_type()
+    except TypeError as error:
+        reason = str(error).partition("() ")[2] or error
+        raise OptionError(f"{called}() fails ({reason}). Give every option a default.") from error
+    require_allowed(defaults, measure.name)
 
 
 def _declared(item: Asked) -> list[Declaration]:

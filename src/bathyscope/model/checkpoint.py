@@ -18,12 +18,13 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file
 
+from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
-from bathyscope.model.place import folder_of, similar_folders
+from bathyscope.model.place import folder_of, require_hub, similar_folders
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
 from bathyscope.model.streaming.carrying import ALIGNMENT
 from bathyscope.model.streaming.offloaded import take_over
@@ -55,6 +56,25 @@ def read_checkpoint(
     if is_gguf(name):
         return _read_gguf(name, open_gguf(name), dtype or torch.float32, device, placement, attn)
     folder = folder_of(name, revision)
+    if folder is not None:
+        return _read(name, folder, dtype, revision, trust_remote_code, device, placement, window, attn)
+    require_hub(name, revision)
+    with cache_alone_without_network():
+        return _read(name, folder, dtype, revision, trust_remote_code, device, placement, window, attn)
+
+
+def _read(
+    name: str,
+    folder: Path | None,
+    dtype: torch.dtype | None,
+    revision: str | None,
+    trust_remote_code: bool,
+    device: torch.device,
+    placement: str,
+    window: int | None,
+    attn: str | None,
+) -> PreTrainedModel:
+    """Read a checkpoint in a folder, or (None) one of the hub."""
     source = name if folder is None else str(folder)
     # transformers raises whatever its parsers raise; all mean that there is no such model
     try:
@@ -216,6 +236,8 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
     if is_gguf(name):
         return _gguf_config(name, open_gguf(name))
     folder = folder_of(name, revision)
+    if folder is None:
+        require_hub(name, revision)
     source = name if folder is None else str(folder)
     try:
         _declared(source, revision)

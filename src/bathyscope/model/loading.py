@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError, is_out_of_memory, warn
+from bathyscope.errors import ModelError, OptionError, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,
     require_measurable,
@@ -22,7 +22,7 @@ from bathyscope.model.admission import (
 )
 from bathyscope.model.anatomy.anatomy import Anatomy, resolve
 from bathyscope.model.anatomy.checks import Checks, check
-from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.family import GUIDE, Family
 from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order
 from bathyscope.model.anatomy.plain import home_of
@@ -89,6 +89,7 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
+    _require_one_placement(placement, stream, window)
     gguf: GgufFile | None = None
     if isinstance(model, nn.Module):
         if gguf_file is not None:
@@ -110,6 +111,11 @@ def load(
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
         require_measurable(hf)
         warn_of_quantisation(hf)
+        if window is not None and store_of(hf) is None:
+            warn(
+                f"window={window} has no effect, because all blocks of this model stay in memory. Give "
+                "placement='stream' (--placement stream) with it, or leave it out."
+            )
         sha256, anatomy, checks = _read_and_checked(name, hf, family)
     return Model(name, revision, anatomy, checks, sha256, trust_remote_code, tokenizer, gguf=gguf)
 
@@ -136,6 +142,15 @@ def loaded(model: AnyModel) -> Model:
 def anatomy_of(hf: nn.Module) -> Anatomy:
     """The anatomy as declared for the model's type, else by search (accepted only if the checks hold)."""
     return resolve(hf, family_of(hf))
+
+
+def _require_one_placement(placement: str, stream: bool, window: int | None) -> None:
+    """Refuse arguments of which one says that blocks are streamed and another that they are not."""
+    if placement == "resident" and (stream or window is not None):
+        streaming = "stream=True (--stream)" if stream else f"window={window} (--window)"
+        raise OptionError(
+            f"placement='resident' keeps all blocks in memory, and {streaming} streams them. Leave one of the two out."
+        )
 
 
 def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
@@ -183,7 +198,8 @@ def _in_memory(
         )
     if not hasattr(hf, "config"):
         raise ModelError(
-            f"{type(hf).__name__} has no config; give a transformers causal language model, a folder or a hub name."
+            f"{type(hf).__name__} has no config. Wrap it in a PreTrainedModel that takes input_ids and gives logits: "
+            f"{GUIDE}."
         )
     first, home = next(hf.parameters()), home_of(hf)
     if dtype is not None and as_dtype(dtype) != first.dtype:

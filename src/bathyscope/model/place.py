@@ -5,9 +5,11 @@ from pathlib import Path
 
 from huggingface_hub import try_to_load_from_cache
 
+from bathyscope.core.network import unreachable
+from bathyscope.core.paths import given_path, impossible
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 
-_LONGEST_PART, _LONGEST = 255, 4096
 _EXAMPLE = "a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B"
 
 
@@ -19,7 +21,7 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
             without a configuration, or a revision of a folder.
     """
     _require_a_name(name)
-    folder = Path(name).expanduser() if name.startswith("~") else Path(name)
+    folder = given_path(name, "model") if name.startswith("~") else Path(name)
     try:
         is_folder, is_file = folder.is_dir(), folder.is_file()
     except OSError as error:
@@ -28,7 +30,8 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
         raise ModelError(f"{name} is a file; give the checkpoint's folder, a hub name or a .gguf file.")
     if not is_folder:
         if _is_a_path(name, folder, revision):
-            raise ModelError(f"There is no folder {name}. {similar_folders(folder)}Give {_EXAMPLE}.")
+            hint = similar_folders(folder) or _of_the_hub(name)
+            raise ModelError(f"There is no folder {name}. {hint}Give {_EXAMPLE}.")
         return None
     if revision is not None:
         raise ModelError(
@@ -62,25 +65,38 @@ def similar_folders(folder: Path) -> str:
     return f"Did you mean {' or '.join(str(there / name) for name in close)}? " if close else ""
 
 
+def require_hub(name: str, revision: str | None) -> None:
+    """Refuse a name that only the hub could know, where the hub does not answer and the cache lacks it.
+
+    Raises:
+        ModelError: with the reason, and folders whose names are similar.
+    """
+    if isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str):
+        return
+    if reason := unreachable():
+        raise ModelError(
+            f"{name} is no folder here and not in the cache, and the hub cannot be reached ({reason}). "
+            f"{'' if '/' in name else similar_folders(Path(name))}Give {_EXAMPLE}."
+        )
+
+
+def _of_the_hub(name: str) -> str:
+    """Say how a model of the hub is asked for, whose owner is called as a folder here."""
+    could_be = name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
+    return "For a model of this name on the hub add a revision (--revision main). " if could_be else ""
+
+
 def _require_a_name(name: str) -> None:
     if not name.strip():
         raise ModelError(f"The model's name is empty; give {_EXAMPLE}.")
-    try:
-        parts = [len(part) for part in name.encode().split(b"/")]
-    except UnicodeEncodeError as error:
-        raise ModelError(
-            f"The model's name {name!r} holds half a character (a lone surrogate); give {_EXAMPLE}."
-        ) from error
-    if "\0" in name:
-        raise ModelError(f"The model's name {name!r} holds a null character; give {_EXAMPLE}.")
-    if max(parts) > _LONGEST_PART or sum(parts) + len(parts) > _LONGEST:
-        raise ModelError(f"The model's name {name[:40]!r} … is too long ({len(name)} characters); give {_EXAMPLE}.")
+    if reason := impossible(name):
+        raise ModelError(f"The model's name {elided(repr(name), 40)} {reason}; give {_EXAMPLE}.")
 
 
 def _is_a_path(name: str, folder: Path, revision: str | None) -> bool:
-    """A name that can only be meant as a folder's: written as one, or beside checkpoints that are here."""
+    """Whether a name is meant as a folder's: written as one, or in a folder that exists."""
     if name.startswith((".", "/", "~")) or name.endswith("/") or name.count("/") > 1:
         return True
-    if "/" not in name or not any(folder.parent.glob("*/config.json")):
+    if "/" not in name or revision is not None or not folder.parent.is_dir():
         return False
     return not isinstance(try_to_load_from_cache(name, "config.json", revision=revision), str)

@@ -1,10 +1,10 @@
-"""What there is to choose from: measures, data sets, presets, families and estimators."""
+"""What there is to choose from: measures, data sets, presets, families, estimators and panels."""
 
 from typing import Any, Literal
 
 from bathyscope.options import checked
 
-Kind = Literal["measures", "datasets", "presets", "families", "estimators"]
+Kind = Literal["measures", "datasets", "presets", "families", "estimators", "panels"]
 Row = dict[str, Any]
 
 
@@ -13,8 +13,8 @@ def names(kind: Kind) -> list[Row]:
     """Everything of one kind that may be named, with a word about each.
 
     Args:
-        kind: ``measures`` and ``presets`` of a survey, ``datasets`` of prompts, ``families`` of models, or
-            ``estimators`` of effective depth.
+        kind: ``measures`` and ``presets`` of a survey, ``datasets`` of prompts, ``families`` of models,
+            ``estimators`` of effective depth, or ``panels`` that ``plot`` draws, with the variables that each shows.
 
     Raises:
         OptionError: another kind.
@@ -63,6 +63,10 @@ def names(kind: Kind) -> list[Row]:
                 {"name": one.name, "model_types": ", ".join(one.model_types), "refused": one.refused or ""}
                 for one in sorted([*families(), *plugged_in()], key=lambda one: one.name)
             ]
+        case "panels":
+            from bathyscope.pages.panels import panel_rows
+
+            return [dict(row) for row in panel_rows()]
         case "estimators":
             from bathyscope.pages.table import estimator_name, index_name
             from bathyscope.statistics.effective_depth import ESTIMATORS

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.arguments import check_options, runs_of
 from bathyscope.pages.figures.kind import arrange
@@ -73,7 +74,7 @@ def _save(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[s
     written = []
     for name, figure in figures.items():
         for format_ in formats:
-            path = Path(folder).expanduser() / f"{name}.{format_}"
+            path = given_path(folder, "folder") / f"{name}.{format_}"
             write_output(path, render(figure, format_))
             written.append(path)
     return written

@@ -9,6 +9,7 @@ from typing import Any, Final
 import xarray as xr
 from markupsafe import Markup
 
+from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
@@ -78,7 +79,7 @@ def report(
     cluster = None if options is None else options.cluster
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
-    path = Path(out).expanduser()
+    path = given_path(out, "out")
     html.write_page(
         "page.html.j2",
         path,

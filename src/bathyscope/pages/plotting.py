@@ -1,5 +1,6 @@
 """One panel at a time: into somebody's own axes, or as a file of a journal's width with its caption and its numbers."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.paths import given_path
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.arguments import check_options, runs_of
 from bathyscope.pages.export import check_formats, write_output
@@ -16,6 +19,7 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.lines import numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
+from bathyscope.pages.panels import panel_of
 from bathyscope.pages.render import FORMATS, render
 from bathyscope.runs.run import Run
 
@@ -32,7 +36,8 @@ def plot(
 
     Args:
         run: what holds the figure's measure.
-        what: the figure and its panel, such as ``lens.kl``; a figure of one panel by its name alone.
+        what: the figure and its panel, such as ``lens.kl``, or a variable that a panel shows, such as
+            ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them.
         ax: axes of a grid (``plt.subplots``) whose place the panel takes; None = a figure of its own.
         width: of that figure in inches; None = as in reports. ``3.3`` and ``6.75`` are a journal's.
         options: weighting, bands, reduction and scale.
@@ -42,13 +47,14 @@ def plot(
 
     Raises:
         OptionError: no such figure or panel in this run; a part of a run with some of its blocks; axes outside of a
-            grid.
+            grid; a width that is no length.
 
     Example:
         >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")
     """
     (run,) = runs_of(run)
     check_options(options)
+    _require_plain(what, ax, width)
     panel = _panel(run, what, options)
     if ax is None:
         return draw_panel(panel if width is None else _as_wide(panel, width))
@@ -83,7 +89,7 @@ def save_panels(
     written: list[Path] = []
 
     def keep(name: str, content: bytes) -> None:
-        written.append(Path(folder).expanduser() / name)
+        written.append(given_path(folder, "folder") / name)
         write_output(written[-1], content)
 
     kinds = figures_of(run)
@@ -102,6 +108,20 @@ def _as_wide(panel: Panel, width: float) -> Panel:
     return replace(panel, size=(width, panel.size[1] * width / panel.size[0]))
 
 
+def _require_plain(what: object, ax: object, width: object) -> None:
+    """Refuse, before anything is drawn, arguments of another type."""
+    if not isinstance(what, str):
+        raise OptionError(f"what={elided(repr(what), 40)} is no panel. Give its name, such as 'lens.kl'.")
+    if ax is not None and not isinstance(ax, Axes):
+        raise OptionError(
+            f"ax={elided(repr(ax), 40)} is of type {type(ax).__name__}. Give axes of plt.subplots(...), or None for a "
+            "figure of its own."
+        )
+    length = isinstance(width, int | float) and not isinstance(width, bool) and 0 < width < math.inf
+    if width is not None and not length:
+        raise OptionError(f"width={elided(repr(width), 40)} is no length. Give inches above 0, such as {COLUMN}.")
+
+
 def _panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
     name, _, wanted = what.partition(".")
     kinds = figures_of(run)
@@ -113,6 +133,8 @@ def _panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
     panels = {panel.name: panel for panel in kinds[name].panels(run, options)}
     if not wanted and len(panels) == 1:
         return next(iter(panels.values()))
+    if wanted not in panels:
+        wanted = panel_of(name, wanted, panels) or wanted
     if wanted not in panels:
         listed = ", ".join(f"{name}.{one}" for one in panels)
         said = (

@@ -3,12 +3,12 @@
 All of them are problems with one right answer, and follow the survey's seed.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from typing import TypeAlias, cast
 
+from bathyscope.core.strict import whole_number_in
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.levels import as_range, in_turn, shares
 from bathyscope.prompts.problems import MAX_DIGITS, MAX_STEPS, Kind, generate, to_prompt
@@ -122,8 +122,10 @@ GENERATORS: Mapping[str, Generator] = {
 
 def _value(text: str) -> int | str | tuple[int, int] | tuple[str, ...]:
     """A number, a pair of numbers, a list or a text."""
-    if text.isdecimal():
-        return int(text)
-    if pair := re.fullmatch(r"(\d+)-(\d+)", text):
-        return int(pair[1]), int(pair[2])
+    first, _, last = text.partition("-")
+    numbers = whole_number_in(first), whole_number_in(last)
+    if numbers[0] is not None and first == text:
+        return numbers[0]
+    if numbers[0] is not None and numbers[1] is not None:
+        return numbers[0], numbers[1]
     return tuple(text.split(",")) if "," in text else text

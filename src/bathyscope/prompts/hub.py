@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.files import Row
 from bathyscope.prompts.prompt import Label, Prompt
@@ -26,7 +27,8 @@ def hub_rows(hub: str, config: str | None, split: str | None, local: str, *, str
         ) from error
     arguments = (hub,) if config is None else (hub, config)
     try:
-        rows = datasets.load_dataset(*arguments, split=split, **({"streaming": True} if streaming else {}))
+        with cache_alone_without_network():
+            rows = datasets.load_dataset(*arguments, split=split, **({"streaming": True} if streaming else {}))
     # The library, its hub client and their network layers each raise kinds of their own.
     except Exception as error:
         raise _unreachable(hub, split, local, error) from error

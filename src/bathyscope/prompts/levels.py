@@ -1,10 +1,18 @@
-"""Prompts of several levels of difficulty, taken in turn, so that every level has as many as the others."""
+"""Levels of difficulty: the labels that tell them, and prompts of several levels taken in turn, as many of each."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import zip_longest
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
+
+DIFFICULTY_LABELS: Final = ("level", "hops", "steps", "digits")
+"""Labels that say how hard a prompt is, in the order in which they are looked for."""
+
+
+def difficulty_label(labels: Container[str]) -> str | None:
+    """Return the label that says how hard prompts with these labels are; None where no label does."""
+    return next((name for name in DIFFICULTY_LABELS if name in labels), None)
 
 
 def as_range(levels: int | str) -> range:

@@ -13,7 +13,7 @@
     LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
 
 COUNT is always the number of prompts altogether; without it everything there is gets used. Where prompts have
-levels of difficulty (``hops``, ``level``, ``steps``, ``digits``), these options choose LEVELS, levels take turns, and
+levels of difficulty (``level``, ``hops``, ``steps``, ``digits``), these options choose LEVELS, levels take turns, and
 ``per_level`` says how many prompts of each, in place of COUNT. ``split`` chooses a split of the hub's copy, and
 ``max_tokens`` counts a data set's limit in the model's own tokens. A corpus is cut into windows of ``window``
 tokens (default: the model's context), or into pieces of ``chars`` characters; ``limit`` keeps only its first
@@ -32,18 +32,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bathyscope.core.strict import whole_number_in
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean
 from bathyscope.prompts.datasets import DataSet, data_set, names
 from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
+from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
 PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
 
 Kind = Literal["data set", "generated", "corpus", "prompt file", "hub data set"]
-
-LEVELS = ("hops", "level", "steps", "digits")
-"""Options that choose levels of difficulty; each is also the label by which results are grouped."""
 
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "corpus": ("window", "chars", "limit", "tokens", "documents"),
@@ -129,7 +128,7 @@ def parse(text: str) -> SourceSpec:
         count = None if found["count"] is None else _positive("the count after ':'", found["count"])
         return _with_options(SourceSpec(found["name"] if known else None, count, found["path"]), found["options"])
     except PromptError as error:
-        raise PromptError(f"Prompts {text!r}: {error}") from error
+        raise PromptError(f"Prompts {elided(repr(text), 60)}: {error}") from error
 
 
 def _taker(name: str) -> DataSet | Generator | None:
@@ -148,24 +147,28 @@ def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
 
 
 def _positive(what: str, value: str) -> int:
-    if not re.fullmatch(r"0*[1-9][0-9]*", value):
-        raise PromptError(f"{what} must be a whole number of at least 1, not {value!r}.")
-    return int(value)
+    number = whole_number_in(value)
+    if number is None or number < 1:
+        raise PromptError(f"{what} must be a whole number of at least 1, not {elided(repr(value), 40)}.")
+    return number
 
 
 def _levels(key: str, value: str) -> int | str:
     """One level as a number, several as their range."""
-    parts = re.fullmatch(r"(\d+)(?:-(\d+))?", value)
-    lowest, highest = (0, 0) if parts is None else (int(parts[1]), int(parts[2] or parts[1]))
-    if not 1 <= lowest <= highest:
-        raise PromptError(f"{key}= must be a whole number of at least 1, or a rising range such as 1-3, not {value!r}.")
+    first, dash, last = value.partition("-")
+    lowest, highest = whole_number_in(first), whole_number_in(last if dash else first)
+    if lowest is None or highest is None or not 1 <= lowest <= highest:
+        raise PromptError(
+            f"{key}= must be a whole number of at least 1, or a rising range such as 1-3, not "
+            f"{elided(repr(value), 40)}."
+        )
     return lowest if lowest == highest else f"{lowest}-{highest}"
 
 
 def _read(key: str, value: str, name: str | None) -> int | str:
     """An option's value: levels, a text, or a number. A task's own stay as they were typed, for the task to read."""
     of_task = (name or "").startswith(TASK_PREFIX)
-    if key in LEVELS and not of_task:
+    if key in DIFFICULTY_LABELS and not of_task:
         return _levels(key, value)
     if (of_task and key != "count") or key in _TEXT_OPTIONS:
         if not value:

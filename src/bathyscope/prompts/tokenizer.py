@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError, warn
 
 if TYPE_CHECKING:
@@ -47,10 +49,11 @@ def load_tokenizer(
     if folder.is_dir() and not any((folder / name).exists() for name in VOCABULARY_FILES):
         return None
     try:
-        picked = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
-        own = picked
-        if _has_own_file(source, revision):
-            own = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
+        with nullcontext() if folder.is_dir() else cache_alone_without_network():
+            picked = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
+            own = picked
+            if _has_own_file(source, revision):
+                own = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
     # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
     except Exception as error:
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

@@ -10,6 +10,7 @@ from typing import Any, Final, Self
 
 from filelock import FileLock, Timeout
 
+from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.atomic import PARTIAL, probe, remove_partial, write_atomically
 
@@ -137,10 +138,14 @@ class Folder:
 
 
 def folder_path(path: object, name: str = "path") -> Path:
-    """A folder as a user gives it, with ``~`` understood; an OptionError where it is no text and no path."""
+    """Return a folder as a user gives it, with ``~`` written out.
+
+    Raises:
+        OptionError: no text and no path, or one that no file system takes.
+    """
     if not isinstance(path, str | Path) or not str(path):
         raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
-    return Path(path).expanduser()
+    return given_path(path, name)
 
 
 def plain_name(name: object, deep: bool = True) -> str:

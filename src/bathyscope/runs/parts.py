@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 
-_WRITTEN = re.compile(r"([1-9]\d*)/([1-9]\d*)")
+_WRITTEN = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Part:
         """
         found = _WRITTEN.fullmatch(str(text).strip())
         if found is None or int(found[1]) > int(found[2]):
-            raise OptionError(f"part={text!r} is no part; write which of how many, such as 3/16 (from 1/16 to 16/16).")
+            raise OptionError(
+                f"part={elided(repr(text), 40)} is no part; write which of how many, such as 3/16 (from 1/16 to 16/16)."
+            )
         return cls(int(found[1]), int(found[2]))
 
     def shards(self, count: int) -> range:

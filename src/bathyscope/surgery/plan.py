@@ -1,5 +1,6 @@
 """What ``prune`` gives: candidates with what they cost on prompts that chose none of them, and what follows."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -277,7 +278,8 @@ def decoded(content: bytes, model: Any = None) -> Plan:
 
 def is_plan(folder: str | Path) -> bool:
     """Whether a folder is one that ``bathyscope prune`` wrote."""
-    return isinstance(folder, str | Path) and (Path(folder).expanduser() / PRUNING.manifest).is_file()
+    # os.path, not Path, which raises where a text is longer than a file's name may be
+    return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), PRUNING.manifest))
 
 
 def open_plan(folder: str | Path) -> Plan:

@@ -1,14 +1,16 @@
 """What is asked of a survey, of whichever model and prompts, and the plan that comes of it."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch
 
-from bathyscope.errors import warn
+from bathyscope.core.text import elided
+from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
+from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.reading import tokenized
@@ -87,7 +89,8 @@ class Survey:
         require_free(found.labels, {m.name: _names(m) for m in measures if not m.derived})
         for measure in measures:
             if facts.has_weights or not measure.looks_at_weights:
-                measure.prepare(facts, found, seed)
+                with told_by_name(measure, "prepare()"):
+                    measure.prepare(facts, found, seed)
         # a measure's own further prompts, under the same rules as the survey's
         references = {m.name: read(m.reference) for m in measures if m.reference is not None}
         batch_tokens, cut = self._cut(ready, facts, measures, found)
@@ -142,6 +145,16 @@ def _named(given: Measures, preset: Preset) -> Sequence[Asked]:
         return [name.strip() for name in given.split(",") if name.strip()]
     if given is None:
         return preset.measures
+    if isinstance(given, Mapping):
+        raise OptionError(
+            f"measures={elided(repr(given), 60)} is a dict. Give the names as a list, and options under the measure's "
+            f"own name: {next(iter(given), 'lens')}={{...}}."
+        )
+    if not isinstance(given, Iterable | Measure):
+        raise OptionError(
+            f"measures={elided(repr(given), 60)} is no list of measures. Give names, such as ['residual', 'lens'] or "
+            "'all'."
+        )
     return [given] if isinstance(given, Measure | type) else given
 
 

@@ -17,6 +17,8 @@ from typing import Final, Literal, get_args
 import torch
 from transformers import PreTrainedModel
 
+from bathyscope.core.strict import whole_number_in
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
@@ -77,24 +79,33 @@ def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:
     """Controls as asked for: ``untrained:3`` (seeds 0, 1, 2), ``untrained:3,shuffled_text``, or a list of such texts.
 
     Raises:
-        OptionError: no such control, or no number of seeds from 1 to 100.
+        OptionError: no such control, two numbers of seeds for one, or no number of seeds from 1 to 100.
     """
     if given is None:
         return ()
+    if not isinstance(given, str | Sequence):
+        raise OptionError(f"control={given!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
     texts = given.split(",") if isinstance(given, str) else list(given)
-    found: list[Control] = []
+    seeds_of: dict[Kind, int] = {}
     for text in texts:
         name, colon, count = str(text).strip().partition(":")
-        kind = next((one for one in KINDS if one == name), None)
+        kind = next((word for word in KINDS if word == name), None)
         if kind is None:
             raise OptionError(
                 f"control={text!r}: {name!r} is no control.{did_you_mean(name, KINDS)} Allowed: {', '.join(KINDS)}, "
                 "each with a number of seeds if wanted (untrained:3)."
             )
-        if colon and not (count.isdecimal() and 1 <= int(count) <= MOST_SEEDS):
-            raise OptionError(f"control={text!r}: give a number of seeds from 1 to {MOST_SEEDS}, such as {kind}:3.")
-        found += [Control(kind, seed) for seed in range(int(count) if colon else 1)]
-    return tuple(dict.fromkeys(found))
+        seeds = whole_number_in(count) if colon else 1
+        if seeds is None or not 1 <= seeds <= MOST_SEEDS:
+            raise OptionError(
+                f"control={elided(repr(text), 40)}: give a number of seeds from 1 to {MOST_SEEDS}, such as {kind}:3."
+            )
+        if seeds_of.setdefault(kind, seeds) != seeds:
+            raise OptionError(
+                f"control={elided(repr(given), 60)} gives {kind} two numbers of seeds ({seeds_of[kind]} and {seeds}). "
+                f"Name it once: {kind}:{max(seeds, seeds_of[kind])}."
+            )
+    return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
 
 
 def _require_room(model: Model) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
@@ -128,6 +129,11 @@ def survey(
     folder = None if out is None else folder_path(out, "out")
     if engine is None and (workers is not None or address is not None):
         raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    if loading is not None and not isinstance(loading, Mapping):
+        raise OptionError(
+            f"loading={elided(repr(loading), 40)} is no dict. Give arguments of load, such as "
+            "loading={'dtype': 'bfloat16'}."
+        )
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
     if share is not None and out is None:

@@ -16,6 +16,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.text import without_folders
 from bathyscope.errors import ModelError, is_out_of_memory
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.guard import require_dataset, told_by_name, warn_of_nan, watched
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.model.memory import free_bytes, out_of_memory
@@ -206,7 +207,8 @@ class SurveyPlan:
 
     def _begun(self, wave: Wavefront, measures: Iterable[Measure[Any]]) -> Wavefront:
         for measure in measures:
-            measure.begin(wave, self.references.get(measure.name, self.prompts))
+            with told_by_name(measure, "begin()"):
+                measure.begin(wave, self.references.get(measure.name, self.prompts))
         return wave
 
     def compute(
@@ -298,12 +300,16 @@ class SurveyPlan:
         """Run-level results: derived measures, and the noise floor over all prompts."""
         found: dict[str, xr.Dataset] = {}
         for measure in self.measures:
-            own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
+            with told_by_name(measure, "summarise()"):
+                own = None if measure.derived else measure.summarise(self.facts, merged[measure.name], self.seed)
+            if not measure.derived:
+                warn_of_nan(measure, merged[measure.name])
             if own is not None:
                 found[measure.name] = with_summary(merged[measure.name], own)
         for measure in self.measures:  # one derived measure may need another
             if measure.derived:
-                found[measure.name] = measure.derive(self.facts, {**merged, **found}, self.seed)
+                with told_by_name(measure, "derive()"):
+                    found[measure.name] = measure.derive(self.facts, {**merged, **found}, self.seed)
         if NOISE in merged:
             found[NOISE] = noise_floor(merged[NOISE])
         return found
@@ -378,7 +384,7 @@ class SurveyPlan:
         for unit in units:
             prompts = [self.prompts[i] for i in unit.picked]
             batch = Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
-            probes = {m.name: m.probe(self.facts, batch, unit.picked) for m in unit.measures}
+            probes = {m.name: self._probe(m, batch, unit.picked) for m in unit.measures}
             for probe in probes.values():
                 probe.beside(probes)
             convoy.append((batch, probes))
@@ -395,10 +401,16 @@ class SurveyPlan:
                 work_after = sum(one.tokens * one.rows_after for one in self.work_of(unit.picked, [measure]))
                 probes[measure.name].after(wave, partial(_advance, bar, done, work_after))
                 done += work_after
-            yield self._results(unit.picked, probes)
+            yield self._results(unit, probes)
 
-    def _results(self, picked: Sequence[int], probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:
-        found = {name: probe.result() for name, probe in probes.items()}
+    def _probe(self, measure: Measure[Any], batch: Batch, picked: Sequence[int]) -> MeasureProbe:
+        with told_by_name(measure, "probe()"):
+            probe = measure.probe(self.facts, batch, picked)
+        return watched(measure, probe)
+
+    def _results(self, unit: _Unit, probes: Mapping[str, MeasureProbe]) -> dict[str, xr.Dataset]:
+        picked = unit.picked
+        found = {m.name: require_dataset(m, probes[m.name].result()) for m in unit.measures}
         noise = noise_by_prompt(probes)
         if noise is not None:
             found[NOISE] = noise

@@ -134,8 +134,17 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
         OptionError, match=r"has no label 'levle'; its prompts carry: level, hops. Did you mean 'level'"
     ):
         plan_comparisons(sides, "difficulty", **{**DEFAULTS, "by": "levle"})
-    with pytest.raises(OptionError, match=r"no label of difficulty \(level or hops\); its prompts carry no labels"):
+    with pytest.raises(
+        OptionError, match=r"no label of difficulty \(level, hops, steps, digits\); its prompts carry no"
+    ):
         plan_comparisons(sides_of([a_run()]), "difficulty", **DEFAULTS)
+
+
+@pytest.mark.parametrize("label", ["level", "hops", "steps", "digits"])
+def test_every_label_that_depth_score_takes_is_one_of_difficulty(label: str) -> None:
+    sides = sides_of([a_run(prompts=4, labels={label: [1, 3, 2, 3], "topic": ["a", "b", "a", "b"]})])
+    (asked,) = plan_comparisons(sides, "difficulty", **DEFAULTS).asked
+    assert asked.label == f"{label} 3 − {label} 1"
 
 
 def test_options_that_do_not_go_together() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 import numpy as np
@@ -203,7 +203,7 @@ def test_the_stream_may_stand_behind_other_arguments() -> None:
     [
         (
             "dictionary",
-            "no list of blocks was found that each run once and give the stream, alone or first in a tuple",
+            "calls no list of blocks that give a tensor. Put them in one nn.ModuleList, each called once, the stream",
         ),
         (
             "tokens_first",
@@ -238,6 +238,80 @@ def test_a_model_without_a_list_of_blocks_is_refused() -> None:
     hf.trunk.forward = lambda input_ids: hf.trunk.last_norm(hf.trunk.stack(hf.trunk.embed(input_ids)))
     with pytest.raises(
         ModelError,
-        match="unknown family and no list of blocks was found that each run once and give the stream",
+        match=r"calls no list of blocks that give a tensor\\. Put them in one nn.ModuleList, each called once",
     ):
         load(hf)
+
+
+def hrm_text() -> nn.Module:
+    sizes = {"num_layers_per_stack": 2, "H_cycles": 2, "L_cycles": 3, "head_dim": 8, "num_hidden_layers": 16}
+    return zoo.Entry("hrm_text", "", config("hrm_text", **sizes)).build()
+
+
+def looped() -> nn.Module:
+    hf = unknown.build(blocks=3)
+    trunk = hf.trunk
+    trunk.stack.forward = lambda h: h
+
+    def forward(input_ids: Tensor) -> Tensor:
+        h = trunk.embed(input_ids)
+        for _ in range(2):
+            for block in trunk.stack:
+                h = block(h)
+        return trunk.last_norm(h)
+
+    trunk.forward = forward  # type: ignore[method-assign]
+    return hf
+
+
+def shared() -> nn.Module:
+    hf = unknown.build(blocks=3)
+    hf.trunk.stack = nn.ModuleList([hf.trunk.stack[0], hf.trunk.stack[1], hf.trunk.stack[0]])
+    return hf
+
+
+COPIES = "Give every run a copy that shares its parameters: docs/own_architecture.md."
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (hrm_text, f"hrm_text loops: one forward calls 'model.L_module.layers.0' 6 times. {COPIES}"),
+        (looped, f"bathyscope-test-unknown loops: one forward calls 'trunk.stack.0' 2 times. {COPIES}"),
+        (shared, f"bathyscope-test-unknown loops: one forward calls 'trunk.stack.0' 2 times. {COPIES}"),
+    ],
+)
+def test_loops_are_refused_by_name_with_the_way_out(build: Callable[[], nn.Module], message: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(build())
+    assert str(caught.value) == message
+
+
+def test_several_streams_are_refused_with_the_way_out() -> None:
+    hf = unknown.build()
+    trunk = hf.trunk
+    trunk.stack = nn.ModuleList(Side() for _ in range(3))
+    trunk.forward = lambda input_ids: trunk.last_norm(through(trunk.stack, trunk.embed(input_ids)[:, :, None]).sum(2))
+    with pytest.raises(ModelError) as caught:
+        load(hf)
+    assert str(caught.value) == (
+        "A block gives a tensor of shape (1, 2, 1, 32), not (rows, tokens, width). Fold several streams into the width "
+        "with an adapter: docs/own_architecture.md."
+    )
+
+
+class Side(nn.Module):
+    """Two streams on an axis of their own after the first block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(32, 32)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.inner(h)
+
+
+def through(blocks: nn.ModuleList, h: Tensor) -> Tensor:
+    for block in blocks:
+        h = block(h)
+    return h

@@ -254,3 +254,10 @@ def test_prompts_of_one_document_count_as_one() -> None:
     ).all()
     halved = threshold(copied, 0.05, 0.95, 0, numbers)
     assert (halved.prompts, threshold(copied, 0.05, 0.95, 0).prompts) == (1, 4)
+
+
+def test_advice_without_prompts_is_refused() -> None:
+    with pytest.raises(
+        PromptError, match=r"^exit_advice\(\) needs prompts\. Give a data set's name, a file or a list of"
+    ):
+        bathyscope.exit_advice("model", None)  # type: ignore[arg-type]

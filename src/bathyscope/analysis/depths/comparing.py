@@ -55,7 +55,7 @@ def compare(
         all_pairs: compare every two runs.
         paired: whether prompts are paired: True = by prompt id in any case, False = never; None = where the runs
             measured the same prompts as far as can be seen.
-        by: label of difficulty within each run; None = level or hops.
+        by: label of difficulty within each run; None = the first of level, hops, steps and digits.
         against: the size that ``size`` looks at: blocks, or parameters as the model's name tells them.
         estimators: names of the estimators; None = all.
         cluster: label of prompts that belong together, such as document; they are resampled as one.

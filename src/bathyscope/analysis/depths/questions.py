@@ -14,6 +14,7 @@ from typing import Literal
 
 from bathyscope.analysis.depths.side import Side
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import level_name, members_by_value
 from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
@@ -21,9 +22,6 @@ from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, diff
 Question = Literal["size", "reasoning", "difficulty"]
 Against = Literal["blocks", "parameters"]
 Pairs = Sequence[tuple[int, int]]
-
-LEVEL_LABELS = ("level", "hops")
-"""Labels of difficulty that are looked for within one run, in this order."""
 
 # not thousands, which stand for the context (-4k-), nor the 7B of 8x7B, which is one expert's
 _PARAMETERS = re.compile(r"(?<![\d.xX])(\d+(?:\.\d+)?)([MmBbTt])(?![A-Za-z])")
@@ -200,15 +198,14 @@ def _by_data(group: Sequence[Side]) -> list[Side]:
 def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
     """The parts of a side from the easiest level to the hardest."""
     labels = side.run.prompts.labels
-    names = [by] if by is not None else [name for name in LEVEL_LABELS if name in labels]
-    if not names or names[0] not in labels:
-        there = f"its prompts carry: {', '.join(labels)}" if labels else "its prompts carry no labels"
-        wanted = f"label {by!r}" if by is not None else f"label of difficulty ({' or '.join(LEVEL_LABELS)})"
+    name = difficulty_label(labels) if by is None else by
+    if name is None or name not in labels:
+        carried = f"its prompts carry: {', '.join(labels)}" if labels else "its prompts carry no labels"
+        missing = f"label of difficulty ({', '.join(DIFFICULTY_LABELS)})" if by is None else f"label {by!r}"
         raise OptionError(
-            f"{side.name} has no {wanted}; {there}.{did_you_mean(by or '', labels)} Give by= (--by) one of "
+            f"{side.name} has no {missing}; {carried}.{did_you_mean(by or '', labels)} Give by= (--by) one of "
             "its labels, or runs of one model on data of different difficulty."
         )
-    name = names[0]
     members = members_by_value(side.prompts, name)
     if len(members) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")

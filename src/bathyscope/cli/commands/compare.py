@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -96,11 +97,11 @@ def _folders(given: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | N
 
 def _pair(text: str) -> Pair | None:
     """The two folders of REFERENCE:OTHER; None for a folder, whose own name may hold a colon."""
-    if ":" not in text or Path(text).exists():
+    if ":" not in text or os.path.exists(text):
         return None
     # where folders have colons in their names, the cut that leaves two that exist
     cuts = [(text[:place], text[place + 1 :]) for place, letter in enumerate(text) if letter == ":"]
-    return next((cut for cut in cuts if all(Path(folder).exists() for folder in cut)), cuts[0])
+    return next((cut for cut in cuts if all(os.path.exists(folder) for folder in cut)), cuts[0])
 
 
 app = as_app(

@@ -229,15 +229,18 @@ def kept(out: str) -> str:
     from bathyscope.runs.manifest import load_manifest
 
     folder, what = Path(out).expanduser(), "shards"
+    # the run's own record may hold an older command, such as the one before --grow
+    again = f"To resume: {session.current().command_line}"
     if (folder / GROWING).exists():
         folder, what = folder / GROWING, "shards of what the run, which is as it was, grows to"
     try:
         manifest = load_manifest(folder)
     except StoreError:
-        return "Interrupted before anything was computed; nothing is kept."
+        return f"Interrupted before anything was computed; nothing is saved. {again}"
+    if manifest.record.finished is not None:
+        return f"Interrupted before anything new was computed; the run in {out} is as it was. {again}"
     done, planned = len(manifest.record.shards), len(manifest.identity.plan)
-    command_line = manifest.record.command or session.current().command_line
-    return f"Interrupted: {done} of {planned} {what} are kept in {out}. To resume: {command_line}"
+    return f"Interrupted: {done} of {planned} {what} are kept in {out}. {again}"
 
 
 def application(others: Mapping[str, Declaration] | None = None) -> App:

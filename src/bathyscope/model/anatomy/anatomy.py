@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.calls import Call, called
-from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.family import GUIDE, Family, Site
 from bathyscope.model.anatomy.gaps import tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding, gaps_by_neighbours
 from bathyscope.model.anatomy.mode import evaluating, require_own_order
@@ -177,9 +177,8 @@ def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
     for place, block in enumerate(blocks):
         if first.setdefault(block, place) != place:
             raise ModelError(
-                f"{family.name}: {family.blocks} holds the same module at places {first[block]} and {place}. Runs of a "
-                "block can be told apart only where each is a module of its own: put a copy of the module at the later "
-                "place and assign the parameters of the first to it, so that they stay shared."
+                f"{family.name}: {family.blocks} holds one module at places {first[block]} and {place}. Give every run "
+                f"a copy that shares its parameters: {GUIDE}."
             )
 
 

@@ -7,6 +7,10 @@ A declaration is data only. Everything it says is checked against the live model
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
+
+GUIDE: Final = "docs/own_architecture.md"
+"""The page for models of one's own, as messages name it."""
 
 
 @dataclass(frozen=True)

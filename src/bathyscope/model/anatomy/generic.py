@@ -1,8 +1,10 @@
 """An unknown family: find its blocks, contributions and readout by search, to be accepted only if the checks hold."""
 
 import inspect
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.calls import Call, calls_within
-from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.family import GUIDE, Family, Site
 from bathyscope.model.anatomy.plain import plain_forward, probe_ids
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import silenced, submodule, tapped
@@ -58,10 +60,7 @@ def infer_family(model: nn.Module) -> Family:
         plain_forward(model, ids_BT, name)
     blocks = _longest_list(model, calls)
     if blocks is None:
-        raise ModelError(
-            f"{name} is an unknown family and no list of blocks was found that each run once and give the stream, "
-            "alone or first in a tuple; declare where they are: load(model, family=Family(...))."
-        )
+        raise ModelError(_without_blocks(model, calls, name))
     norm, projection, head = _head_path(calls, blocks, head)
     family = Family(
         name=f"{name} (found by search)",
@@ -80,6 +79,23 @@ def infer_family(model: nn.Module) -> Family:
     first = submodule(model, f"{blocks}.0")
     assert first is not None
     return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(model, first, ids_BT, attention, mlp))
+
+
+def _without_blocks(model: nn.Module, calls: Sequence[Call], name: str) -> str:
+    """Say why no list of blocks was found: its blocks run in a loop, or the model calls no list."""
+    times = Counter(id(call.module) for call in calls)
+    lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList)]
+    looped = [(times[id(block)], f"{path}.{index}") for path, blocks in lists for index, block in enumerate(blocks)]
+    most, path = max(looped, key=itemgetter(0), default=(0, ""))
+    if most > 1:
+        return (
+            f"{name} loops: one forward calls {path!r} {most} times. Give every run a copy that shares its parameters: "
+            f"{GUIDE}."
+        )
+    return (
+        f"{name} calls no list of blocks that give a tensor. Put them in one nn.ModuleList, each called once, the "
+        f"stream first of what it gives: {GUIDE}."
+    )
 
 
 def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:

@@ -27,6 +27,7 @@ from bathyscope.model.anatomy.arguments import (
     same_for_all,
     walk,
 )
+from bathyscope.model.anatomy.family import GUIDE
 from bathyscope.model.anatomy.plain import probe_ids
 
 CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
@@ -199,6 +200,7 @@ class Recorder:
         for index, sink in enumerate(sinks):
             if len(sink) != 1:
                 raise ModelError(
-                    f"Block {index} was called {len(sink)} times in one forward; one call per block is expected."
+                    f"Block {index} is called {len(sink)} times in one forward, and once is allowed. Give every run a "
+                    f"copy that shares its parameters: {GUIDE}."
                 )
         return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])

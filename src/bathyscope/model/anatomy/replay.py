@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.cache import CaptureCache
+from bathyscope.model.anatomy.family import GUIDE
 from bathyscope.model.anatomy.recording import Recording
 
 State = dict[Any, tuple[Tensor, ...]]
@@ -23,9 +24,11 @@ def unwrap(output: Any, width: int | None = None) -> Tensor:
     """
     value = output[0] if isinstance(output, tuple | list) else output
     if not isinstance(value, Tensor) or value.ndim != 3 or width not in (None, value.shape[-1]):
-        shape = tuple(value.shape) if isinstance(value, Tensor) else type(value).__name__
-        wanted = f"(rows, tokens, {width or 'width'})"
-        raise ModelError(f"A block returned {shape}; expected {wanted}, alone or first in a tuple.")
+        kind = f"tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+        advice = "Give the stream alone, or first in a tuple"
+        if isinstance(value, Tensor) and value.ndim > 3:
+            advice = "Fold several streams into the width with an adapter"
+        raise ModelError(f"A block gives a {kind}, not (rows, tokens, {width or 'width'}). {advice}: {GUIDE}.")
     return value
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError
 from bathyscope.pages import html, provenance
 from bathyscope.pages.comparison import curves, forest, size, table
@@ -36,7 +37,7 @@ def write_comparison(comparison: Comparison, out: str | Path) -> Path:
         StoreError: the file cannot be written.
     """
     check_out(out)
-    path = Path(out).expanduser()
+    path = given_path(out, "out")
     drawn = {name: module.drawing(comparison) for name, module in _FIGURES.items()}
     if not drawn["forest"].panels:
         raise OptionError(

@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.errors import OptionError
+from bathyscope.core.text import elided
+from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
 from bathyscope.runs.names import run_names
+from bathyscope.runs.run import Run
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
 
-    from bathyscope.runs.run import Run
+_SELECTED: Final = ("run", "block", "boundary", "prompt", "token")
+"""What a reader can choose in the views."""
 
 
 def explorer(
@@ -34,6 +37,12 @@ def explorer(
             "Exploring a run in a notebook needs anywidget, which is not installed: "
             "pip install 'bathyscope[notebook]'. bathyscope.report([run], 'page.html') writes the same views as a page."
         )
+    for run in runs:
+        if not isinstance(run, Run):
+            raise OptionError(
+                f"explore() was given {elided(repr(run), 40)} of type {type(run).__name__}. Give further runs, as "
+                "bathyscope.open returns them."
+            )
     names = run_names(runs) if names is None else list(names)
     if len(names) != len(runs):
         raise OptionError(f"names={names} is not allowed; give {len(runs)} names, one a run.")
@@ -57,5 +66,15 @@ def _widget() -> Any:
         style = traitlets.Unicode(assets.style()).tag(sync=True)
         runs: Any = traitlets.List().tag(sync=True)
         selection: Any = traitlets.Dict().tag(sync=True)
+
+        @traitlets.validate("selection")
+        def _known(self, proposal: Any) -> Any:
+            unknown = [name for name in proposal["value"] if name not in _SELECTED]
+            if unknown:
+                raise OptionError(
+                    f"A selection has no {unknown[0]!r}.{did_you_mean(str(unknown[0]), _SELECTED)} Allowed: "
+                    f"{', '.join(_SELECTED)}."
+                )
+            return proposal["value"]
 
     return Explorer

@@ -1,5 +1,6 @@
 """Local copies of data sets in place of the hub's, and the files that stand for the papers' corpora and tables."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -26,11 +27,12 @@ def local_data(given: Sequence[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     for text in given:
         name, equals, file = text.partition("=")
-        if Path(text).expanduser().is_dir():
+        # os.path, not Path, which raises where a text is longer than a file's name may be
+        if os.path.isdir(os.path.expanduser(text)):
             found |= _in_folder(Path(text).expanduser())
         elif equals:
             _require_known(name, file)
-            if not Path(file).expanduser().is_file():
+            if not os.path.isfile(os.path.expanduser(file)):
                 raise PromptError(f"--data: there is no file {file!r}.")
             found[name] = str(Path(file).expanduser())
         else:

@@ -1,5 +1,6 @@
 """Which models a reproduction measures: the paper's, or those at hand."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +34,7 @@ def chosen_models(
             or several separated by commas. A folder that is called as a model of the paper stands for it.
         published: the paper's models by their hub names.
     """
-    texts = [part for text in given for part in ([text] if Path(text).expanduser().is_dir() else text.split(","))]
+    texts = [part for text in given for part in ([text] if _is_folder(text) else text.split(","))]
     models = tuple(_model(text.strip(), published) for text in texts or (published if default is None else default))
     seen: dict[str, NamedModel] = {}
     for model in models:
@@ -50,7 +51,7 @@ def _model(text: str, published: Sequence[str]) -> NamedModel:
     hub_names = {name.lower(): model for model in published for name in (model, short_name(model))}
     given, equals, folder = text.partition("=")
     # a folder's own name may hold the sign
-    if not equals or Path(text).expanduser().is_dir():
+    if not equals or _is_folder(text):
         folder = text
         given = Path(text).expanduser().resolve().name if _looks_local(text) else text
     if not given or not folder:
@@ -62,4 +63,9 @@ def _model(text: str, published: Sequence[str]) -> NamedModel:
 
 
 def _looks_local(text: str) -> bool:
-    return text.startswith((".", "/", "~")) or Path(text).is_dir()
+    return text.startswith((".", "/", "~")) or _is_folder(text)
+
+
+def _is_folder(text: str) -> bool:
+    # os.path, not Path, which raises where a list of many models is longer than a file's name may be
+    return os.path.isdir(os.path.expanduser(text))

@@ -82,6 +82,8 @@ def exit_advice(
         >>> dict(advice.data.sizes)["draft"]
         2
     """
+    if prompts is None:
+        raise PromptError("exit_advice() needs prompts. Give a data set's name, a file or a list of texts.")
     with alone(model):
         ready = loaded(model)
         read = {}

@@ -58,6 +58,8 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise OptionError("A part is given twice; give each folder once.")
     target = folder_path(out, "out")
+    if target.resolve() in {folder.resolve() for folder in folders}:
+        raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")
     labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
     gathered = {"": _Gathered.of(folders)}
     for label in labels:

@@ -1,0 +1,157 @@
+"""Measures from outside the package, watched: what they do to others and what they get wrong is told by name.
+
+All probes of a survey look at the same tensors. Torch counts the writes into each, so that looking at the count
+before and after a probe is enough to catch one that writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import is_dataclass
+from functools import wraps
+from typing import Any, Final
+
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import BathyscopeError, OptionError, is_out_of_memory, warn
+from bathyscope.measures.base import Measure, MeasureProbe
+
+_SHOWN_VIEWS: Final = ("baseline", "rows", "row_parts", "landed", "finish")
+_OTHER_METHODS: Final = ("block_done", "after", "result", "noise")
+
+
+def is_own(measure: Measure[Any]) -> bool:
+    """Whether a measure is the package's own, which its tests watch."""
+    return type(measure).__module__.startswith("bathyscope.")
+
+
+@contextmanager
+def told_by_name(measure: Measure[Any], place: str) -> Iterator[None]:
+    """Inside, whatever a measure from outside the package raises is told with its name.
+
+    Args:
+        place: what is asked of the measure, such as ``prepare()``.
+
+    Raises:
+        OptionError: in place of any error that is not meant for the user.
+    """
+    if is_own(measure):
+        yield
+        return
+    with _named(measure.name, place):
+        yield
+
+
+def watched(measure: Measure[Any], probe: Any) -> MeasureProbe:
+    """Return a measure's probe; that of a measure from outside the package then refuses what would harm others.
+
+    Raises:
+        OptionError: no probe, or one whose ``__init__`` does not call its base class's.
+    """
+    if is_own(measure):
+        return probe
+    name = measure.name
+    if not isinstance(probe, MeasureProbe):
+        raise OptionError(
+            f"The measure {name} gives a {type(probe).__name__} in probe(). Return a bathyscope.MeasureProbe."
+        )
+    if not hasattr(probe, "requests"):
+        raise OptionError(
+            f"The probe of the measure {name} has no requests. Begin {type(probe).__name__}.__init__ with "
+            "super().__init__()."
+        )
+    for method in _SHOWN_VIEWS:
+        setattr(probe, method, _watching(name, method, getattr(probe, method)))
+    for method in _OTHER_METHODS:
+        setattr(probe, method, _naming(name, method, getattr(probe, method)))
+    return probe
+
+
+def require_options(measure: Measure[Any]) -> None:
+    """Raise OptionError for a measure whose ``__init__`` does not call its base class's."""
+    if not hasattr(measure, "options"):
+        raise OptionError(
+            f"The measure {measure.name} has no options. Begin {type(measure).__name__}.__init__ with "
+            "super().__init__(options)."
+        )
+
+
+def require_dataset(measure: Measure[Any], result: Any) -> xr.Dataset:
+    """Return what a probe gives as its result; an OptionError where it is no dataset."""
+    if not isinstance(result, xr.Dataset):
+        raise OptionError(
+            f"The measure {measure.name} gives a {type(result).__name__} in result(). Return an xarray.Dataset whose "
+            "variables begin with the dimension 'prompt'."
+        )
+    return result
+
+
+def warn_of_nan(measure: Measure[Any], merged: xr.Dataset) -> None:
+    """Warn of variables of a measure from outside the package that are NaN for every prompt."""
+    if is_own(measure):
+        return
+    for name, values in merged.data_vars.items():
+        if values.dtype.kind == "f" and values.size and bool(values.isnull().all()):
+            warn(f"{measure.name}.{name} is NaN for every prompt. The run keeps it; check what the measure computes.")
+
+
+def _watching(name: str, method: str, see: Callable[..., None]) -> Callable[..., None]:
+    @wraps(see)
+    def watch(view: Any) -> None:
+        block = getattr(view, "block", None)
+        place = f"{method}()" if block is None else f"{method}() at block {block}"
+        before = {id(tensor): tensor._version for _, tensor in _tensors(view)}
+        with _named(name, place):
+            see(view)
+        # what the view forms when it is first asked for it, such as the size of a change, is new
+        written = {field for field, tensor in _tensors(view) if tensor._version != before.get(id(tensor), 0)}
+        if written:
+            # rows are parts of one buffer, of which torch counts the writes together
+            what = written.pop() if len(written) == 1 else "a tensor"
+            raise OptionError(
+                f"The measure {name} writes into {what} of its view in {place}, which other measures read too. "
+                "Change a copy: tensor.clone()."
+            )
+
+    return watch
+
+
+def _naming(name: str, method: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(call)
+    def named(*args: Any, **options: Any) -> Any:
+        with _named(name, f"{method}()"):
+            return call(*args, **options)
+
+    return named
+
+
+@contextmanager
+def _named(name: str, place: str) -> Iterator[None]:
+    try:
+        yield
+    except BathyscopeError:
+        raise
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise OptionError(
+            f"The measure {name} failed in {place} with {reason}. Correct its code; the traceback shows the line."
+        ) from error
+
+
+def _tensors(value: Any, field: str = "") -> Iterator[tuple[str, Tensor]]:
+    """Go through the tensors of a view with the field that each is in; those of lists and nested views too."""
+    if isinstance(value, Tensor):
+        yield field, value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _tensors(item, field)
+    elif isinstance(value, Sequence) and not isinstance(value, str | range):
+        for item in value:
+            yield from _tensors(item, field)
+    elif is_dataclass(value) and type(value).__module__.startswith("bathyscope.wavefront."):
+        for name, item in vars(value).items():
+            yield from _tensors(item, field or name)
