@@ -49,17 +49,17 @@ def chosen_models(
 
 def _model(text: str, published: Sequence[str]) -> NamedModel:
     hub_names = {name.lower(): model for model in published for name in (model, short_name(model))}
-    given, equals, folder = text.partition("=")
+    label, equals, folder = text.partition("=")
     # a folder's own name may hold the sign
     if not equals or _is_folder(text):
         folder = text
-        given = Path(text).expanduser().resolve().name if _looks_local(text) else text
-    if not given or not folder:
+        label = Path(text).expanduser().resolve().name if _looks_local(text) else text
+    if not label or not folder:
         raise OptionError(f"--models {text!r} names no model; give a name of the paper, a folder, or NAME=FOLDER.")
-    listed = hub_names.get(given.lower())
+    listed = hub_names.get(label.lower())
     if not equals and listed is not None and not _looks_local(text):
         folder = listed
-    return NamedModel(short_name(listed or given), folder, listed)
+    return NamedModel(short_name(listed or label), folder, listed)
 
 
 def _looks_local(text: str) -> bool:
