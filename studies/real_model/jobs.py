@@ -21,7 +21,8 @@ class Job:
     Args:
         name: as claims name it.
         data: what is measured on, in words.
-        source: prompts for ``survey``, of the folder with the data.
+        source: prompts for ``survey``, of the folder with the data and how many.
+        prompts: how many the model is surveyed on, and its controls, whose curves differ little between prompts.
         measures: of the survey.
         kept: measure → variables that are stored, with one choice along other dimensions.
         options: of the measures.
@@ -30,7 +31,8 @@ class Job:
 
     name: str
     data: str
-    source: Callable[[Path], Any]
+    source: Callable[[Path, int], Any]
+    prompts: tuple[int, int]
     measures: tuple[str, ...]
     kept: Mapping[str, tuple[str, ...]]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -38,14 +40,14 @@ class Job:
     choice: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _file(path: str, name: str, count: int) -> Callable[[Path], str]:
-    return lambda data: f"{name}:{count}@{data / path}"
+def _file(path: str, name: str) -> Callable[[Path, int], str]:
+    return lambda data, count: f"{name}:{count}@{data / path}"
 
 
-def _windows(count: int, letters: int) -> Callable[[Path], list[str]]:
+def _windows(letters: int) -> Callable[[Path, int], list[str]]:
     """Pieces of WikiText-2 that are as far apart as they can be, so that no two are of one article."""
 
-    def source(data: Path) -> list[str]:
+    def source(data: Path, count: int) -> list[str]:
         text = (data / "text/wikitext2_valid.txt").read_text(encoding="utf-8")
         starts = [number * len(text) // count for number in range(count)]
         pieces = [text[text.index("\n", start) : start + 4 * letters].strip() for start in starts]
@@ -54,7 +56,7 @@ def _windows(count: int, letters: int) -> Callable[[Path], list[str]]:
     return source
 
 
-def _nothing(_: Path) -> list[str]:
+def _nothing(_: Path, __: int) -> list[str]:
     return ["The weights alone are looked at."]
 
 
@@ -64,52 +66,64 @@ _STREAM: Final = {
 }
 
 JOBS: Final = (
-    Job("weights", "no text", _nothing, ("neurons",), {"neurons": ("prediction_fraction", "suppression_fraction")}),
     Job(
         "attention",
-        "WikiText-2, 12 windows of 200 letters",
-        _windows(12, 200),
+        "WikiText-2, windows of 200 letters",
+        _windows(200),
+        (12, 12),
         ("attention_locality",),
         {"attention_locality": ("total_prev5", "first_key")},
     ),
     Job(
-        "commonsense",
-        "HellaSwag, first 10 of validation with the right ending",
-        _file("hellaswag/validation_first2000.jsonl", "hellaswag", 10),
-        ("residual", "lens"),
-        _STREAM,
-    ),
-    Job(
         "stream",
-        "GSM8K, first 5 of test with rationale and answer",
-        _file("gsm8k/test_first600.jsonl", "gsm8k", 5),
+        "GSM8K, first of test, with rationale and answer",
+        _file("gsm8k/test_first600.jsonl", "gsm8k"),
+        (5, 2),
         ("residual", "lens"),
         _STREAM,
         models=MODELS,
     ),
     Job(
+        "commonsense",
+        "HellaSwag, first of validation, with the right ending",
+        _file("hellaswag/validation_first2000.jsonl", "hellaswag"),
+        (10, 4),
+        ("residual", "lens"),
+        _STREAM,
+    ),
+    Job(
+        "weights",
+        "no text",
+        _nothing,
+        (1, 1),
+        ("neurons",),
+        {"neurons": ("prediction_fraction", "suppression_fraction")},
+    ),
+    Job(
         "drop",
-        "WikiText-2, 8 windows of 160 letters",
-        _windows(8, 160),
+        "WikiText-2, windows of 160 letters",
+        _windows(160),
+        (6, 2),
         ("drop", "swap"),
         {"drop": ("kl", "top1_agreement"), "swap": ("kl", "top1_agreement")},
     ),
     Job(
-        "repeat",
-        "WikiText-2, 6 windows of 160 letters",
-        _windows(6, 160),
-        ("drop", "repeat"),
-        {"drop": ("kl",), "repeat": ("kl",)},
-        options={"repeat": {"length": 1}},
-        models=("smollm2", "untrained_0"),
-    ),
-    Job(
         "skip",
-        "WikiText-2, 6 windows of 160 letters, block skipped at positions before sampled ones",
-        _windows(6, 160),
+        "WikiText-2, windows of 160 letters; a block is skipped at the positions before sampled ones",
+        _windows(160),
+        (4, 2),
         ("skip",),
         {"skip": ("given_all", "given_future", "output_all", "output_future")},
         choice={"part": "block", "reduction": "mean"},
+    ),
+    Job(
+        "repeat",
+        "WikiText-2, windows of 160 letters",
+        _windows(160),
+        (4, 2),
+        ("drop", "repeat"),
+        {"drop": ("kl",), "repeat": ("kl",)},
+        options={"repeat": {"length": 1}},
     ),
 )
 

@@ -40,9 +40,8 @@ def measure(
     """
     results.mkdir(parents=True, exist_ok=True)
     # the model itself first: without its controls a row is already worth reading
-    for job, name in sorted(
-        ((job, name) for job in jobs for name in job.models), key=lambda pair: pair[1] != "smollm2"
-    ):
+    tasks = [(job, name) for job in jobs for name in job.models]
+    for job, name in sorted(tasks, key=lambda task: task[1] != "smollm2"):
         file = results / f"{job.name}__{name}.nc"
         if file.exists():
             continue
@@ -57,12 +56,14 @@ def measure(
 def _surveyed(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
     model = control(name, folder)
     started, cpu = time.perf_counter(), time.process_time()
-    run = bathyscope.survey(model, job.source(data), list(job.measures), progress=False, **job.options)
+    prompts = job.source(data, job.prompts[name != "smollm2"])
+    run = bathyscope.survey(model, prompts, list(job.measures), progress=False, **job.options)
     dataset = _kept(run, job)
     dataset.attrs = {
         "job": job.name,
         "model": name,
         "data": job.data,
+        "prompts": run.identity.prompts,
         "weight_hash": model.weight_hash,
         "prompt_hash": run.identity.prompt_hash,
         "blocks": model.n_blocks,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 import torch
-from support.zoo import classic, dense, hybrid, moe, postnorm, refused, relatives, shared, variants
+from support.zoo import classic, dense, hybrid, moe, pathologies, postnorm, refused, relatives, shared, variants
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
@@ -20,7 +20,7 @@ __all__ = ["FEWER", "Entry", "build", "entries", "entry", "names", "prompts", "s
 
 PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
-for _entry in (*PLAIN, *variants.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
+for _entry in (*PLAIN, *variants.ENTRIES, *pathologies.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
     if _entry.name in _TABLE:
         raise ValueError(f"two zoo entries are named {_entry.name!r}")
     _TABLE[_entry.name] = _entry
@@ -35,6 +35,7 @@ REPRESENTATIVES: Final = frozenset(
         *("lfm2", "qwen3_next", "jamba", "mamba", "falcon_h1", "kimi_linear"),  # mixers that are no attention
         *("llama_dynamic", "llama_longrope"),  # tables by length
         *("universal", "moeut"),  # blocks that run several times
+        "gpt2_sink",  # a stream whose first token outweighs all others
     )
 )
 """An entry of every way to add to the stream, to read it out, to attend and to be given arguments."""
@@ -43,7 +44,7 @@ REPRESENTATIVES: Final = frozenset(
 FEWER: Final = frozenset(
     (
         *("llama", "llama_dynamic", "gpt2", "falcon", "gemma2", "granite", "bloom", "gemma4"),
-        *("lfm2", "mamba", "openai-gpt", "moeut"),
+        *("lfm2", "mamba", "openai-gpt", "moeut", "gpt2_sink"),
     )
 )
 """An entry of every way to add to the stream; one without parts, one without tails, one that depends on lengths."""

@@ -61,6 +61,7 @@ class Entry:
         tails: whether a tail row over a donor's keys and values is exact; None = not known beforehand.
         attn: the attention implementation to build with where the caller names none.
         refused: the family cannot be measured at all and must be refused with a reason.
+        wire: changes the model after its weights are drawn.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Entry:
     tails: bool | None = True
     attn: str | None = None
     refused: bool = False
+    wire: Callable[[nn.Module], None] | None = None
 
     def build(self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
         """Return the model in evaluation mode, with every parameter drawn anew from ``seed``.
@@ -83,6 +85,8 @@ class Entry:
             torch.manual_seed(seed)
             model = AutoModelForCausalLM.from_config(self.config(), **options)
         randomise(model, seed)
+        if self.wire is not None:
+            self.wire(model.eval())
         return model.eval()  # type: ignore[no-any-return]
 
 
