@@ -20,8 +20,8 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import variable
 from bathyscope.model import load
 from bathyscope.runs.names import model_names
+from bathyscope.runs.readings import DepthReading, Null
 from bathyscope.runs.run import Run
-from bathyscope.runs.verdict import Null, Reading
 from bathyscope.surveying.engines import survey
 from studies.common.checks import require_each_once
 
@@ -162,18 +162,18 @@ def table(names: Sequence[str], runs: Sequence[Run]) -> xr.Dataset:
     )
 
 
-def _with_null(reading: Reading) -> dict[str, float]:
+def _with_null(reading: DepthReading) -> dict[str, float]:
     null = _null(reading)
     found = {"value": reading.value, "low": reading.low, "high": reading.high}
     return found | {"moved": null.moved, "moved_low": null.interval.low, "moved_high": null.interval.high}
 
 
-def _of_seeds(reading: Reading) -> NDArray[np.float64]:
+def _of_seeds(reading: DepthReading) -> NDArray[np.float64]:
     """What each untrained model reads, a mean over prompts; NaN where no prompt has a depth."""
     known = np.ma.masked_invalid(_null(reading).by_control)
     return np.asarray(known.mean(1).filled(np.nan))
 
 
-def _null(reading: Reading) -> Null:
+def _null(reading: DepthReading) -> Null:
     assert reading.null is not None
     return reading.null

@@ -219,14 +219,14 @@ _OTHERS = (
         "prompts/test_prompts.py",
     ),
     Bug(
-        "runs/verdict",
+        "runs/readings",
         "the-last-block-is-not-counted",
-        "place = last + 1 - (reached - share) / own",
-        "place = last - (reached - share) / own",
+        "place = last + 1 - (reached - share) / share_of_last",
+        "place = last - (reached - share) / share_of_last",
         "runs/test_verdict.py",
     ),
     Bug(
-        "runs/verdict",
+        "runs/readings",
         "seeds-of-controls-are-certain",
         "1 + 1 / self.seeds)",
         "1 / self.seeds)",

@@ -13,14 +13,15 @@ from support import waves, zoo
 import bathyscope
 from bathyscope import Prompt
 from bathyscope.runs.card import picture
-from bathyscope.runs.verdict import Reading, Verdict
+from bathyscope.runs.readings import DepthReading
+from bathyscope.runs.verdict import Verdict
 
 EVIL = "<script>alert(1)</script>"
 
 
 def test_the_picture_has_each_reading_at_its_place() -> None:
-    readable, own = Reading("readable", np.array([4.0, 6.0]), 10), Reading("own", np.array([10.0, 10.0]), 10)
-    verdict = Verdict(readable, own, Reading("later", np.array([math.nan, math.nan]), 10), 10)
+    readable, own = DepthReading("readable", np.array([4.0, 6.0]), 10), DepthReading("own", np.array([10.0, 10.0]), 10)
+    verdict = Verdict(readable, own, DepthReading("later", np.array([math.nan, math.nan]), 10), 10)
     drawn = ElementTree.fromstring(picture(verdict))
     places = [float(mark.get("cx", "")) for mark in drawn.iter("circle")]
     line = next(drawn.iter("path")).get("d", "")

@@ -19,7 +19,10 @@ import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.reading import tokenized
-from bathyscope.runs.verdict import Null, blocks_until, verdict_of
+from bathyscope.runs.readings import Null, blocks_until
+from bathyscope.runs.verdict import verdict_of
+from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sample_size import units_needed
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 EARLY = [4.0, 1.0, 0.0, 0.0]
@@ -48,7 +51,8 @@ def test_blocks_until_a_share_lie_between_blocks_by_proportion() -> None:
     np.testing.assert_allclose(blocks_until([EARLY, LATE, [0, 0, 0, 5], [1, 0, 0, 0]]), [1.5, 3 + 6 / 7, 3.9, 0.9])
     # evenly spread effects are done at the share itself
     np.testing.assert_allclose(blocks_until(np.ones((1, 7)), 0.5), [3.5])
-    assert np.isnan(blocks_until([[0.0, 0.0], [np.nan, np.nan]])).all()
+    # where no block has an effect, none is needed
+    assert blocks_until([0.0, 0.0]) == 0
     # an effect that is not known is not none: all others may be small beside it
     assert np.isnan(blocks_until([[np.nan, 1.0, 1.0], [1.0, 1.0, np.nan]])).all()
 
@@ -68,8 +72,8 @@ def test_one_depth_is_stated_where_two_readings_agree() -> None:
     assert found.depth == pytest.approx(1.75)
     assert found.reasons == ()
     assert found.text == (
-        "This model uses about 1.8 (1.8 to 1.8) of its 4 blocks to reach its prediction. "
-        "What later tokens use of a token is done after 1.5 (1.5 to 1.5) blocks."
+        "The prediction settles after about 1.8 (1.8 to 1.8) of 4 blocks on average (no control: an untrained model "
+        "has depths too). What later tokens use of a token is complete after 1.5 (1.5 to 1.5) blocks."
     )
 
 
@@ -79,9 +83,11 @@ def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, ef
     assert not found.agree
     assert found.depth is None
     assert why in found.reasons[0]
-    assert found.text.startswith("Two ways to count disagree on how many of its 4 blocks this model uses. ")
+    assert found.text.startswith(
+        "Two readings of depth disagree (no control: an untrained model has depths too). A token is final after "
+    )
     assert found.details[0] == f"Why they may differ: {found.reasons[0]}."
-    assert found.details[1] == f"What later tokens use of a token is done after {found.later} blocks."
+    assert found.details[1] == f"What later tokens use of a token is complete after {found.later} blocks."
 
 
 def test_the_edge_of_agreement_is_one_block() -> None:
@@ -90,32 +96,128 @@ def test_the_edge_of_agreement_is_one_block() -> None:
 
 
 def test_wide_intervals_say_how_many_prompts_would_do() -> None:
-    few = verdict_of(run([1.0, 1.0, 3.0], [EARLY] * 3))
-    wanted = int(np.ceil(3 * (few.readable.high - few.readable.low) ** 2))
+    found = verdict_of(run([0.5, 3.5, 0.5, 3.5, 2.0, 2.5], [EARLY] * 6))
+    low, high = found.interval
+    fewest, most = units_needed(high - low, 6, 1.0, 0.95)
     # what later tokens use may be less certain, and is not what is counted for
-    depths = "the depth" if few.agree else "both depths"
-    assert few.text.endswith(f"To know {depths} within a block, survey about {wanted} prompts.")
-    assert verdict_of(run([2.0], [EARLY])).advice == "One prompt has no interval: survey at least ten."
+    assert found.text.endswith(f"To know the depth within a block, survey about {fewest} to {most} prompts.")
+    apart = verdict_of(run([0.1, 2.5, 0.1, 2.5, 0.1, 2.5], [LATE] * 6))
+    assert "To know both depths within a block, survey about " in apart.text
 
 
-def test_a_reading_of_one_prompt_needs_more_whatever_the_other_has() -> None:
-    found = verdict_of(run([1.4, 1.5, 1.6], [EARLY, [np.nan] * 4, [np.nan] * 4]))
-    assert np.isnan(found.own.low)
-    assert found.readable.high - found.readable.low < 1
-    assert found.advice.endswith("survey at least ten.")
+@pytest.mark.parametrize(("prompts", "said"), [(2, "2 prompts are too few"), (4, "4 prompts are too few")])
+def test_few_prompts_cannot_tell_how_many_are_needed(prompts: int, said: str) -> None:
+    found = verdict_of(run([1.0, 3.0, 1.0, 3.0][:prompts], [EARLY] * prompts))
+    assert found.advice == f"{said} to tell how many would give the depth within a block: survey ten or more."
+
+
+def test_an_interval_that_is_missing_says_why() -> None:
+    needed = "an interval needs at least two prompts, better ten or more."
+    assert verdict_of(run([2.0], [EARLY])).advice == f"Only one prompt: {needed}"
+    partly = verdict_of(run([1.4, 1.5, 1.6], [EARLY, [np.nan] * 4, [np.nan] * 4]))
+    assert np.isnan(partly.own.low)
+    assert partly.advice == f"Only 1 of 3 prompts has the reading own: {needed}"
+    # the depth is the mean of the two readings that are shown, each over its own prompts
+    assert partly.depth == pytest.approx((1.5 + 1.5) / 2)
+    assert partly.details[0] == "Readings that not all prompts have: own for 1 of 3 prompts, later for 1 of 3 prompts."
+    together = verdict_of(run([1.0, 2.0], [EARLY] * 2), cluster=np.array([7, 7]))
+    assert together.advice == (
+        "All 2 prompts belong to one cluster: an interval needs at least two clusters, better ten or more."
+    )
+
+
+def test_the_interval_of_the_depth_is_that_of_the_mean_of_both_readings() -> None:
+    readable, own = [1.0, 2.0, 3.0, 3.0, 1.5], [EARLY, LATE, LATE, EARLY, LATE]
+    found = verdict_of(run(readable, own), seed=3)
+    by_prompt = (np.array(readable) + blocks_until(own)) / 2
+    assert found.depth == pytest.approx(by_prompt.mean())
+    assert found.interval == pytest.approx(mean_interval(by_prompt, seed=3, limits=(0, 4)))
+
+
+def test_blocks_without_effects_are_none_that_are_needed() -> None:
+    idle = verdict_of(run([0.0, 0.0], [[0.0] * 4] * 2))
+    assert (idle.own.value, idle.later.value, idle.depth) == (0, 0, 0)
+    assert idle.advice == ""
+    assert idle.text.startswith("The prediction settles after about 0.0 (0.0 to 0.0) of 4 blocks on average")
+
+
+def test_a_prompt_whose_tokens_are_all_protected_has_no_effect_to_read() -> None:
+    given = run([1.0, 1.0], [EARLY, [0.0] * 4])
+    given["skip"] = given["skip"].assign_coords(n_tokens=("prompt", [5, 1]))
+    assert np.isnan(verdict_of(given).own.by_prompt).tolist() == [False, True]
+
+
+def test_the_last_blocks_share_of_tokens_is_told() -> None:
+    """Of two prompts whose tokens agree with the end, before the last block, in 40 and 98 %."""
+    agreement = np.array([[0.0, 0.1, 0.2, 0.4, 1.0], [0.0, 0.5, 0.9, 0.98, 1.0]])
+    given = run([3.0, 3.0], [LATE] * 2)
+    given["lens"]["top1_agreement"] = (("prompt", "boundary"), agreement)
+    assert verdict_of(given).changed_by_last == pytest.approx(0.31)
+    only_lens = {"lens": given["lens"]}
+    assert verdict_of(only_lens).text.startswith(
+        "A token is final after 3.0 (3.0 to 3.0) of 4 blocks on average; the last block still changes 31 % (no control"
+    )
+    assert verdict_of(given).text.startswith(
+        "The prediction settles after about 3.4 (3.4 to 3.4) of 4 blocks on average; the last block still changes 31 % "
+        "of tokens (no control: an untrained model has depths too)."
+    )
+
+
+# --- options that make a reading another quantity -------------------------------------------------------
+
+
+def test_the_published_slip_has_no_reading_of_later_tokens() -> None:
+    given = run([2.0, 2.0], [EARLY] * 2, [LATE] * 2)
+    slip = verdict_of(given, settings={"lens": {}, "skip": {"axis": "channels"}})
+    assert np.isnan(slip.later.value)
+    assert slip.own.value == verdict_of(given).own.value
+    assert "not the standard definition: skip.axis=channels" in slip.text
+    assert "later tokens" not in slip.text
+    assert slip.details == (
+        "With skip.axis=channels, a published slip skips channels in place of earlier tokens, so later is not read.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        ({"lens": {"positions": "answer"}}, "lens.positions=answer"),
+        ({"lens": {"positions": "inner", "norm": ["frozen"]}}, "lens.positions=inner, lens.norm=frozen"),
+        ({"skip": {"protect_first": 0, "positions": [[3]]}}, "skip.protect_first=0, skip.positions"),
+    ],
+)
+def test_departures_from_the_definition_are_named(settings: Any, options: str) -> None:
+    found = verdict_of(run([2.0, 2.0], [EARLY] * 2), settings=settings)
+    assert f"not the standard definition: {options})." in found.text
+    assert len([one for one in found.details if one.startswith("With ")]) == options.count(", ") + 1
+
+
+def test_a_lens_read_with_both_norms_is_the_definition() -> None:
+    settings = {"lens": {"norm": ["frozen", "recompute"], "k": 7}, "skip": {"protect_first": 1, "positions": None}}
+    assert "definition" not in verdict_of(run([2.0, 2.0], [EARLY] * 2), settings=settings).text
 
 
 def test_what_was_not_measured_is_not_spoken_of() -> None:
     only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
     found = verdict_of(only_lens)
     assert (found.depth, found.agree) == (None, False)
-    assert found.text.startswith("The next token can be read after 1.5")
+    assert found.text.startswith("A token is final after 1.5 (")
     assert found.details == ()
-    assert found.text.endswith("Survey with the measures lens and skip.")
+    assert found.text.endswith(
+        "To learn how long blocks change the output, survey with skip too (--measures lens,skip)."
+    )
     assert "not both measured" in found.reasons[0]
     parts = run([1.0, 2.0], [EARLY, EARLY])
     parts["skip"] = parts["skip"].assign_coords(part=["mlp"])
     assert np.isnan(verdict_of(parts).own.value)
+    assert verdict_of(parts).advice == "Skip left out mlp alone: leave out whole blocks too (--skip.parts block)."
+    cut = verdict_of(only_lens, settings={"lens": {}, "skip": {}})
+    assert cut.advice == "This part of the run is without skip effects on the output: ask the whole run."
+    nothing = verdict_of(run([np.nan], [[np.nan] * 4]))
+    assert nothing.text == (
+        "No depth was read: no prompt has one (no control: an untrained model has depths too). "
+        "No prompt has the reading readable or own: survey longer prompts."
+    )
     with pytest.raises(OptionError, match=r"A verdict needs the lens.*this run has drop.*measures=\['lens', 'skip'\]"):
         verdict_of({"drop": xr.Dataset()})
 
@@ -129,7 +231,7 @@ def test_at_most_three_short_sentences() -> None:
     ):
         sentences = re.split(r"(?<=[.!?]) ", verdict_of(run(prediction, effects)).text)
         assert len(sentences) <= 3
-        assert max(len(re.sub(r" \([^)]*\)", "", one).split()) for one in sentences) <= 20, sentences
+        assert max(len(re.sub(r" \([^)]*\)", "", one).split()) for one in sentences) <= 26, sentences
 
 
 def test_a_notebook_shows_the_sentences() -> None:
@@ -180,15 +282,46 @@ def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
     assert null.interval.high - null.moved == pytest.approx(reach, rel=1e-3)
     assert found.own.null is not None
     assert found.own.null.moved == pytest.approx(1.5 - (3 + 6 / 7))
-    assert "Against 2 untrained models of its shape, training moved" in found.text
     assert [row["control"] for row in found.rows()] == ["untrained", "shuffled_text"] * 3
+
+
+def test_training_is_said_to_move_what_it_moved_alone() -> None:
+    controls = {f"untrained-{seed}": beside(2.0 + apart, EARLY) for seed, apart in enumerate([-2, 0, 2])}
+    found = verdict_of(beside(2.0, LATE), controls)
+    assert found.own.null is not None
+    assert found.own.null.differs
+    assert found.text.endswith(
+        "Against 3 untrained models of this shape, training moved the work of blocks by +2.4 (+2.4 to +2.4) blocks; "
+        "whether training moved the depth of tokens (+0.0, -9.9 to +9.9) is open."
+    )
 
 
 def test_no_difference_is_said_only_within_a_block() -> None:
     same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
-    assert "Nothing here depends on training: 4 untrained" in verdict_of(beside(2.0, EARLY), same).text
+    assert verdict_of(beside(2.0, EARLY), same).text.endswith(
+        "4 untrained models of this shape read the depth of tokens and the work of blocks the same within a block, "
+        "without any training."
+    )
     apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
-    assert "Whether training matters here is open: against 4 untrained" in verdict_of(beside(2.0, EARLY), apart).text
+    text = verdict_of(beside(2.0, EARLY), apart).text
+    assert "Against 4 untrained models of this shape, the work of blocks is the same within a block; whether" in text
+
+
+def test_untrained_models_without_a_reading_are_not_compared() -> None:
+    silent = {f"untrained-{seed}": run([np.nan] * 8, [[np.nan] * 4] * 8) for seed in range(3)}
+    assert verdict_of(beside(2.0, EARLY), silent).text.endswith(
+        "Nothing can be said of training: no prompt has a reading here and in the 3 untrained models of this shape."
+    )
+    only_lens = {"lens": beside(2.0, EARLY)["lens"]}
+    controls = {f"untrained-{seed}": {"lens": beside(1.0, EARLY)["lens"]} for seed in range(3)}
+    assert "training moved the depth of tokens by +1.0 (+1.0 to +1.0) blocks." in verdict_of(only_lens, controls).text
+
+
+def test_the_difference_is_of_the_prompts_that_every_control_reads() -> None:
+    difference = np.array([[1.0, 1.0, 9.0], [1.0, 1.0, np.nan]])
+    null = Null(np.zeros((2, 3)), difference)
+    assert null.moved == 1.0
+    assert null.interval.low <= 1.0 <= null.interval.high
 
 
 def test_one_untrained_model_says_nothing_of_training() -> None:
@@ -202,10 +335,11 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
     assert outside > 100
     for given in (2.0, 3.5):
         text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
-        assert "It differs from one untrained model of its shape in the point where the likeliest token stands" in text
-        assert text.endswith("three would tell what training moved.")
-        assert "training moved the" not in text
-        assert "Nothing here depends" not in text
+        assert text.endswith(
+            "One untrained model of this shape reads 2.0 (the depth of tokens) and 1.5 (the work of blocks); "
+            "at least three would tell what training moved."
+        )
+        assert "same" not in text
 
 
 def test_without_controls_a_row_is_a_reading() -> None:

@@ -71,6 +71,18 @@ def synthetic_run(
     return Run(_tree(groups), _manifest(model, n_tokens, list(groups)))
 
 
+def plain_run(
+    datasets: Mapping[str, xr.Dataset],
+    settings: Mapping[str, Mapping[str, Any]] | None = None,
+    controls: Mapping[str, Run] | None = None,
+) -> Run:
+    """A run of these datasets, whose manifest tells these options of measures."""
+    prompts = next(dataset.sizes["prompt"] for dataset in datasets.values() if "prompt" in dataset.sizes)
+    manifest = _manifest("example/model", np.full(prompts, 20), list(datasets))
+    manifest["identity"]["measures"] = {name: dict(options) for name, options in (settings or {}).items()}
+    return Run(_tree(datasets), manifest, controls=controls or {})
+
+
 def without(run: Run, *measures: str) -> Run:
     """The same run with some of its groups left out."""
     kept = {name: run[name] for name in run.measures if name not in measures}

@@ -15,7 +15,7 @@ from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
 from bathyscope.pages.arguments import check_options, named, parted, typed
 from bathyscope.pages.explorer import assets
-from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.explorer.answer import answer, plan_for
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
@@ -84,7 +84,10 @@ def report(
         "page.html.j2",
         path,
         title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
-        sections=[_section(run, f"run-{i + 1}", names[i], drawn[i], text, cluster) for i, run in enumerate(runs)],
+        sections=[
+            _section(run, f"run-{i + 1}", names[i], drawn[i], text, cluster, plan_for(run, plans))
+            for i, run in enumerate(runs)
+        ],
         plans=[_plan_section(plan, f"plan-{i + 1}") for i, plan in enumerate(plans)],
         script=Markup(assets.script()),
         script_policy=Markup(assets.policy()),
@@ -118,14 +121,20 @@ def _without_words(run: Run) -> Run:
 
 
 def _section(
-    run: Run, anchor: str, name: str, drawn: Mapping[str, Drawing], text: bool, cluster: str | None
+    run: Run,
+    anchor: str,
+    name: str,
+    drawn: Mapping[str, Drawing],
+    text: bool,
+    cluster: str | None,
+    plan: Plan | None,
 ) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
     depths = _depth_rows(run)
     return {
         "anchor": anchor,
         "name": name,
-        "answer": answer(run, cluster),
+        "answer": answer(run, cluster, plan),
         "content": content(run, name, text=text, cluster=cluster),
         "caption": run.caption(),
         "noise": _noise_note(run),

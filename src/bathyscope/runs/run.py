@@ -64,7 +64,7 @@ class Run:
         >>> run.judged
         True
         >>> print(run.headline())
-        This model uses about ... of its 4 blocks to reach its prediction...
+        The prediction settles after about ... of 4 blocks on average...
         >>> print(run.caption())
         model on prompts.jsonl: 12 prompts, ... tokens, float32; noise floor skip ..., drop ...
         >>> run.noise_holds
@@ -294,7 +294,14 @@ class Run:
         member = None if cluster is None else self.prompts.clusters(cluster)
         beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
         measures = {name: self[name] for name in self}
-        return verdict_of(measures, beside, seed=self.identity.seed, cluster=member, n_blocks=self.n_blocks)
+        return verdict_of(
+            measures,
+            beside,
+            seed=self.identity.seed,
+            cluster=member,
+            n_blocks=self.n_blocks,
+            settings=self.identity.measures,
+        )
 
     def beside_controls(self, measure: str) -> xr.Dataset:
         """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).

@@ -1,178 +1,49 @@
-"""The verdict: how many of its blocks a model uses, in three numbers on one scale, and in three sentences.
+"""The verdict: how deep in a model its predictions are made, as three readings and at most three sentences.
 
-Every depth is stated in *blocks done*, x of L in [0, L]. Each prompt has three:
+The readings (``runs.readings``) are means over prompts in *blocks done*, x of L in [0, L], with bootstrap intervals;
+clusters of prompts are resampled whole. Where *readable* and *own* lie within one block of each other, one depth is
+stated, the mean of the two; else the verdict says that the readings disagree, and why that may be.
 
-- readable: the mean over its tokens of the boundary from which on the likeliest token is the final one (lens);
-- own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
-- later: the same of the effect on the output at later tokens only (skip, ``output_future``).
-
-The run's readings are means over prompts with bootstrap intervals (clusters drawn whole where they are named). Where
-*readable* and *own* lie within one block of each other, one depth is stated, the mean of the two; else the verdict
-says that the readings disagree, and why that may be. How often these readings are right on models of known depth:
-docs/design/planted_depth.md.
-
-Where controls were surveyed beside the model (``survey(control="untrained:3")``), each reading stands beside what they
-read, and only the difference, paired by prompt, is put down to training.
+Where controls were surveyed with the model (``survey(control="untrained:3")``), each reading is compared with theirs,
+and only the difference, paired by prompt, is put down to training: an untrained model has depths too.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
-from numpy.typing import ArrayLike
-from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import one_norm
-from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
+from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
+from bathyscope.runs.readings import (
+    CLOSE,
+    LEVEL,
+    RESAMPLES,
+    Datasets,
+    DepthReading,
+    Null,
+    mean_of,
+    readings_by_prompt,
+)
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sample_size import FEWEST, units_needed
 
-Datasets = Mapping[str, xr.Dataset]
+__all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
+
 Row = dict[str, str | float]
 
-SHARE = 0.9
-"""Of the summed effect, until which blocks are counted."""
-CLOSE = 1.0
-"""Blocks by which two readings may differ and still agree; also the width of an interval that says enough."""
-RESAMPLES = 1000
-LEVEL = 0.95
-"""Coverage of every interval."""
-
-_SAYS = {"readable": "the point where the likeliest token stands", "own": "the work of blocks on the output"}
-_OPEN = {
-    "sharpened": "blocks go on changing the output after the likeliest token stands, as where they sharpen "
+_SUBJECTS = {"readable": "the depth of tokens", "own": "the work of blocks"}
+_REASONS = {
+    "sharpened": "blocks go on changing the output after the top-1 token is final, as where they sharpen "
     "probabilities, or where blocks share weights",
     "hidden": "leaving out one block shows less than the lens, as where blocks back each other up",
     "missing": "lens and skip effects of blocks were not both measured",
 }
-
-
-@dataclass(frozen=True)
-class Null:
-    """What controls of one kind read, and how far the run is from it.
-
-    Args:
-        by_control: [S, P], a row a seed.
-        difference: [S, P], the run less its control, paired by prompt.
-        cluster: [P], prompts of one number count as one; None = each for itself.
-    """
-
-    by_control: FloatArray
-    difference: FloatArray
-    cluster: IntArray | None = None
-
-    @property
-    def seeds(self) -> int:
-        """S, the number of controls."""
-        return len(self.by_control)
-
-    @property
-    def value(self) -> float:
-        """The mean reading of the controls, in blocks done."""
-        return _mean(self.by_control)
-
-    @property
-    def moved(self) -> float:
-        """The mean difference: the run less its controls."""
-        return _mean(self.difference)
-
-    @cached_property
-    def interval(self) -> Interval:
-        """Student's interval of the difference between the run's model and untrained ones.
-
-        Were the model untrained too, it would be one draw more: its variance is that of a mean over prompts plus
-        (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
-        seeds, so that the interval then speaks of that one control.
-        """
-        there = ~np.isnan(self.difference).any(0)
-        known, cluster = self.difference[:, there], None if self.cluster is None else self.cluster[there]
-        of_prompts, freedom_of_prompts = mean_variance(known.mean(0) if known.size else [], cluster)
-        if math.isnan(of_prompts):
-            return Interval(math.nan, math.nan)
-        parts = [(of_prompts, freedom_of_prompts)]
-        if self.seeds > 1:
-            parts.append(((1 + 1 / self.seeds) * float(known.mean(1).var(ddof=1)), self.seeds - 1.0))
-        total = sum(variance for variance, _ in parts)
-        if total == 0:
-            return Interval(self.moved, self.moved)
-        freedom = total**2 / sum(variance**2 / own for variance, own in parts)
-        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
-        return Interval(self.moved - reach, self.moved + reach)
-
-    @property
-    def differs(self) -> bool:
-        """The interval leaves out 0."""
-        return self.interval.low > 0 or self.interval.high < 0
-
-    @property
-    def same(self) -> bool:
-        """The interval lies within one block of 0: as good as no difference."""
-        return self.interval.low > -CLOSE and self.interval.high < CLOSE
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.moved:+z.1f}" if math.isnan(low) else f"{self.moved:+z.1f} ({low:+z.1f} to {high:+z.1f})"
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One depth of a run, in blocks done.
-
-    Args:
-        name: ``readable``, ``own`` or ``later``.
-        by_prompt: [P], NaN for a prompt that has none.
-        n_blocks: L.
-        seed: of the resampling.
-        nulls: what controls read, by kind.
-        cluster: [P], prompts of one number are resampled as one; None = each for itself.
-    """
-
-    name: str
-    by_prompt: FloatArray
-    n_blocks: int
-    seed: int = 0
-    nulls: Mapping[str, Null] = field(default_factory=dict)
-    cluster: IntArray | None = None
-
-    @property
-    def null(self) -> Null | None:
-        """What untrained models of this shape read; None where none was surveyed."""
-        return self.nulls.get("untrained")
-
-    @property
-    def value(self) -> float:
-        """The mean over prompts, 0 … L; NaN where no prompt has one."""
-        return _mean(self.by_prompt)
-
-    @cached_property
-    def _interval(self) -> Interval:
-        there, limits = ~np.isnan(self.by_prompt), (0.0, float(self.n_blocks))
-        cluster = None if self.cluster is None else self.cluster[there]
-        known = self.by_prompt[there]
-        return mean_interval(known, resamples=RESAMPLES, level=LEVEL, seed=self.seed, limits=limits, cluster=cluster)
-
-    @property
-    def low(self) -> float:
-        """Lower end of the interval over prompts; NaN with fewer than two."""
-        return self._interval.low
-
-    @property
-    def high(self) -> float:
-        """Upper end of the interval over prompts."""
-        return self._interval.high
-
-    @property
-    def ratio(self) -> float:
-        """The value as a share of L."""
-        return self.value / self.n_blocks
-
-    def __str__(self) -> str:
-        if math.isnan(self.value):
-            return "not measured"
-        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -180,14 +51,22 @@ class Verdict:
     """What a run says of its model's use of depth.
 
     Args:
-        readable, own, later: the three readings, causal ones NaN where skip effects were not measured.
+        readable, own, later: the three readings, NaN where they were not measured.
         n_blocks: L.
+        changed_by_last: share of tokens whose top-1 token the last block changes; NaN where the lens does not tell.
+        departed: options under which a reading is not the definition's.
+        skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
+        cut: whether skip effects were measured and this part of the run is without them.
     """
 
-    readable: Reading
-    own: Reading
-    later: Reading
+    readable: DepthReading
+    own: DepthReading
+    later: DepthReading
     n_blocks: int
+    changed_by_last: float = math.nan
+    departed: tuple[Departure, ...] = ()
+    skipped_parts: tuple[str, ...] = ("block",)
+    cut: bool = False
 
     @property
     def agree(self) -> bool:
@@ -197,7 +76,27 @@ class Verdict:
     @property
     def depth(self) -> float | None:
         """The one depth, the mean of readable and own; None where they disagree."""
-        return self._joint.value if self.agree else None
+        return self._middle if self.agree else None
+
+    @property
+    def interval(self) -> Interval:
+        """The interval of the mean of readable and own over prompts, or clusters; NaN where either has none."""
+        if math.isnan(self.readable.low) or math.isnan(self.own.low):
+            return Interval(math.nan, math.nan)
+        both, cluster = (self.readable.by_prompt, self.own.by_prompt), self.readable.cluster
+        rng = np.random.default_rng(self.readable.seed)
+        counts_RP = resample_counts(self.readable.by_prompt.size, RESAMPLES, rng, cluster)
+        # each reading over the prompts that have it, as it is printed; a resample without any of them says nothing
+        resampled = [weighted_mean(values[:, None], counts_RP)[:, 0] for values in both]
+        fewest = min((self.readable, self.own), key=lambda reading: reading.units)
+        has_value = ~np.isnan(fewest.by_prompt)
+        return bootstrap_interval(
+            self._middle,
+            np.asarray((resampled[0] + resampled[1]) / 2),
+            cluster_weights(np.ones(has_value.sum()), None if cluster is None else cluster[has_value]),
+            level=LEVEL,
+            limits=(0.0, float(self.n_blocks)),
+        )
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -205,97 +104,191 @@ class Verdict:
         if self.agree:
             return ()
         difference = self.own.value - self.readable.value
-        return (_OPEN["missing" if math.isnan(difference) else "sharpened" if difference > 0 else "hidden"],)
+        return (_REASONS["missing" if math.isnan(difference) else "sharpened" if difference > 0 else "hidden"],)
 
     @property
     def advice(self) -> str:
         """What would make the verdict say more; empty where nothing is needed."""
-        if math.isnan(self.readable.value) or math.isnan(self.own.value):
-            return "Survey with the measures lens and skip."
-        # NaN where one of the two has no interval
-        widest = float(np.max([self.readable.high - self.readable.low, self.own.high - self.own.low]))
-        cluster = self.readable.cluster
-        units = self.readable.by_prompt.size if cluster is None else np.unique(cluster).size
-        if math.isnan(widest):
-            return "One prompt has no interval: survey at least ten."
-        if widest > CLOSE:
-            wanted = math.ceil(units * (widest / CLOSE) ** 2)
-            which = "the depth" if self.agree else "both depths"
-            what = "prompts" if cluster is None else "clusters of prompts"
-            return f"To know {which} within a block, survey about {wanted} {what}."
-        return ""
+        return self._missing_advice() or self._interval_advice() or self._precision_advice()
 
     @property
     def text(self) -> str:
         """At most three short sentences."""
-        rest = self._later_sentence() if self.agree else ""
+        second = self._later_sentence() if self.agree else self._disagreement_sentence()
         last = self._control_sentence() or self.advice
-        return " ".join(part for part in (self._depth_sentence(), rest, last) if part)
+        return " ".join(sentence for sentence in (self._depth_sentence(), second, last) if sentence)
 
     @property
     def details(self) -> tuple[str, ...]:
         """What stands under the text, a sentence each: why readings differ, the third reading, what would tell more."""
         why = [f"Why they may differ: {reason}." for reason in self.reasons if not math.isnan(self.own.value)]
-        found = [*why, self._later_sentence(), self.advice]
-        return tuple(part for part in found if part and part not in self.text)
+        departed = [f"With {departure.option}, {departure.meaning}." for departure in self.departed]
+        sentences = [*why, self._later_sentence(), *departed, self._coverage_sentence(), self.advice]
+        return tuple(sentence for sentence in sentences if sentence and sentence not in self.text)
 
     def rows(self) -> list[Row]:
         """A row for every reading and kind of control, for tables; one a reading where there are no controls."""
-        found: list[Row] = []
-        for one in (self.readable, self.own, self.later):
-            head: Row = {"reading": one.name, "blocks": one.value, "low": one.low, "high": one.high, "ratio": one.ratio}
-            beside = [self._null_row(kind, null) for kind, null in one.nulls.items()]
-            found += [{**head, **null} for null in beside or [{}]]
-        return found
+        rows: list[Row] = []
+        for reading in (self.readable, self.own, self.later):
+            head: Row = {
+                "reading": reading.name,
+                "blocks": reading.value,
+                "low": reading.low,
+                "high": reading.high,
+                "ratio": reading.ratio,
+            }
+            controls = [self._null_row(kind, null) for kind, null in reading.nulls.items()]
+            rows += [{**head, **control} for control in controls or [{}]]
+        return rows
 
     @staticmethod
     def _null_row(kind: str, null: Null) -> Row:
         low, high = null.interval
-        found: Row = {"control": kind, "seeds": null.seeds, "null": null.value}
-        return found | {"difference": null.moved, "difference_low": low, "difference_high": high}
+        row: Row = {"control": kind, "seeds": null.seeds, "null": null.value}
+        return row | {"difference": null.moved, "difference_low": low, "difference_high": high}
 
     @property
-    def _joint(self) -> Reading:
-        both = (self.readable.by_prompt + self.own.by_prompt) / 2
-        return replace(self.readable, name="depth", by_prompt=both, nulls={})
+    def _middle(self) -> float:
+        return (self.readable.value + self.own.value) / 2
 
     def _depth_sentence(self) -> str:
-        counted = f"its {self.n_blocks} blocks" if self.n_blocks > 1 else "its one block"
+        counted = _counted(self.n_blocks, "block")
+        last = f"; the last block still changes {_percent(self.changed_by_last)}" if self._last_block_matters else ""
         if self.agree:
-            return f"This model uses about {self._joint} of {counted} to reach its prediction."
+            depth = f"{self._middle:.1f}{_between(self.interval)}"
+            return (
+                f"The prediction settles after about {depth} of {counted} on average"
+                f"{f'{last} of tokens' if last else ''}{self._caveats()}."
+            )
+        if math.isnan(self.own.value) and math.isnan(self.readable.value):
+            return f"No depth was read: no prompt has one{self._caveats()}."
         if math.isnan(self.own.value):
-            return f"The next token can be read after {self.readable} of {counted}."
-        read, matter = f"the next token can be read after {self.readable}", f"until {self.own}"
-        found = (
-            f"{read} blocks, and the output still changes {matter}"
-            if self.own.value > self.readable.value
-            else f"leaving out a block matters {matter}, and {read} blocks only"
-        )
-        return f"Two ways to count disagree on how many of {counted} this model uses. {found[:1].upper()}{found[1:]}."
+            return f"A token is final after {self.readable} of {counted} on average{last}{self._caveats()}."
+        if math.isnan(self.readable.value):
+            return f"The output changes until {self.own} of {counted} on average{self._caveats()}."
+        return f"Two readings of depth disagree{self._caveats()}."
+
+    def _disagreement_sentence(self) -> str:
+        """Both readings; empty where one is missing, since the first sentence then has the other."""
+        if math.isnan(self.own.value) or math.isnan(self.readable.value):
+            return ""
+        last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
+        token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')} on average{last}"
+        if self.own.value > self.readable.value:
+            return f"{token}; leaving out a block changes the output until {self.own}."
+        return f"{token}; leaving out a block changes the output only until {self.own}."
+
+    @property
+    def _last_block_matters(self) -> bool:
+        return not math.isnan(self.changed_by_last) and round(100 * self.changed_by_last) > 0
+
+    def _caveats(self) -> str:
+        """What a reader must know to read the number right, in brackets: no control, departures from the definition."""
+        caveats = []
+        if self._untrained is None:
+            other = "untrained " if self.readable.nulls else ""
+            caveats.append(f"no {other}control: an untrained model has depths too")
+        if self.departed:
+            caveats.append(f"not the standard definition: {', '.join(one.option for one in self.departed)}")
+        return f" ({'; '.join(caveats)})" if caveats else ""
 
     def _later_sentence(self) -> str:
         if math.isnan(self.later.value):
             return ""
-        return f"What later tokens use of a token is done after {self.later} blocks."
+        return f"What later tokens use of a token is complete after {self.later} blocks."
+
+    def _coverage_sentence(self) -> str:
+        """How many prompts have each reading, where it is not all of them."""
+        partial = [
+            f"{reading.name} for {reading.units} of {_counted(reading.all_units, self._unit)}"
+            for reading in (self.readable, self.own, self.later)
+            if 0 < reading.units < reading.all_units
+        ]
+        return f"Readings that not all {self._unit}s have: {', '.join(partial)}." if partial else ""
+
+    @property
+    def _unit(self) -> str:
+        return "prompt" if self.readable.cluster is None else "cluster"
+
+    @property
+    def _untrained(self) -> Null | None:
+        return self.readable.null
 
     def _control_sentence(self) -> str:
         """What of the depth is due to training; empty without untrained controls."""
-        nulls = {one.name: one.null for one in (self.readable, self.own) if one.null is not None}
-        if not nulls:
+        if self._untrained is None:
             return ""
-        seeds = next(iter(nulls.values())).seeds
-        models = f"{seeds} untrained models of its shape"
-        listed = " and ".join(f"{_SAYS[name]} by {null}" for name, null in nulls.items())
+        seeds = self._untrained.seeds
+        nulls = {
+            reading.name: reading.null
+            for reading in (self.readable, self.own)
+            if reading.null is not None and not math.isnan(reading.null.moved)
+        }
+        models = _counted(seeds, "untrained model")
+        if not nulls:
+            return f"Nothing can be said of training: no prompt has a reading here and in the {models} of this shape."
         if seeds == 1:  # which shows nothing of how far untrained models lie apart
+            values = " and ".join(f"{null.value:.1f} ({_SUBJECTS[name]})" for name, null in nulls.items())
+            return f"One untrained model of this shape reads {values}; at least three would tell what training moved."
+        moved = [f"{_SUBJECTS[name]} by {null}" for name, null in nulls.items() if null.differs]
+        same = [_SUBJECTS[name] for name, null in nulls.items() if null.same and not null.differs]
+        unclear = [
+            f"{_SUBJECTS[name]} ({null.in_brackets})"
+            for name, null in nulls.items()
+            if not null.same and not null.differs
+        ]
+        if not moved and not unclear:
+            return f"{models} of this shape read {' and '.join(same)} the same within a block, without any training."
+        clauses = [f"training moved {' and '.join(moved)} blocks"] if moved else []
+        if same:
+            clauses.append(f"{same[0]} is the same within a block")
+        if unclear:
+            clauses.append(f"whether training moved {' and '.join(unclear)} is open")
+        return f"Against {models} of this shape, {'; '.join(clauses)}."
+
+    def _missing_advice(self) -> str:
+        """What to survey for a reading that the run does not have."""
+        if not math.isnan(self.readable.value) and not math.isnan(self.own.value):
+            return ""
+        if self.cut:
+            return "This part of the run is without skip effects on the output: ask the whole run."
+        if not self.skipped_parts:
+            return "To learn how long blocks change the output, survey with skip too (--measures lens,skip)."
+        if "block" not in self.skipped_parts:
+            parts = ", ".join(self.skipped_parts)
+            return f"Skip left out {parts} alone: leave out whole blocks too (--skip.parts block)."
+        lacking = [reading.name for reading in (self.readable, self.own) if math.isnan(reading.value)]
+        return f"No prompt has the reading {' or '.join(lacking)}: survey longer prompts."
+
+    def _interval_advice(self) -> str:
+        """Why a reading has no interval; empty where both have one."""
+        lacking = next((reading for reading in (self.readable, self.own) if math.isnan(reading.low)), None)
+        if lacking is None:
+            return ""
+        unit, prompts = self._unit, self.readable.by_prompt.size
+        needed = f"an interval needs at least two {unit}s, better ten or more"
+        if lacking.units < lacking.all_units:
+            return f"Only {lacking.units} of {lacking.all_units} {unit}s has the reading {lacking.name}: {needed}."
+        if unit == "cluster" and prompts > 1:
+            return f"All {prompts} prompts belong to one cluster: {needed}."
+        return f"Only one {unit}: {needed}."
+
+    def _precision_advice(self) -> str:
+        """How many prompts would make the interval a block wide; empty where it is."""
+        ends = [self.interval] if self.agree else [Interval(one.low, one.high) for one in (self.readable, self.own)]
+        widest = max(high - low for low, high in ends)
+        if widest <= CLOSE:
+            return ""
+        what = "the depth" if self.agree else "both depths"
+        units, plural = min(self.readable.units, self.own.units), f"{self._unit}s"
+        if self._unit == "cluster":
+            plural = "clusters of prompts"
+        if units < FEWEST:
             return (
-                f"It differs from one untrained model of its shape in {listed} blocks; three would tell what training "
-                "moved."
+                f"{units} {plural} are too few to tell how many would give {what} within a block: survey ten or more."
             )
-        if any(null.differs for null in nulls.values()):
-            return f"Against {models}, training moved {listed} blocks."
-        if all(null.same for null in nulls.values()):
-            return f"Nothing here depends on training: {models} differ by less than a block."
-        return f"Whether training matters here is open: against {models}, it moved {listed} blocks."
+        fewest, most = units_needed(widest, units, CLOSE, LEVEL)
+        return f"To know {what} within a block, survey about {fewest} to {most} {plural}."
 
     def __str__(self) -> str:
         return self.text
@@ -309,6 +302,7 @@ def verdict_of(
     seed: int = 0,
     cluster: IntArray | None = None,
     n_blocks: int | None = None,
+    settings: Settings | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -318,6 +312,7 @@ def verdict_of(
         seed: of resampling.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
         n_blocks: L; None = as the lens's boundaries tell.
+        settings: measure → its options, as they were surveyed; None = the defaults.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -332,50 +327,49 @@ def verdict_of(
             "A verdict needs prediction_depth of the lens, which this run is without: an early version wrote it, or "
             "some variables were selected. Survey again with measures=['lens', 'skip'], or ask the whole run."
         )
-    found = _by_prompt(measures)
-    beside: dict[str, list[dict[str, FloatArray]]] = {}
-    for label, datasets in (controls or {}).items():
-        beside.setdefault(label.rpartition("-")[0], []).append(_by_prompt(datasets))
+    settings = settings or {}
     n_blocks = measures["lens"].sizes["boundary"] - 1 if n_blocks is None else n_blocks
-    readings = {}
-    for name, values in found.items():
-        rows = {kind: np.stack([one[name] for one in every]) for kind, every in beside.items()}
+
+    def by_prompt(datasets: Datasets) -> dict[str, FloatArray]:
+        return readings_by_prompt(
+            datasets, later_is_read=reads_later_tokens(settings), protect_first=protected_tokens(settings)
+        )
+
+    controls_by_kind: dict[str, list[dict[str, FloatArray]]] = {}
+    for label, datasets in (controls or {}).items():
+        controls_by_kind.setdefault(label.rpartition("-")[0], []).append(by_prompt(datasets))
+    made = {}
+    for name, values in by_prompt(measures).items():
+        rows = {kind: np.stack([seed_of[name] for seed_of in seeds]) for kind, seeds in controls_by_kind.items()}
         nulls = {kind: Null(row, values - row, cluster) for kind, row in rows.items()}
-        readings[name] = Reading(name, values, n_blocks, seed, nulls, cluster)
-    return Verdict(**readings, n_blocks=n_blocks)
+        made[name] = DepthReading(name, values, n_blocks, seed, nulls, cluster)
+    skip = measures.get("skip")
+    return Verdict(
+        **made,
+        n_blocks=n_blocks,
+        changed_by_last=_changed_by_last(measures["lens"]),
+        departed=departures(settings, has_skip=skip is not None),
+        skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
+        cut="skip" in settings and (skip is None or "output_all" not in skip),
+    )
 
 
-def _by_prompt(measures: Datasets) -> dict[str, FloatArray]:
-    """Each reading of every prompt, [P]."""
-    lens, skip = one_norm(measures["lens"]), measures.get("skip")
-    readable = np.asarray(lens["prediction_depth"].values, dtype=np.float64)
-    effects = dict.fromkeys(("own", "later"), np.full(readable.shape, np.nan))
-    if skip is not None and "block" in skip["part"].values:
-        for name, variable in (("own", "output_all"), ("later", "output_future")):
-            if variable in skip:
-                effect_PL = skip[variable].sel(part="block", reduction="mean").transpose("prompt", "skipped")
-                effects[name] = blocks_until(effect_PL.values)
-    return {"readable": readable, **effects}
+def _changed_by_last(lens: xr.Dataset) -> float:
+    """Share of tokens whose top-1 token before the last block is not the final one, a mean over prompts."""
+    if "top1_agreement" not in lens or lens.sizes["boundary"] < 2:
+        return math.nan
+    agreement = one_norm(lens)["top1_agreement"].isel(boundary=-2)
+    return mean_of(1 - np.asarray(agreement.values, dtype=np.float64))
 
 
-def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
-    """Blocks until ``share`` of the summed effect ``[..., L]`` is reached, [...]: 0 … L, between blocks by proportion.
-
-    NaN where an effect is not known, and where they sum to nothing.
-    """
-    values = np.asarray(effect, dtype=np.float64)
-    total = values.sum(-1, keepdims=True)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        done = np.cumsum(values, -1) / total
-    last = np.argmax(done >= share, axis=-1)
-    reached = np.take_along_axis(done, last[..., None], -1)[..., 0]
-    own = np.take_along_axis(values / np.where(total > 0, total, 1.0), last[..., None], -1)[..., 0]
-    with np.errstate(invalid="ignore", divide="ignore"):
-        place = last + 1 - (reached - share) / own
-    return np.asarray(np.where(total[..., 0] > 0, place, np.nan), dtype=np.float64)
+def _between(interval: Interval) -> str:
+    """`` (low to high)``, empty where there is no interval."""
+    return "" if math.isnan(interval.low) else f" ({interval.low:.1f} to {interval.high:.1f})"
 
 
-def _mean(values: FloatArray) -> float:
-    """Of the values that are there; NaN where none is."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if known.size else math.nan
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

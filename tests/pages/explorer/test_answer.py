@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from support.synthetic import replaced, synthetic_run, without
 
-from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.explorer.answer import answer, plan_for
 from bathyscope.runs.run import Run
+from bathyscope.surgery.plan import Plan, result
 
 
 def costing(costs: list[float], spread: float = 0.0, prompts: int = 6) -> Run:
@@ -22,14 +24,14 @@ def costing(costs: list[float], spread: float = 0.0, prompts: int = 6) -> Run:
     return replaced(run, "drop", drop)
 
 
-def test_cheap_and_dear_blocks_are_named_with_intervals() -> None:
+def test_cheap_and_costly_blocks_are_named_with_intervals() -> None:
     found = answer(costing([2.5, 0.01, 0.02, 0.04, 0.3, 0.02, 1.0], spread=0.005))
     assert found.blocks == (1, 2, 3, 5)
     assert found.cheap.startswith("4 of 7 blocks cost least when left out: 1 to 3, 5; each alone adds at most 0.04")
     assert found.cheap.endswith("Costs of single blocks do not add up: leave them out together and measure.")
-    assert found.dear.startswith("Dearest: block 0 (+2.5, +2.5 to +2.5 nats), 6 (+1), 4 (+0.3).")
+    assert found.costly.startswith("Costliest alone: block 0 (+2.5, +2.5 to +2.5 nats), 6 (+1), 4 (+0.3).")
     told = "bathyscope prune example/model-12 --calibration YOURS.jsonl --test OTHERS.jsonl --drop 4"
-    assert found.act == told
+    assert found.command == told
 
 
 def test_one_block_does_not_add_up_with_anything() -> None:
@@ -46,7 +48,16 @@ def test_one_block_does_not_add_up_with_anything() -> None:
             "The intervals are too wide to name a block that could go; the cheapest",
         ),
         (costing([2.5, 0.2, 0.3]), "No block can be left out for less than 0.05 nats; the cheapest is block 1 (+0.2"),
-        (costing([2.5, 0.0, 0.3], prompts=1), "One prompt has no interval, so that no block is named as cheap"),
+        # its mean is above, and its interval is not
+        (
+            costing([2.5, 0.06, 0.3], spread=0.05),
+            "The intervals are too wide to name a block that could go; the cheapest",
+        ),
+        (
+            costing([2.5, 0.0, 0.3], prompts=1),
+            "Only one prompt, and an interval needs two, so no block is named as cheap: survey ten or more.",
+        ),
+        (costing([np.nan] * 3), "Which blocks could go is not known: no prompt has a loss."),
         (without(synthetic_run(3), "drop"), "Which blocks could go is not known: drop was not measured."),
     ],
 )
@@ -54,7 +65,65 @@ def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> No
     found = answer(run)
     assert found.cheap.startswith(said)
     assert found.blocks == ()
-    assert found.act.startswith("bathyscope survey ")
+    assert found.command.startswith("bathyscope survey ")
+
+
+def test_a_block_that_is_better_left_out_is_a_warning() -> None:
+    found = answer(costing([2.5, -0.2, 0.3, -0.1], spread=0.01))
+    assert found.trust[-1] == (
+        "Leaving out blocks 1, 3 lowers the loss: this text may be unlike what the model was trained on, so do not "
+        "decide on it."
+    )
+    assert "lowers the loss" not in " ".join(answer(costing([2.5, -0.01, 0.3], spread=0.05)).trust)
+
+
+def test_blocks_without_a_loss_are_not_among_the_costliest() -> None:
+    assert answer(costing([np.nan, 0.3, 1.0])).costly == "Costliest alone: block 2 (+1, +1 to +1 nats), 1 (+0.3)."
+
+
+def plan_of(model: str, weight_hash: str = "") -> Plan:
+    names = ["loss", "random"]
+    values: dict[str, Any] = {
+        "subset": np.array(["drop:1", "drop:2"], dtype=object),
+        **{name: [0.2, 0.5] for name in ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high")},
+        **{name: [0.5, 0.5] for name in ("p_value", "test_kl", "test_agreement")},
+        "indistinguishable": [True, False],
+        "cost": np.zeros((2, 3)),
+    }
+    attrs: dict[str, Any] = {
+        "model": model,
+        "n_units": 4,
+        "size": 1,
+        "parts": "block",
+        "level": 0.95,
+        "how": "all pairs tried",
+    }
+    return Plan(result(names, values, {}, {**attrs, "weight_hash": weight_hash} if weight_hash else attrs))
+
+
+def test_a_plan_for_the_model_decides_which_blocks_can_go() -> None:
+    """It was measured together, whatever single blocks cost by the page's own bound."""
+    for costs in ([2.5, 0.01, 0.01, 0.3], [2.5, 0.2, 0.5, 0.3]):
+        run, plan = costing(costs), plan_of("example/model-12")
+        found = answer(run, plan=plan)
+        assert found.cheap == f"Which blocks can go, by bathyscope prune: {plan.text}"
+        assert (found.blocks, found.command, found.purpose) == ((), "", "")
+
+
+def test_a_plan_belongs_to_the_model_of_its_weights_or_name() -> None:
+    run = costing([2.5, 0.01])
+    other, named, weighed = plan_of("other"), plan_of("example/model-12"), plan_of("here", "ab" * 32)
+    assert plan_for(run, [other]) is None
+    assert plan_for(run, [other, named]) is named
+    assert plan_for(run, [weighed, named]) is weighed
+
+
+def test_no_command_is_given_where_nothing_is_missing() -> None:
+    run = costing([2.5, 0.2, 0.3])
+    assert answer(run).purpose == "To know what training moved"
+    assert answer(run).command.endswith("--measures lens,skip --control untrained:3 --out runs/control")
+    controlled = replace(run, controls={"untrained-0": run})
+    assert (answer(controlled).purpose, answer(controlled).command) == ("", "")
 
 
 def test_a_run_without_lens_has_no_verdict() -> None:
@@ -68,7 +137,7 @@ def test_a_run_without_lens_has_no_verdict() -> None:
 def test_the_command_names_a_model_only_where_it_could_be_loaded(name: str, told: str) -> None:
     run = costing([2.5, 0.2, 0.3])
     named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": name}})
-    assert answer(named).act.startswith(f"bathyscope survey {told} --prompts")
+    assert answer(named).command.startswith(f"bathyscope survey {told} --prompts")
 
 
 def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path) -> None:
@@ -76,4 +145,4 @@ def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path) -> None:
     folder.mkdir()
     run = costing([2.5, 0.2, 0.3])
     named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": str(folder)}})
-    assert answer(named).act.startswith(f"bathyscope survey '{folder}' --prompts")
+    assert answer(named).command.startswith(f"bathyscope survey '{folder}' --prompts")

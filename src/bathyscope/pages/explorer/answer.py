@@ -1,4 +1,4 @@
-"""The answer of a run in a few sentences: its depth, which blocks are cheap and which dear, how far to trust it."""
+"""The answer of a run in a few sentences: its depth, which blocks are cheap and which costly, how far to trust it."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
+    from bathyscope.surgery.plan import Plan
 
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
@@ -24,6 +25,8 @@ _NAMED: Final = 3
 _LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
 """What a model on the hub may be called."""
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
+_MEASURES: Final = ("lens", "skip", "drop", "tokens")
+"""What a page answers from; it can do without the last."""
 
 
 @dataclass(frozen=True)
@@ -31,27 +34,39 @@ class Answer:
     """What stands at the head of a page.
 
     Args:
-        headline: of the verdict; empty where the run has no lens.
+        headline: of the verdict; what it needs where the run has no lens.
         cheap: which blocks could go, or why none is named.
-        dear: which blocks could not.
+        costly: which blocks could not.
         trust: what the numbers rest on, a sentence each.
-        act: the command that proves what the cheap blocks cost together, or, where none is named, one that tells more.
-        blocks: those, in order.
+        purpose: what the command is for; empty without one.
+        command: what proves the cost of the cheap blocks together, or tells more where none is named; may be empty.
+        blocks: the cheap blocks, in order.
     """
 
     headline: str
     cheap: str
-    dear: str
+    costly: str
     trust: tuple[str, ...]
-    act: str
+    purpose: str = ""
+    command: str = ""
     blocks: tuple[int, ...] = ()
 
 
-def answer(run: Run, cluster: str | None = None) -> Answer:
-    """The answer of a run, whatever measures it has.
+@dataclass(frozen=True)
+class _Choice:
+    """Which blocks are cheap, the sentence on them, and whether more prompts would make it a better one."""
+
+    sentence: str
+    blocks: tuple[int, ...] = ()
+    needs_prompts: bool = False
+
+
+def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> Answer:
+    """Return the answer of a run, whatever measures it has.
 
     Args:
         cluster: label of prompts that are resampled as one.
+        plan: what ``prune`` chose for the same model, which was measured together and so decides which blocks can go.
     """
     trust = [run.caption()]
     headline = "No verdict: it needs the lens and skip effects of blocks."
@@ -61,16 +76,40 @@ def answer(run: Run, cluster: str | None = None) -> Answer:
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    picked, cheap = _cheap(cost)
-    return Answer(headline, cheap, _dear(cost), tuple(trust), _command(run, picked), picked)
+    choice = _choice(cost)
+    trust += _foreign_text(cost)
+    if plan is not None:
+        return Answer(headline, f"Which blocks can go, by bathyscope prune: {plan.text}", _costly(cost), tuple(trust))
+    purpose, command = _command(run, choice)
+    return Answer(headline, choice.sentence, _costly(cost), tuple(trust), purpose, command, choice.blocks)
 
 
-def _command(run: Run, blocks: Sequence[int]) -> str:
-    """What chooses as many blocks and proves what leaving them out together costs; without any the survey that would
-    tell more."""
-    if blocks:
-        return f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl --drop {len(blocks)}"
-    return f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures lens,skip,drop,tokens --out runs/more"
+def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
+    """The first plan for the run's model: of the same weights, or of the same name."""
+    identity = run.identity
+    return next(
+        (
+            plan
+            for plan in plans
+            if plan.data.attrs.get("weight_hash") == identity.weight_hash or plan.data.attrs["model"] == identity.model
+        ),
+        None,
+    )
+
+
+def _command(run: Run, choice: _Choice) -> tuple[str, str]:
+    """What a reader does next, and why; both empty where nothing is missing."""
+    survey = f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures"
+    if choice.blocks:
+        prune = f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl"
+        return "To know what they cost together", f"{prune} --drop {len(choice.blocks)}"
+    if any(measure not in run for measure in _MEASURES[:-1]):
+        return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
+    if choice.needs_prompts:
+        return "To narrow the intervals, with more prompts", f"{survey} {','.join(_MEASURES)} --out runs/more"
+    if not any(label.startswith("untrained") for label in run.controls):
+        return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
+    return "", ""
 
 
 def _name(run: Run) -> str:
@@ -79,41 +118,73 @@ def _name(run: Run) -> str:
     return shlex.quote(name) if _LOADABLE.fullmatch(name) or Path(name).is_dir() else "MODEL"
 
 
-def _cheap(cost: ByPlace | None) -> tuple[tuple[int, ...], str]:
-    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them or says why none is."""
+def _choice(cost: ByPlace | None) -> _Choice:
+    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them or says why none is named."""
     if cost is None:
-        return (), "Which blocks could go is not known: drop was not measured."
-    high = np.array([interval.high for interval in cost.intervals])
+        return _Choice("Which blocks could go is not known: drop was not measured.")
+    if np.isnan(cost.mean).all():
+        return _Choice("Which blocks could go is not known: no prompt has a loss.", needs_prompts=True)
+    low, high = (np.array(ends) for ends in zip(*cost.intervals))
     if np.isnan(high).all():
-        return (), "One prompt has no interval, so that no block is named as cheap: survey at least ten."
+        return _Choice(f"{_why_no_interval(cost)}, so no block is named as cheap: survey ten or more.", (), True)
     places = np.asarray(cost.places)
     below = np.flatnonzero(high <= CHEAP)
     if below.size:
-        ordered = below[np.argsort(high[below], kind="stable")]
-        picked = tuple(int(block) for block in sorted(places[ordered]))
-        each = "it adds" if len(picked) == 1 else "each alone adds"
+        blocks = tuple(int(block) for block in sorted(places[below]))
+        each = "it adds" if len(blocks) == 1 else "each alone adds"
         most = f"{each} at most {high[below].max():.2g} nats to the loss (upper end of the 95 % interval)"
-        subject = "block costs" if len(picked) == 1 else "blocks cost"
-        together = f" {_ADD_UP}" if len(picked) > 1 else ""
-        said = f"{len(picked)} of {len(places)} {subject} least when left out: {_listed(picked)}; {most}.{together}"
-        return picked, said
+        subject = "block costs" if len(blocks) == 1 else "blocks cost"
+        together = f" {_ADD_UP}" if len(blocks) > 1 else ""
+        return _Choice(
+            f"{len(blocks)} of {len(places)} {subject} least when left out: {_listed(blocks)}; {most}.{together}",
+            blocks,
+        )
     least = int(np.nanargmin(cost.mean))
-    named = f"the cheapest is block {places[least]} ({_shown(cost, least)})"
-    if cost.mean[least] <= CHEAP:
-        return (), f"The intervals are too wide to name a block that could go; {named}. Survey more prompts."
-    return (), f"No block can be left out for less than {CHEAP:g} nats; {named}."
+    named = f"the cheapest is block {places[least]} ({_estimate(cost, least)})"
+    if (low <= CHEAP).any():
+        return _Choice(
+            f"The intervals are too wide to name a block that could go; {named}. Survey more prompts.",
+            needs_prompts=True,
+        )
+    return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
 
 
-def _dear(cost: ByPlace | None) -> str:
+def _why_no_interval(cost: ByPlace) -> str:
+    prompts = len(cost.by_prompt)
+    measured = ~np.isnan(cost.by_prompt).all(1)
+    if measured.sum() == 1 < prompts:
+        return f"Only 1 of {prompts} prompts has a loss, and an interval needs two"
+    if prompts == 1:
+        return "Only one prompt, and an interval needs two"
+    return f"All {measured.sum()} prompts with a loss belong to one cluster, and an interval needs two"
+
+
+def _foreign_text(cost: ByPlace | None) -> list[str]:
+    """A warning where leaving out a block surely helps, which it should not on text like the model's own."""
+    if cost is None:
+        return []
+    better = [int(place) for place, interval in zip(cost.places, cost.intervals) if interval.high < 0]
+    if not better:
+        return []
+    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {_listed(better)}"
+    return [
+        f"Leaving out {blocks} lowers the loss: this text may be unlike what the model was trained on, so do not "
+        "decide on it."
+    ]
+
+
+def _costly(cost: ByPlace | None) -> str:
     if cost is None:
         return ""
-    order = np.argsort(-np.nan_to_num(cost.mean, nan=-math.inf), kind="stable")[:_NAMED]
-    first = f"block {cost.places[order[0]]} ({_shown(cost, int(order[0]))} nats)"
-    rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:]]
-    return f"Dearest: {', '.join([first, *rest])}."
+    order = [int(place) for place in np.argsort(-cost.mean, kind="stable") if not math.isnan(cost.mean[place])]
+    if not order:
+        return ""
+    first = f"block {cost.places[order[0]]} ({_estimate(cost, order[0])} nats)"
+    rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:_NAMED]]
+    return f"Costliest alone: {', '.join([first, *rest])}."
 
 
-def _shown(cost: ByPlace, place: int) -> str:
+def _estimate(cost: ByPlace, place: int) -> str:
     low, high = cost.intervals[place]
     between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
     return f"{cost.mean[place]:+.2g}{between}"
@@ -121,10 +192,10 @@ def _shown(cost: ByPlace, place: int) -> str:
 
 def _listed(blocks: Sequence[int]) -> str:
     """``2, 5 to 7``: runs of three blocks or more by their ends."""
-    said, start = [], 0
+    ranges, start = [], 0
     for end in range(1, len(blocks) + 1):
         if end == len(blocks) or blocks[end] != blocks[end - 1] + 1:
             run = blocks[start:end]
-            said += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(block) for block in run]
+            ranges += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(block) for block in run]
             start = end
-    return ", ".join(said)
+    return ", ".join(ranges)

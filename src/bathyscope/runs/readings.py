@@ -1,0 +1,234 @@
+"""The three depths behind the verdict, each a mean over prompts in blocks done, with what controls read.
+
+- readable: the mean over tokens of the boundary from which on the top-1 token is the final one (lens);
+- own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
+- later: the same of the effect on the output at later tokens only (skip, ``output_future``).
+
+How often these readings are right on models of known depth: docs/design/planted_depth.md.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+from scipy import stats
+
+from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.measures.curves import one_norm
+from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
+
+Datasets = Mapping[str, xr.Dataset]
+
+SHARE = 0.9
+"""Of the summed effect, until which blocks are counted."""
+CLOSE = 1.0
+"""Blocks by which two readings may differ and still agree; also the width of an interval that says enough."""
+RESAMPLES = 1000
+LEVEL = 0.95
+"""Coverage of every interval."""
+_EFFECTS = {"own": "output_all", "later": "output_future"}
+
+
+@dataclass(frozen=True)
+class Null:
+    """What controls of one kind read, and how far the run is from it.
+
+    Args:
+        by_control: [S, P], a row a seed; NaN for a prompt that has no reading.
+        difference: [S, P], the run less its control, paired by prompt.
+        cluster: [P], prompts of one number count as one; None = each for itself.
+    """
+
+    by_control: FloatArray
+    difference: FloatArray
+    cluster: IntArray | None = None
+
+    @property
+    def seeds(self) -> int:
+        """S, the number of controls."""
+        return len(self.by_control)
+
+    @property
+    def value(self) -> float:
+        """The mean reading of the controls, in blocks done; NaN where no prompt has one."""
+        return mean_of(self.by_control)
+
+    @property
+    def moved(self) -> float:
+        """The mean difference, the run less its controls, over the prompts that all of them read; NaN without any."""
+        return mean_of(self.difference[:, self._paired])
+
+    @cached_property
+    def interval(self) -> Interval:
+        """Student's interval of the difference between the run's model and untrained ones.
+
+        Were the model untrained too, it would be one draw more: its variance is that of a mean over prompts plus
+        (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
+        seeds, so that the interval then speaks of that one control. NaN with fewer than two prompts, or clusters.
+        """
+        paired = self.difference[:, self._paired]
+        cluster = None if self.cluster is None else self.cluster[self._paired]
+        prompt_variance, prompt_freedom = mean_variance(paired.mean(0) if paired.size else [], cluster)
+        if math.isnan(prompt_variance):
+            return Interval(math.nan, math.nan)
+        parts = [(prompt_variance, prompt_freedom)]
+        if self.seeds > 1:
+            parts.append(((1 + 1 / self.seeds) * float(paired.mean(1).var(ddof=1)), self.seeds - 1.0))
+        total = sum(variance for variance, _ in parts)
+        if total == 0:
+            return Interval(self.moved, self.moved)
+        freedom = total**2 / sum(variance**2 / part_freedom for variance, part_freedom in parts)
+        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
+        return Interval(self.moved - reach, self.moved + reach)
+
+    @property
+    def differs(self) -> bool:
+        """The interval leaves out 0."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+    @property
+    def same(self) -> bool:
+        """The interval lies within one block of 0: as good as no difference."""
+        return self.interval.low > -CLOSE and self.interval.high < CLOSE
+
+    @property
+    def _paired(self) -> np.ndarray:
+        """[P], whether the run and every control read the prompt."""
+        return np.asarray(~np.isnan(self.difference).any(0))
+
+    @property
+    def in_brackets(self) -> str:
+        """The mean difference and its interval, to stand in brackets."""
+        low, high = self.interval
+        return f"{self.moved:+z.1f}" if math.isnan(low) else f"{self.moved:+z.1f}, {low:+z.1f} to {high:+z.1f}"
+
+    def __str__(self) -> str:
+        moved, _, ends = self.in_brackets.partition(", ")
+        return f"{moved} ({ends})" if ends else moved
+
+
+@dataclass(frozen=True)
+class DepthReading:
+    """One depth of a run, in blocks done.
+
+    Args:
+        name: ``readable``, ``own`` or ``later``.
+        by_prompt: [P], NaN for a prompt that has none.
+        n_blocks: L.
+        seed: of the resampling.
+        nulls: what controls read, by kind.
+        cluster: [P], prompts of one number are resampled as one; None = each for itself.
+    """
+
+    name: str
+    by_prompt: FloatArray
+    n_blocks: int
+    seed: int = 0
+    nulls: Mapping[str, Null] = field(default_factory=dict)
+    cluster: IntArray | None = None
+
+    @property
+    def null(self) -> Null | None:
+        """What untrained models of this shape read; None where none was surveyed."""
+        return self.nulls.get("untrained")
+
+    @property
+    def value(self) -> float:
+        """The mean over prompts, 0 … L; NaN where no prompt has one."""
+        return mean_of(self.by_prompt)
+
+    @property
+    def units(self) -> int:
+        """How many prompts, or clusters, have a value."""
+        return self._count(~np.isnan(self.by_prompt))
+
+    @property
+    def all_units(self) -> int:
+        """How many prompts, or clusters, the run has."""
+        return self._count(np.ones(self.by_prompt.shape, dtype=bool))
+
+    def _count(self, chosen: np.ndarray) -> int:
+        return int(chosen.sum()) if self.cluster is None else int(np.unique(self.cluster[chosen]).size)
+
+    @cached_property
+    def _interval(self) -> Interval:
+        has_value = ~np.isnan(self.by_prompt)
+        return mean_interval(
+            self.by_prompt[has_value],
+            resamples=RESAMPLES,
+            level=LEVEL,
+            seed=self.seed,
+            limits=(0.0, float(self.n_blocks)),
+            cluster=None if self.cluster is None else self.cluster[has_value],
+        )
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval over prompts; NaN with fewer than two."""
+        return self._interval.low
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval over prompts."""
+        return self._interval.high
+
+    @property
+    def ratio(self) -> float:
+        """The value as a share of L."""
+        return self.value / self.n_blocks
+
+    def __str__(self) -> str:
+        if math.isnan(self.value):
+            return "not measured"
+        return f"{self.value:.1f}" if math.isnan(self.low) else f"{self.value:.1f} ({self.low:.1f} to {self.high:.1f})"
+
+
+def readings_by_prompt(
+    measures: Datasets, *, later_is_read: bool = True, protect_first: int = 1
+) -> dict[str, FloatArray]:
+    """Each reading of every prompt, [P]; NaN where the run cannot tell.
+
+    Args:
+        measures: datasets by name; ``lens``, and ``skip`` where blocks were left out.
+        later_is_read: whether the effects on later tokens are those of the definition.
+        protect_first: how many first tokens skip no block; a prompt of no more tokens has no effect to read.
+    """
+    readable = np.asarray(one_norm(measures["lens"])["prediction_depth"].values, dtype=np.float64)
+    readings = {"readable": readable, **dict.fromkeys(_EFFECTS, np.full(readable.shape, np.nan))}
+    skip = measures.get("skip")
+    if skip is None or "block" not in skip.get("part", xr.DataArray([])).values:
+        return readings
+    for name, variable in _EFFECTS.items():
+        if variable in skip and (later_is_read or name != "later"):
+            effect_PL = skip[variable].sel(part="block", reduction="mean").transpose("prompt", "skipped")
+            readings[name] = blocks_until(effect_PL.values)
+            if "n_tokens" in skip.coords:
+                readings[name][skip["n_tokens"].values <= protect_first] = np.nan
+    return readings
+
+
+def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
+    """Blocks until ``share`` of the summed effect ``[..., L]`` is reached, [...]: 0 … L, between blocks by proportion.
+
+    0 where no block has an effect; NaN where an effect is not known.
+    """
+    values = np.asarray(effect, dtype=np.float64)
+    total = values.sum(-1, keepdims=True)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        done = np.cumsum(values, -1) / total
+    last = np.argmax(done >= share, axis=-1)
+    reached = np.take_along_axis(done, last[..., None], -1)[..., 0]
+    share_of_last = np.take_along_axis(values / np.where(total > 0, total, 1.0), last[..., None], -1)[..., 0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        place = last + 1 - (reached - share) / share_of_last
+    return np.asarray(np.where(total[..., 0] > 0, place, np.where(total[..., 0] == 0, 0.0, np.nan)), dtype=np.float64)
+
+
+def mean_of(values: FloatArray) -> float:
+    """The mean of the values that are not NaN; NaN where all are."""
+    numbers = values[~np.isnan(values)]
+    return float(numbers.mean()) if numbers.size else math.nan
