@@ -5,7 +5,8 @@
 
 A draw gives every prompt its own curves: the population's curve, plus a level of its own, plus a deviation
 that wanders from block to block, plus white noise; lengths are log-normal. The truth is what the estimator
-reads off the population's token-weighted curve. docs/design/intervals.md records the outcome.
+reads off the population's token-weighted curve; settle depths weigh prompts alike.
+docs/design/intervals.md records the outcome.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ READ: dict[str, Callable[..., FloatArray]] = {
     "overlap": overlap_depth,
 }
 STUDIED = tuple(name for name in ESTIMATORS if name != "prediction")
-"""Estimators under study; the prediction depth is a mean over tokens as the settle depth is."""
+"""Estimators under study; the prediction depth is a mean over prompts as the settle depth is."""
 LENGTH_SPREAD = 0.5
 """Standard deviation of log prompt length."""
 
@@ -132,7 +133,8 @@ def _of_population(scenario: Scenario) -> dict[str, DepthEstimate]:
         overlap=curves.overlap[None],
         n_tokens=np.ones(1),
         effect_future=curves.effect[None],
-        settle_depth=_settle(scenario, np.full(1, level)),
+        # each prompt counts the same there, whatever its tokens
+        settle_depth=_settle(scenario, np.zeros(1)),
     )
     found = effective_depth(one, resamples=1)
     return {name: found[name] for name in STUDIED}

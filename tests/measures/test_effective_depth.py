@@ -55,8 +55,8 @@ def test_depths_by_their_criteria(name: str) -> None:
         "cosine": turns[-1] if turns else np.nan,
         "kl": below[0] if below else np.nan,
         "overlap": above[0] if above else np.nan,
-        "settle": token_weighted(lens.settle_depth),
-        "prediction": token_weighted(lens.prediction_depth),
+        "settle": float(lens.settle_depth.mean()),
+        "prediction": float(lens.prediction_depth.mean()),
         "centre_of_mass": (np.arange(L) * by_layer).sum() / by_layer.sum(),
     }
     for estimator, depth in expected.items():

@@ -23,8 +23,8 @@ _INDEX: Final = {"kl": "block input", "overlap": "block input", "settle": "bound
 
 LEGEND: Final = (
     "Depth: blocks done. Ratio: depth/L of L blocks. Crossed: share of resamples that meet the criterion. A centre of "
-    "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike. Prompts weigh as many "
-    "tokens as they have, and in the verdict's readings, prediction depth among them, each the same."
+    "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike. In cosine, KL and overlap "
+    "prompts weigh as many tokens as they have (hu2025), and in all other rows each the same, as in the verdict."
 )
 
 

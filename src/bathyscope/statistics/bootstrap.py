@@ -159,18 +159,24 @@ def mean_interval(
     seed: int = 0,
     limits: tuple[float, float] = (-math.inf, math.inf),
     cluster: IntArray | None = None,
+    weights: ArrayLike | None = None,
 ) -> Interval:
-    """Interval of the mean of ``values`` [prompts], each prompt counting the same, by :func:`bootstrap_interval`.
+    """Interval of the mean of ``values`` [prompts] by :func:`bootstrap_interval`; each prompt counts the same.
 
     Means of the same seed and number of prompts are resampled alike. NaN ends with fewer than two prompts, or clusters.
+
+    Args:
+        weights: [prompts], positive, of a weighted mean; None = ones.
     """
-    given = np.asarray(values, dtype=np.float64)
-    weights = cluster_weights(np.ones(given.size), cluster)
-    if weights.size < 2:
+    numbers = np.asarray(values, dtype=np.float64)
+    weights_P = np.ones(numbers.size) if weights is None else np.asarray(weights, dtype=np.float64)
+    sampled_weights = cluster_weights(weights_P, cluster)
+    if sampled_weights.size < 2:
         return Interval(math.nan, math.nan)
-    counts = resample_counts(given.size, resamples, np.random.default_rng(seed), cluster)
-    drawn = counts @ given / (given.size if cluster is None else counts.sum(axis=1))
-    return bootstrap_interval(float(given.mean()), drawn, weights, level=level, limits=limits)
+    counts = resample_counts(numbers.size, resamples, np.random.default_rng(seed), cluster) * weights_P
+    means = counts @ numbers / counts.sum(axis=1)
+    estimate = float(weights_P @ numbers / weights_P.sum())
+    return bootstrap_interval(estimate, means, sampled_weights, level=level, limits=limits)
 
 
 def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[float, float]:
@@ -194,27 +200,38 @@ def mean_intervals(
     resamples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
+    limits: tuple[float, float] = (-math.inf, math.inf),
     cluster: IntArray | None = None,
+    weights: ArrayLike | None = None,
 ) -> list[Interval]:
     """:func:`mean_interval` of every column of ``values`` [prompts, X], prompts without a value left out of it."""
-    given = np.asarray(values_PX, dtype=np.float64)
-    known = ~np.isnan(given)
-    whole = np.flatnonzero(known.all(0))
-    found = [Interval(math.nan, math.nan)] * given.shape[1]
-    weights = cluster_weights(np.ones(len(given)), cluster)
-    if weights.size > 1 and whole.size:
-        counts = resample_counts(len(given), resamples, np.random.default_rng(seed), cluster)
-        drawn = counts @ given[:, whole] / counts.sum(axis=1, keepdims=True)
+    numbers = np.asarray(values_PX, dtype=np.float64)
+    weights_P = np.ones(len(numbers)) if weights is None else np.asarray(weights, dtype=np.float64)
+    has_value = ~np.isnan(numbers)
+    whole = np.flatnonzero(has_value.all(0))
+    intervals = [Interval(math.nan, math.nan)] * numbers.shape[1]
+    sampled_weights = cluster_weights(weights_P, cluster)
+    if sampled_weights.size > 1 and whole.size:
+        counts = resample_counts(len(numbers), resamples, np.random.default_rng(seed), cluster) * weights_P
+        means = counts @ numbers[:, whole] / counts.sum(axis=1, keepdims=True)
         # as bootstrap_interval, of all columns at once: one after the other they take ten times as long
-        shrinkage, degrees_of_freedom = small_sample(weights)
-        reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * drawn.std(0, ddof=1) / math.sqrt(shrinkage)
-        mean = given[:, whole].mean(0)
-        bias = BIAS_FACTOR * (np.median(drawn, axis=0) - mean)
-        low, high = mean - reach - np.maximum(bias, 0.0), mean + reach + np.maximum(-bias, 0.0)
+        shrinkage, degrees_of_freedom = small_sample(sampled_weights)
+        reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * means.std(0, ddof=1) / math.sqrt(shrinkage)
+        mean = weights_P @ numbers[:, whole] / weights_P.sum()
+        bias = BIAS_FACTOR * (np.median(means, axis=0) - mean)
+        low = np.maximum(mean - reach - np.maximum(bias, 0.0), limits[0])
+        high = np.minimum(mean + reach + np.maximum(-bias, 0.0), limits[1])
         for column, ends in zip(whole, zip(low.tolist(), high.tolist())):
-            found[column] = Interval(*ends)
-    for column in np.flatnonzero(~known.all(0)):
-        there = known[:, column]
-        own = None if cluster is None else cluster[there]
-        found[column] = mean_interval(given[there, column], resamples=resamples, level=level, seed=seed, cluster=own)
-    return found
+            intervals[column] = Interval(*ends)
+    for column in np.flatnonzero(~has_value.all(0)):
+        chosen = has_value[:, column]
+        intervals[column] = mean_interval(
+            numbers[chosen, column],
+            resamples=resamples,
+            level=level,
+            seed=seed,
+            limits=limits,
+            cluster=None if cluster is None else cluster[chosen],
+            weights=weights_P[chosen],
+        )
+    return intervals

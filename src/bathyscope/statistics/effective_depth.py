@@ -55,7 +55,7 @@ class DepthInputs:
     prediction_depth: FloatArray | None = None
     """``[P]``, mean over the prompt's tokens of the prediction depth; None where it was not measured."""
     n_lens: FloatArray | None = None
-    """``[P]``, tokens that the lens is a mean over: weights of KL, overlap and token depths; None = ``n_tokens``."""
+    """``[P]``, tokens that the lens is a mean over: weights of KL and overlap; None = ``n_tokens``."""
     cluster: IntArray | None = None
     """``[P]``, prompts of one number are resampled as one; None where each stands alone."""
 
@@ -200,9 +200,8 @@ def effective_depth(
 ) -> dict[str, DepthEstimate]:
     """All estimators (keys and order of :data:`ESTIMATORS`) with intervals from resampling prompts.
 
-    Curves and token depths are token-weighted over prompts (hu2025). The centre of mass is that of the
-    prompt-weighted effect (csordas2025): what a prompt's tokens yield there is one summary, not a sum over
-    them. Equal inputs and ``seed`` give equal results.
+    Curves are token-weighted over prompts (hu2025). Token depths and the effect behind the centre of mass are
+    prompt-weighted: each prompt counts the same. Equal inputs and ``seed`` give equal results.
 
     Args:
         kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
@@ -243,8 +242,9 @@ def estimators(
     for token, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
         given = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
         why_none, limits = partial(_token_reason, token, depths is not None), (0.0, float(curves.n_blocks))
+        # as in the verdict, whose reading this is: each prompt counts the same
         found[token] = Estimator(
-            given[:, None], curves.weights(token), only_entry, limits, curve=token, explain=why_none
+            given[:, None], np.ones(len(curves.n_tokens)), only_entry, limits, curve=token, explain=why_none
         )
     effect = curves.effect_future
     found["centre_of_mass"] = Estimator(

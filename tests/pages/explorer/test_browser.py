@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,72 @@ def test_paper_is_light_where_the_screen_is_dark(show: Show, page: Path) -> None
     one.page.wait_for_timeout(100)
     assert one.page.evaluate(ground) == ["rgb(254, 254, 254)", "rgb(32, 36, 43)"]
     assert lightness() > 0.6
+
+
+_SHADES = """[...document.querySelectorAll('.text [role=option]')].map(word =>
+  [getComputedStyle(word).backgroundColor, getComputedStyle(word).backgroundImage !== 'none', word.title])"""
+
+
+def test_a_token_is_shaded_by_what_is_added_to_its_own_prediction(show: Show, run: Run, tmp_path: Path) -> None:
+    """One token costs 100 nats without block 2: the loss stands at the token before it, which predicts it."""
+    tokens = run["tokens"].copy(deep=True)
+    added = tokens["added_loss"]
+    added.values[np.isfinite(added.values)] = 0.0
+    dims = {"prompt": 1, "dropped": 2, "token": 4}
+    added.values[tuple(dims.get(str(dim), slice(None)) for dim in added.dims)] = 100.0
+    groups = {name: run[name] for name in run} | {"tokens": tokens}
+    planted = replace(run, tree=xr.DataTree.from_dict({f"/{name}": data for name, data in groups.items()}))
+    opened = show(bathyscope.report([planted], tmp_path / "page.html"), hash_="#block=2&prompt=1")
+    shades = opened.page.evaluate(_SHADES)
+    assert len(shades) == LENGTHS[1]
+    paper = shades[1][0]
+    assert [token for token, (colour, _, _) in enumerate(shades) if colour != paper and token > 0] == [5]
+    pieces = run.prompts.pieces(1)
+    assert shades[5][2] == f"Token 5 ({pieces[5]}), predicted at token 4: 100 nats"
+    # nothing predicts the first token, and what follows the last one is no part of the text
+    assert [hatched for _, hatched, _ in shades] == [True] + [False] * (LENGTHS[1] - 1)
+    assert shades[0][2] == f"Token 0 ({pieces[0]}): no value, since no token stands before it to predict it"
+    assert shades[-1][2] == f"Token {LENGTHS[1] - 1} ({pieces[-1]}), predicted at token {LENGTHS[1] - 2}: 0 nats"
+    opened.page.evaluate("location.hash = '#block=2&prompt=1&token=4&boundary=3'")
+    opened.page.wait_for_function("document.querySelector('.cell')?.textContent.includes('Loss added')")
+    assert f"Loss added to the next token, {pieces[5]} (nats" in opened.page.locator(".cell").inner_text()
+
+
+def test_depths_of_tokens_stand_on_the_tokens_that_they_are_of(show: Show, page: Path, run: Run) -> None:
+    opened = show(page, hash_="#prompt=1")
+    for label, name in (("settle depth", "settle_depth"), ("prediction depth", "prediction_depth")):
+        opened.page.locator("[aria-labelledby=view-text] select").select_option(label=label)
+        titles = [title for _, _, title in opened.page.evaluate(_SHADES)]
+        depths = run["tokens"][name].isel(prompt=1).values
+        told = [float(re.search(r": ([\d.]+) blocks$", title)[1]) for title in titles[1:]]  # type: ignore[index]
+        np.testing.assert_allclose(told, depths[: LENGTHS[1] - 1], atol=0.006)
+
+
+def test_maps_of_tokens_say_why_they_are_not_there_and_have_colours_of_their_own(
+    show: Show, full_page: Path, full: Run
+) -> None:
+    opened = show(full_page, hash_="#prompt=1")
+    maps = opened.page.locator(".map")
+    heads = [one for one in maps.all_inner_texts() if one.startswith(("erasure", "integrated"))]
+    assert len(heads) == 4
+    assert all("No map: each prompt has its own tokens, so there is no mean over prompts" in one for one in heads)
+    mean = next(one for one in maps.all_inner_texts() if one.startswith("skip: all tokens"))
+    assert mean.endswith("mean over 4 prompts")
+    opened.page.locator("[aria-labelledby=view-maps] select").first.select_option(label="the chosen prompt")
+    texts = {one.split("\n")[0]: one for one in maps.all_inner_texts()}
+    largest = {"erasure": full["erasure"].effect}
+    for site in ("block", "attention", "mlp"):
+        largest[f"integrated gradients, {site}"] = full["integrated_gradients"].attribution.sel(site=site)
+    for label, values in largest.items():
+        most = float(np.nanmax(np.abs(values.isel(prompt=1).values)))
+        found = re.search(r"to ([\d.e-]+)$", texts[label].strip())
+        assert found, texts[label]
+        assert close(found[1], most), label
+    opened.page.evaluate("location.hash = '#prompt=0'")
+    opened.page.wait_for_function("document.querySelectorAll('.map canvas').length === 4")
+    absent = [one for one in maps.all_inner_texts() if "No map: not there for this prompt" in one]
+    assert len(absent) == 4
+    assert all("There: p1, p2, p3." in one for one in absent)
 
 
 def test_prompts_are_searched_sorted_and_sifted(show: Show, page: Path) -> None:

@@ -27,7 +27,13 @@ _TOKENS_OF_MAPS: Final = 256
 _REDUCTIONS: Final = ("mean", "p95")
 """A maximum over tokens and prompts grows with their number."""
 _BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
-_AT_TOKENS: Final = {"erasure": ("effect", "boundary"), "integrated_gradients": ("attribution", "block")}
+_AT_TOKENS: Final = {
+    "erasure": ("effect", "boundary", "change of the output"),
+    "integrated_gradients": ("attribution", "block", "attribution"),
+}
+"""Measure → its variable, the rows of its maps, and what quantity they show."""
+_CHANGE: Final = "relative change of a contribution"
+_FIRST: Final = f"the page holds maps of the first {_MAPS_OF} prompts"
 
 
 def content(run: Run, name: str, *, text: bool = True, cluster: str | None = None) -> str:
@@ -175,6 +181,9 @@ def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
             yield {
                 "key": key,
                 "label": f"{measure}: {'later tokens' if name.endswith('future') else 'all tokens'}",
+                "quantity": _CHANGE,
+                "measured": int(values.notnull().any(["reduction", "skipped", "block"]).sum()),
+                "others": _FIRST,
                 "units": str(values.attrs.get("units", "")),
                 "rows": "block left out",
                 "columns": "block",
@@ -184,7 +193,7 @@ def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
 
 
 def _maps_at_tokens(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
-    for measure, (name, rows) in _AT_TOKENS.items():
+    for measure, (name, rows, quantity) in _AT_TOKENS.items():
         if measure not in run or name not in run[measure] or "token" not in run[measure][name].dims:
             continue
         values = run[measure][name]
@@ -200,6 +209,9 @@ def _maps_at_tokens(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
             yield {
                 "key": key,
                 "label": f"{measure.replace('_', ' ')}{', ' if kind else ''}{kind}",
+                "quantity": f"{quantity}{', ' if kind else ''}{kind}",
+                "measured": len(measured),
+                "others": f"it has no answer or is too long, or {_FIRST}",
                 "units": str(values.attrs.get("units", "")),
                 "rows": rows,
                 "columns": "token",

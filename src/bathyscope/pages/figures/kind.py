@@ -24,7 +24,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.layout import MeasuredOnce
 from bathyscope.pages.figures.kit.texts import drawn_text
-from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.options import FigureOptions, options_of
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.faults import faults_in
 
@@ -144,7 +144,7 @@ class FigureKind:
                 f"Figure {self.name!r} needs the measure {needed}; this run holds: "
                 f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
             )
-        options = options or FigureOptions()
+        options = options_of(options, run.identity.seed)
         if options.cluster is not None:
             run.prompts.clusters(options.cluster)
         try:

@@ -14,8 +14,8 @@ class FigureOptions:
     """Choices shared by all figures.
 
     Args:
-        weighting: mean over prompts in which each token counts the same (hu2025; csordas2025's norms and
-            cosines) or each prompt does (csordas2025's lens).
+        weighting: mean over prompts in which each prompt counts the same, as in the verdict and all other numbers
+            of a page, or each token does (hu2025; csordas2025's norms and cosines).
         band: around a mean, its 95 % bootstrap interval over prompts, the quartiles of the prompts, or none.
         reduction: over the tokens of a prompt, in maps of effects between blocks. ``max`` is taken over prompts
             too, the others are averaged over prompts.
@@ -27,7 +27,7 @@ class FigureOptions:
         OptionError: a value that is not one of these.
     """
 
-    weighting: Literal["tokens", "prompts"] = "tokens"
+    weighting: Literal["prompts", "tokens"] = "prompts"
     band: Literal["bootstrap", "quartiles", "none"] = "bootstrap"
     reduction: Literal["mean", "p95", "max"] = "max"
     scale: Literal["linear", "log"] = "linear"
@@ -36,3 +36,19 @@ class FigureOptions:
 
     def __post_init__(self) -> None:
         require_allowed(self, "figures")
+
+
+@dataclass(frozen=True)
+class RunOptions(FigureOptions):
+    """What a reader chose, with what a run fixes.
+
+    Args:
+        seed: of the resampling, the run's, so that a mean has one interval wherever it stands.
+    """
+
+    seed: int = 0
+
+
+def options_of(options: FigureOptions | None, seed: int) -> RunOptions:
+    """Return a reader's choices, or the defaults, for a run of this seed."""
+    return RunOptions(**{**vars(options or FigureOptions()), "seed": seed})

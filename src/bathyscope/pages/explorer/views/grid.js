@@ -16,7 +16,7 @@ function gridView(data, selection) {
   const cell = el("div", { class: "cell", "aria-live": "polite" });
   canvas.addEventListener("click", pointed);
   root.append(el("div", { class: "controls" }, choice("Shade", kinds, kind, value => { kind = value; draw(); })),
-    el("p", { class: "note" }, "Rows: boundaries, the last on top; columns: tokens. Bold: already the final prediction. Stronger colour: higher."), scroller, cell);
+    el("p", { class: "note" }, "Rows: boundaries, the last on top; columns: what would follow each token. Bold: already the final prediction. Stronger colour: higher; hatched: no value."), scroller, cell);
   const rows = data.tokens.boundaries;
 
   function draw() {
@@ -34,9 +34,10 @@ function gridView(data, selection) {
     for (let token = first; token < last; token++) {
       const x = CELL.left + token * CELL.width - start;
       for (let boundary = 0; boundary < rows; boundary++) {
-        const y = (rows - 1 - boundary) * CELL.height, on = tint(valueOf(tokens, boundary, token) / most);
+        const y = (rows - 1 - boundary) * CELL.height, value = valueOf(tokens, boundary, token), on = tint(value / most);
         pen.fillStyle = on.formatHex();
         pen.fillRect(x, y, CELL.width - 1, CELL.height - 1);
+        if (Number.isNaN(value)) hatch(pen, x, y);
         const word = wordAt(tokens, boundary, token), final = word === wordAt(tokens, rows - 1, token);
         write(pen, data.tokens.words[word], x + 3, y + CELL.height / 2, readable(on), final);
       }
@@ -52,6 +53,16 @@ function gridView(data, selection) {
       const x = CELL.left + selection.token * CELL.width - start;
       if (x >= CELL.left) pen.strokeRect(x, (rows - 1 - selection.boundary) * CELL.height, CELL.width - 1, CELL.height - 1);
     }
+  }
+
+  /** A cell without a value: the last token's true next one is not in the text. */
+  function hatch(pen, x, y) {
+    pen.save();
+    pen.beginPath(); pen.rect(x, y, CELL.width - 1, CELL.height - 1); pen.clip();
+    pen.strokeStyle = data.colour("--grid"); pen.lineWidth = 2; pen.beginPath();
+    for (let step = 0; step < CELL.width + CELL.height; step += 6) { pen.moveTo(x + step, y); pen.lineTo(x + step - CELL.height, y + CELL.height); }
+    pen.stroke();
+    pen.restore();
   }
 
   function write(pen, text, x, y, ink, bold) {
@@ -102,7 +113,7 @@ function gridView(data, selection) {
     cell.replaceChildren(
       el("div", { class: "about" }, el("h3", {}, `Token ${token} `, el("bdi", {}, tokens.piece(token)), `, boundary ${boundary}`),
         el("table", { class: "best" }, el("tbody", {}, best.map(([word, p]) => el("tr", {}, el("th", { scope: "row" }, el("bdi", {}, word)), el("td", { class: "number" }, perCent(p)))))),
-        el("p", { class: "told" }, `KL of the final prediction ${shown(tokens.at("kl", boundary, token))} nats · entropy ${shown(tokens.at("entropy", boundary, token))} bits` + (Number.isNaN(next) ? " · the last token" : ` · true next token ${shown(next)}`))),
+        el("p", { class: "told" }, `KL of the final prediction ${shown(tokens.at("kl", boundary, token))} nats · entropy ${shown(tokens.at("entropy", boundary, token))} bits` + (Number.isNaN(next) ? " · no next token" : ` · true next token ${shown(next)}`))),
       trajectory(tokens, token, boundary), ...added(tokens, token));
   }
 
@@ -141,7 +152,7 @@ function gridView(data, selection) {
       y: { ...scale, tickFormat: value => shown(value, 2), grid: true, label: null },
       marks: [Plot.barY(bars, { x: "block", y: "loss", fill: bar => bar.block === selection.block ? "var(--vermilion)" : "var(--muted)" }), Plot.ruleY([0])],
     });
-    return [figure(`Loss added here (nats${scale.type === "symlog" ? ", bent scale" : ""})`, plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
+    return [figure(`Loss added to the next token, ${tokens.piece(token + 1) ?? "after these"} (nats${scale.type === "symlog" ? ", bent scale" : ""})`, plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
   }
 
   selection.on(() => { reveal(); draw(); tell(); });

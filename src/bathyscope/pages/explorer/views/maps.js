@@ -1,4 +1,4 @@
-// Maps of blocks by blocks and of depth by tokens, of one prompt or of all, on one scale.
+// Maps of blocks by blocks and of depth by tokens, of one prompt or of all; those of one quantity share their scale.
 
 function mapsView(data, selection) {
   const root = el("section", { class: "view", "aria-labelledby": "view-maps" }, el("h2", { id: "view-maps" }, "Maps"));
@@ -14,26 +14,39 @@ function mapsView(data, selection) {
     reductions ? choice("Over tokens", reductions.map((name, i) => [String(i), name]), "0", value => { reduction = Number(value); draw(); }) : null,
     choice("Scale", [["linear", "linear"], ["log", "logarithmic"], ["clipped", "clipped at the 99th percentile"]], scaling, value => { scaling = value; draw(); })), panels, note);
 
+  /** The cells that are to be drawn, or in words why there are none. */
   function values(map) {
     const mean = data.arrays[`${map.key}-mean`], each = data.arrays[`${map.key}-each`];
     const at = Math.min(reduction, map.reductions.length - 1);
-    if (whose === "mean" && mean) {
+    if (whose === "mean") {
+      if (!mean) return { why: "each prompt has its own tokens, so there is no mean over prompts; choose the map of the chosen prompt above." };
       const [, height, width] = mean.shape, size = height * width;
       return { height, width, cells: data.array(`${map.key}-mean`).subarray(at * size, (at + 1) * size) };
     }
-    const own = map.prompts.indexOf(selection.prompt);
-    if (own < 0) return null;
-    const [, prompts, height, width] = each.shape, size = height * width, start = (at * prompts + own) * size;
-    return { height, width, cells: data.array(`${map.key}-each`).subarray(start, start + size) };
+    const place = map.prompts.indexOf(selection.prompt);
+    if (place < 0) return { why: `not there for this prompt: ${map.others}. There: ${placesOf(map.prompts)}.` };
+    const [, prompts, height, width] = each.shape, size = height * width, start = (at * prompts + place) * size;
+    const cells = data.array(`${map.key}-each`).subarray(start, start + size);
+    return cells.every(Number.isNaN) ? { why: "no value for this prompt, which is too short." } : { height, width, cells };
+  }
+
+  /** Prompts by name; many of them by their number. */
+  function placesOf(prompts) {
+    const names = prompts.slice(0, 4).map(place => data.prompts.ids[place] ?? String(place));
+    return prompts.length ? names.join(", ") + (prompts.length > 4 ? ` and ${prompts.length - 4} more` : "") : "none";
   }
 
   function draw() {
-    const there = data.maps.map(map => ({ map, ...values(map) })).filter(one => one.cells);
-    const kinds = d3.group(there, one => `${one.map.columns} ${one.map.units}`);
-    panels.replaceChildren(...there.map(one => panel(one, kinds.get(`${one.map.columns} ${one.map.units}`))));
-    note.replaceChildren(...there.length
-      ? ["Panels of one kind share their scale. Cells beyond it carry a mark. Bars beside and above: sums of the sizes in rows and columns, whatever their signs.", hint(" Click a cell to choose its block.")]
-      : ["Nothing is there for this prompt; choose another, or all prompts."]);
+    const listed = data.maps.map(map => ({ map, ...values(map) })), drawn = listed.filter(one => one.cells);
+    const kinds = d3.group(drawn, one => one.map.quantity);
+    panels.replaceChildren(...listed.map(one => one.cells ? panel(one, kinds.get(one.map.quantity)) : missing(one)));
+    note.replaceChildren(...drawn.length
+      ? ["Maps of one quantity share their colours. Cells beyond the scale carry a mark. Bars at the side and above: sums of the sizes in rows and columns, whatever their signs.", hint(" Click a cell to choose its block.")]
+      : []);
+  }
+
+  function missing({ map, why }) {
+    return el("div", { class: "map" }, el("h3", {}, map.label), el("p", { class: "note" }, `No map: ${why}`));
   }
 
   function scaleOf(kin) {
@@ -75,7 +88,8 @@ function mapsView(data, selection) {
     pen.strokeStyle = data.colour("--vermilion"); pen.lineWidth = 1.5;
     if (!tokens && chosen !== null && chosen < height) pen.strokeRect(left, y(chosen), width * across, down);
     if (tokens && chosen !== null && chosen < width) pen.strokeRect(left + chosen * across, side, across, height * down);
-    const told = el("p", { class: "told" }, `${map.rows} by ${map.columns}, to ${shown(scale.most)}${map.units === "1" ? "" : " " + map.units}`);
+    const over = whose === "mean" ? `, mean over ${map.measured} ${map.measured === 1 ? "prompt" : "prompts"}` : "";
+    const told = el("p", { class: "told" }, `${map.quantity}, ${map.rows} by ${map.columns}, to ${shown(scale.most)}${map.units === "1" ? "" : " " + map.units}${over}`);
     canvas.addEventListener("click", event => {
       const box = canvas.getBoundingClientRect(), column = Math.floor((event.clientX - box.left - left) / across);
       const row = d3.range(height).find(own => event.clientY - box.top >= y(own) && event.clientY - box.top < y(own) + down);

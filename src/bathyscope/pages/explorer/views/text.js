@@ -1,4 +1,4 @@
-// The chosen prompt's text, each token shaded by where it settles or by what the chosen block does to it.
+// The chosen prompt's text, each token shaded by how its own prediction, made one token before, settles or is changed.
 
 function textView(data, selection) {
   const root = el("section", { class: "view", "aria-labelledby": "view-text" }, el("h2", { id: "view-text" }, "Text"));
@@ -15,15 +15,28 @@ function textView(data, selection) {
 
   function shading(tokens) {
     const dropped = data.tokens.dropped.indexOf(selection.block);
-    const own = kind === "added" && dropped < 0 ? "settle" : kind;
-    const values = d3.range(tokens.length).map(token => tokens.at(own, own === "added" ? dropped : 0, token));
+    const quantity = kind === "added" && dropped < 0 ? "settle" : kind, added = quantity === "added";
+    const values = d3.range(tokens.length).map(token => ofItself(tokens, quantity, added ? dropped : 0, token));
     const size = d3.max(values, value => Math.abs(value)) || 1;
-    const top = own === "added" ? size : data.nBlocks || size;
-    const paper = data.colour("--paper"), less = ramp(paper, data.colour("--blue")), more = ramp(paper, data.colour(own === "added" ? "--vermilion" : "--green"));
-    note.replaceChildren(...own === "added"
-      ? [`Shade: loss added to each token without block ${selection.block}; orange more, blue less, full at ${shown(size)} nats.`]
-      : [`Shade: ${own === "settle" ? "settle" : "prediction"} depth, 0 to ${data.nBlocks} blocks.`, kind === "added" ? hint(" Choose a block above to see what it does to each token.") : ""]);
-    return { values, colour: value => (value < 0 ? less : more)(Math.abs(value) / top) };
+    const top = added ? size : data.nBlocks || size;
+    const paper = data.colour("--paper"), less = ramp(paper, data.colour("--blue")), more = ramp(paper, data.colour(added ? "--vermilion" : "--green"));
+    const what = added
+      ? `Shade: loss added to the prediction of each token without block ${selection.block}; orange more, blue less, full at ${shown(size)} nats.`
+      : `Shade: ${quantity} depth of the prediction of each token, 0 to ${data.nBlocks} blocks.`;
+    note.replaceChildren(what, values.some(Number.isNaN) ? " Hatched: no value; nothing predicts the first token." : "",
+      kind === "added" && !added ? hint(" Choose a block above to see what it does to each token.") : "");
+    return { values, units: added ? " nats" : " blocks", colour: value => (value < 0 ? less : more)(Math.abs(value) / top) };
+  }
+
+  /** What is known of the prediction of a token, which is made at the token before it. */
+  function ofItself(tokens, quantity, row, token) {
+    return token === 0 ? NaN : tokens.at(quantity, row, token - 1);
+  }
+
+  function tooltip(tokens, token, value, units) {
+    const name = `Token ${token} (${tokens.piece(token)})`;
+    if (token === 0) return `${name}: no value, since no token stands before it to predict it`;
+    return `${name}, predicted at token ${token - 1}: ${Number.isNaN(value) ? "no value" : shown(value) + units}`;
   }
 
   function draw() {
@@ -34,12 +47,15 @@ function textView(data, selection) {
       return;
     }
     box.hidden = false;
-    const { values, colour: of } = shading(tokens);
+    const { values, units, colour } = shading(tokens);
     box.replaceChildren(...values.map((value, token) => {
-      const on = of(value), chosen = token === selection.token;
-      const made = el("span", { role: "option", id: `token-${token}`, "aria-selected": String(chosen), title: `token ${token}: ${shown(value)}`, click: () => selection.set({ token: chosen ? null : token }) }, el("bdi", {}, tokens.piece(token)));
-      made.style.background = on.formatHex(); made.style.color = readable(on);
-      return made;
+      const chosen = token === selection.token, missing = Number.isNaN(value);
+      const word = el("span", {
+        role: "option", id: `token-${token}`, class: missing ? "no-value" : null, "aria-selected": String(chosen),
+        title: tooltip(tokens, token, value, units), click: () => selection.set({ token: chosen ? null : token }),
+      }, el("bdi", {}, tokens.piece(token)));
+      if (!missing) { const on = colour(value); word.style.background = on.formatHex(); word.style.color = readable(on); }
+      return word;
     }));
     if (selection.token !== null && selection.token < tokens.length) box.setAttribute("aria-activedescendant", `token-${selection.token}`);
     else box.removeAttribute("aria-activedescendant");

@@ -49,6 +49,8 @@ _TOGETHER: Final = 8
 """Curves of several runs in one axes, at most; more have axes for each quantity."""
 _WIDEST: Final = 10.5
 _WIDTH_TOGETHER: Final = 5.6
+_BELOW: Final = 3.0
+"""On a logarithmic axis a band ends at this share of the smallest mean, where its interval reaches 0."""
 _MARKS: Final = 20
 """Marks on a curve of many places, about."""
 
@@ -345,12 +347,23 @@ def _fill(ax: Axes, curves: Sequence[Series], axis: Axis, logarithmic: bool) -> 
     else:
         ax.set(xlim=(-0.02, 1.02), xlabel=axis.x)
     usual = _usual_size(curves) if axis.scale == "bent" else None
+    if not logarithmic:
+        _keep_means_in_view(ax, curves)
     if logarithmic:
         log_axis(ax)
     elif usual is not None:
         bent_axis(ax, usual)
     beyond = "" if usual is None else f", log scale beyond {usual:.1g}"
     ax.set_ylabel(f"{axis.y}, log scale" if logarithmic else f"{axis.y}{beyond}")
+
+
+def _keep_means_in_view(ax: Axes, curves: Sequence[Series]) -> None:
+    """Cut bands that would take most of the picture, as those of two prompts do, whose quantile is 12.7."""
+    means = np.concatenate([curve.summary.mean for curve in curves])
+    means = means[np.isfinite(means)]
+    low, high = ax.get_ylim()
+    room = float(np.ptp(means)) or float(np.abs(means).max()) or high - low
+    ax.set_ylim(max(low, float(means.min()) - room), min(high, float(means.max()) + room))
 
 
 def _is_logarithmic(curves: Sequence[Series], axis: Axis) -> bool:
@@ -381,8 +394,19 @@ def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False, band: bool 
     ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=look.marker, markevery=every, label=curve.label)
     if band and summary.low is not None and summary.high is not None:
         # the outline of a filled area has no place for 0 on a logarithmic axis, and would close somewhere else
-        there = summary.low > (0 if logarithmic else -np.inf)
-        ax.fill_between(curve.x, summary.low, summary.high, where=there, color=look.colour, alpha=0.22, linewidth=0)
+        low = summary.low
+        if logarithmic:
+            positive = summary.mean[summary.mean > 0]
+            low = np.maximum(low, positive.min() / _BELOW if positive.size else 0)
+        ax.fill_between(
+            curve.x,
+            low,
+            summary.high,
+            where=low > (0 if logarithmic else -np.inf),
+            color=look.colour,
+            alpha=0.22,
+            linewidth=0,
+        )
 
 
 def _usual_size(curves: Sequence[Series]) -> float | None:

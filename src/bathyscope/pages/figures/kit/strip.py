@@ -46,10 +46,11 @@ class Row:
         """Of the prompts that have one."""
         return self.values.values[np.isfinite(self.values.values)]
 
-    def summary(self, options: FigureOptions) -> Summary:
-        """Mean and band over prompts that have a value."""
+    def summary(self, options: FigureOptions, limits: tuple[float, float]) -> Summary:
+        """Return mean and interval over the prompts that have a value, cut to what there can be."""
         weights = np.ones(len(self.values)) if self.weights is None else self.weights
-        return summarise(self.values.values[:, None], weights, options, clusters_in(self.values, options.cluster))
+        cluster = clusters_in(self.values, options.cluster)
+        return summarise(self.values.values[:, None], weights, options, cluster, limits)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) 
     shown = [row for row in rows if row.numbers.size]
     if not shown:
         return None
-    summaries = [row.summary(options) for row in shown]
+    summaries = [row.summary(options, (scale.low, scale.high)) for row in shown]
     said = "; ".join(f"{row.label}: {_said(row, summary)}" for row, summary in zip(shown, summaries))
     size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(shown))
     draw = partial(_draw, rows=shown, summaries=summaries, scale=scale)

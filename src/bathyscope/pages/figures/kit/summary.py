@@ -3,21 +3,22 @@
 Suffixes: P prompts, X places along the depth axis, R resamples.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.labels import token_weights
+from bathyscope.pages.figures.options import FigureOptions, RunOptions
 from bathyscope.prompts.parts import resampled
-from bathyscope.statistics.bootstrap import cluster_weights, resample_counts, widened
+from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.reduce import weighted_mean
 
-RESAMPLES: Final = 1000
 LEVEL: Final = 0.95
-_SEED: Final = 0
 _MANY: Final = 6
 """Prompts of which the range holds the mean of all like them at ``LEVEL``."""
 
@@ -33,8 +34,18 @@ class Summary:
     high: FloatArray | None
 
 
+def weights_of(dataset: xr.Dataset, name: str, options: FigureOptions) -> FloatArray:
+    """Return what each prompt's value of a variable weighs, [P]: its tokens, or 1 where it has any."""
+    tokens = np.asarray(token_weights(dataset, name), dtype=np.float64)
+    return tokens if options.weighting == "tokens" else np.sign(tokens)
+
+
 def summarise(
-    values: ArrayLike, weights: ArrayLike, options: FigureOptions, cluster: IntArray | None = None
+    values: ArrayLike,
+    weights: ArrayLike,
+    options: FigureOptions,
+    cluster: IntArray | None = None,
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Summary:
     """Weighted mean over prompts and the band around it; missing values are left out place by place.
 
@@ -44,6 +55,7 @@ def summarise(
             whether there are any.
         options: gives the weighting and the kind of band.
         cluster: (P,), prompts of one number are resampled as one; None = each for itself.
+        limits: smallest and largest mean there can be; intervals are cut to them.
     """
     values_PX: FloatArray = np.asarray(values, dtype=np.float64)
     weights_P: FloatArray = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
@@ -56,16 +68,14 @@ def summarise(
     values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
     if options.band == "quartiles":
         return Summary(mean_X, *_quantiles(values_PX, 0.25, 0.75))
-    own_P = None if cluster is None else cluster[kept_P]
-    if own_P is not None and np.unique(own_P).size < 2:
+    cluster_P = None if cluster is None else cluster[kept_P]
+    if cluster_P is not None and np.unique(cluster_P).size < 2:
         return Summary(mean_X, None, None)
-    # The same draws at every call: the curves of a figure are resampled alike, and a figure never changes
-    # from one drawing to the next.
-    counts_RP = resample_counts(len(values_PX), RESAMPLES, np.random.default_rng(_SEED), own_P)
-    means_RX = weighted_mean(values_PX, counts_RP * weights_P)
-    # a percentile interval at widened levels never leaves the range that means of these prompts can take, as a
-    # Student interval would
-    return Summary(mean_X, *_quantiles(means_RX, *widened(cluster_weights(weights_P, own_P), LEVEL)))
+    # the intervals of the verdict, and of blocks at a page's head: one mean has one interval wherever it stands
+    seed = options.seed if isinstance(options, RunOptions) else 0
+    intervals = mean_intervals(values_PX, level=LEVEL, seed=seed, limits=limits, cluster=cluster_P, weights=weights_P)
+    low_X, high_X = np.array(intervals).T
+    return Summary(mean_X, low_X, high_X)
 
 
 def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
@@ -89,7 +99,7 @@ def describe(options: FigureOptions, prompts: int, weighting: Weighting | None =
     )
     if prompts < 2:
         return f"{mean}; one prompt, so no band."
-    units = resampled(options.cluster) + ("" if options.cluster else of_few(prompts))
+    units = resampled(options.cluster)
     band = {
         "bootstrap": f"; bands: {LEVEL:.0%} bootstrap interval of the mean, resampling {units}",
         "quartiles": "; bands: quartiles of the prompts",

@@ -9,11 +9,11 @@ from matplotlib.figure import FigureBase
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.text import elided
-from bathyscope.labels import token_weights
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.pages.figures.kit import legend, style
 from bathyscope.pages.figures.kit.forest import name_rows
 from bathyscope.pages.figures.kit.lines import Look
+from bathyscope.pages.figures.kit.summary import weights_of
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.runs.run import Run
@@ -42,7 +42,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     """Share of top-1 tokens kept, and KL: a row a model, with the paired difference beside it."""
     panels = []
     for name, (over, _, _) in _SHOWN.items():
-        found = _found(run, name, over, options.cluster)
+        found = _found(run, name, over, options)
         if found is not None:
             panels.append(_panel(name, [Member("this model", 0, found)]))
     note = (
@@ -53,14 +53,14 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return Drawing(panels, note, f"{note} A row is a model.")
 
 
-def _found(run: Run, name: str, over: Callable[..., Any], label: str | None) -> DropAndSwap | None:
+def _found(run: Run, name: str, over: Callable[..., Any], options: FigureOptions) -> DropAndSwap | None:
     drop, swap = run["drop"], run["swap"]
     if name not in drop or name not in swap:
         return None
     values = [data[name].transpose("prompt", ...).values for data in (drop, swap)]
-    weights = token_weights(drop, name)
+    weights = weights_of(drop, name, options)
     kept = (weights > 0) & np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
-    cluster = clusters_in(drop, label)
+    cluster = clusters_in(drop, options.cluster)
     own = None if cluster is None else cluster[kept]
     return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over, own) if kept.any() else None
 

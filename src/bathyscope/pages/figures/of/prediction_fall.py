@@ -10,11 +10,11 @@ from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.text import elided
-from bathyscope.labels import token_weights
 from bathyscope.measures.curves import one_norm
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.pages.figures.kit import legend, style
 from bathyscope.pages.figures.kit.lines import nth_look
+from bathyscope.pages.figures.kit.summary import weights_of
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.runs.run import Run
@@ -51,7 +51,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     if "kl_lens_final" not in lens or "prediction_fraction" not in run["neurons"]:
         return Drawing([], note)
     kl, share = lens["kl_lens_final"].transpose("prompt", ...).values, run["neurons"]["prediction_fraction"].values
-    weights = token_weights(lens, "kl_lens_final")
+    weights = weights_of(lens, "kl_lens_final", options)
     kept = (weights > 0) & np.isfinite(kl).all(axis=1)
     if not kept.any() or not np.isfinite(share).all() or len(share) + 1 != kl.shape[1]:
         return Drawing([], note)

@@ -59,7 +59,7 @@ def _means(data: xr.Dataset) -> str:
     if "decodable" not in data:
         return ""
     decodable, readable = (f"{float(data[name]):.1f}" for name in ("decodable", "readable"))
-    return f"; on average over prompts {decodable} translated (decodable) and {readable} by the lens (readable)"
+    return f"; on average over prompts {decodable} translated (decodable) and {readable} by the lens on these tokens"
 
 
 FIGURE: Final = FigureKind("translated_lens", "Translated lens", tuple(_PANELS), _drawing)
