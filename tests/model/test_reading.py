@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from support.word_tokenizer import word_tokenizer
 from transformers import PreTrainedTokenizerFast
 
 import bathyscope.prompts
@@ -94,3 +96,25 @@ def test_pieces_of_a_long_text_are_those_of_the_whole(with_bos: PreTrainedTokeni
         before = now
     assert len(ids) > 300
     assert list(read.pieces(0)) == whole
+
+
+def test_many_unknown_tokens_are_a_warning() -> None:
+    """Of 100 words, two unknown ones are few and three are many; a token that also ends texts is no unknown one."""
+    words = [f"w{number}" for number in range(20)]
+    tokenizer = word_tokenizer(words)
+    tokenizer.unk_token = "w0"
+
+    def read(unknown: int) -> list[str]:
+        text = " ".join(["w0"] * unknown + ["w1"] * (100 - unknown))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            tokenized(StandIn(tokenizer, "small", max_tokens=None), [text], add_special_tokens=False)
+        return [str(warning.message) for warning in caught]
+
+    assert read(2) == []
+    assert read(3) == [
+        "3 of 100 tokens (3%) are unknown to the tokenizer of small ('w0'). Give text in its vocabulary; of a "
+        "generated task, compare its options with those that the model was trained on."
+    ]
+    tokenizer.eos_token = "w0"
+    assert read(50) == []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.model.model import Model
@@ -14,6 +14,11 @@ from bathyscope.prompts.tokenizer import tokenizer_hash
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
+
+    from bathyscope.prompts.prompt import TokenizedPrompt
+
+MOST_UNKNOWN: Final = 0.02
+"""Share of unknown tokens up to which a text counts as read."""
 
 
 def tokenized(
@@ -63,8 +68,26 @@ def tokenized(
             f"{longer} of {len(found)} prompts are longer than the {model.max_tokens} tokens of context that "
             f"{model.name} declares; it may not have been trained on such positions.",
         )
+    if tokenizer is not None:
+        _warn_of_unknown_tokens(found, tokenizer, model.name)
     dataset = prompts.dataset if isinstance(prompts, Prompts) else resolved.dataset
     return Prompts(tuple(found), dataset, tokenizer)
+
+
+def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
+    """Warn where a tokenizer has no word for much of a text: the model then reads another text, or none."""
+    unknown = tokenizer.unk_token_id
+    # some tokenizers give the end of a text this part too, which stands in every prompt
+    if unknown is None or unknown in (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.pad_token_id):
+        return
+    total = sum(map(len, prompts))
+    count = sum(prompt.ids.count(unknown) for prompt in prompts)
+    if count > MOST_UNKNOWN * total:
+        warn(
+            f"{count} of {total} tokens ({count / total:.0%}) are unknown to the tokenizer of {name} "
+            f"({tokenizer.unk_token!r}). Give text in its vocabulary; of a generated task, compare its options with "
+            "those that the model was trained on."
+        )
 
 
 def _same_tokenizer(model: Model, prompts: Prompts) -> PreTrainedTokenizerBase | None:

@@ -125,7 +125,7 @@ def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
         if "skip" in run and name in run["skip"]:
             values = run["skip"][name]
             if "block" in values["part"].values and "mean" in values["reduction"].values:
-                label = f"change of the {said} without the block (L2 of probabilities)"
+                label = f"change of the {said} without the block (L2 of probabilities, mean over tokens)"
                 yield name.replace("_", "-"), label, "1", "skipped", values.sel(part="block", reduction="mean")
     for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
         if "residual" in run and f"norm_{part}" in run["residual"]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
-import zlib
 from importlib.resources import files
 from typing import Any
 
 import numpy as np
 import pytest
 from support import waves, zoo
+from support.packed import read
 from support.synthetic import in_books, synthetic_run
 from support.word_tokenizer import word_tokenizer
 
@@ -22,31 +21,6 @@ from bathyscope.pages.explorer.content import content
 from bathyscope.pages.explorer.pack import Pack
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
-
-
-def read(text: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Header and arrays of a packed text."""
-    whole = zlib.decompress(base64.b64decode(text))
-    end = 4 + int.from_bytes(whole[:4], "little")
-    meta = json.loads(whole[4:end])
-    found = {}
-    for name, one in meta["arrays"].items():
-        count = int(np.prod(one["shape"]))
-        planes = np.frombuffer(whole, np.uint8, count * one["bytes"], end + one["at"]).reshape(one["bytes"], count)
-        raw = np.zeros((count, 4), np.uint8)
-        shift = 1 if one["kind"] != "whole" and one["bytes"] == 3 else 0
-        raw[:, shift : shift + one["bytes"]] = planes.T
-        numbers = raw.view("<u4")[:, 0]
-        if shift:
-            values = numbers.view(np.float32).astype(np.float64)
-        elif one["kind"] == "f16":
-            values = numbers.astype(np.uint16).view(np.float16).astype(np.float64)
-        elif one["kind"] == "permille":
-            values = np.where(numbers == 0xFFFF, np.nan, numbers / 1000)
-        else:
-            values = numbers.astype(np.float64)
-        found[name] = values.reshape(one["shape"])
-    return meta, found
 
 
 @pytest.mark.parametrize(("kind", "error"), [("f16", 5e-4), ("f24", 1.6e-5), ("permille", None), ("whole", 0.0)])

@@ -57,7 +57,7 @@ def test_a_place_in_depth_for_each_prompt_gives_a_line_with_its_band(place: str,
     (panel,) = drawings(run_with(shift=(("prompt", place), array)))["wobble"].panels
     (ax,) = draw_panel(panel).axes
     (line,) = ax.get_lines()
-    np.testing.assert_allclose(line.get_ydata(), LENGTHS @ array / LENGTHS.sum())
+    np.testing.assert_allclose(line.get_ydata(), array.mean(0))
     assert (ax.get_title(loc="left"), ax.get_ylabel()) == ("The shift", "shift (nats)")
     assert ax.get_xlabel().startswith(label)
     assert len(bands(ax)) == 1
@@ -68,20 +68,20 @@ def test_names_along_a_dimension_give_a_line_each() -> None:
     (panel,) = drawings(run_with(shift=(("prompt", "part", "block"), array)))["wobble"].panels
     (ax,) = draw_panel(panel).axes
     for number, part in enumerate(("attention", "mlp")):
-        np.testing.assert_allclose(curve(ax, part)[1], LENGTHS @ array[:, number] / LENGTHS.sum())
+        np.testing.assert_allclose(curve(ax, part)[1], array[:, number].mean(0))
 
 
 def test_two_places_in_depth_give_a_heat_map_of_the_mean() -> None:
     array = values(P, L, L)
     run = run_with(pull=(("prompt", "dropped", "block"), array))
-    (panel,) = drawings(run, FigureOptions(weighting="prompts"))["wobble"].panels
+    (panel,) = drawings(run)["wobble"].panels
     ax = draw_panel(panel).axes[0]
     np.testing.assert_allclose(np.ma.getdata(ax.get_images()[0].get_array()), array.mean(0))
     assert (ax.get_ylabel(), ax.get_xlabel()) == ("dropped block (0-based index)", "block (0-based index)")
     bar = ax.get_images()[0].colorbar.ax
     assert bar.get_xlabel() == "pull (nats), mean over prompts"
     assert "5 dropped blocks by 5 blocks" in panel.alt
-    (panel,) = drawings(run)["wobble"].panels
+    (panel,) = drawings(run, FigureOptions(weighting="tokens"))["wobble"].panels
     image = draw_panel(panel).axes[0].get_images()[0]
     np.testing.assert_allclose(np.ma.getdata(image.get_array()), np.tensordot(LENGTHS, array, 1) / LENGTHS.sum())
     assert image.colorbar.ax.get_xlabel() == "pull (nats), mean over tokens"

@@ -111,9 +111,9 @@ def test_every_interval_of_a_page_resamples_clusters_and_says_so(tmp_path: Path)
     assert found.trust[-1] in page
     assert found.headline.partition(". ")[0] in page
     added = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).values
-    dearest = int(added.mean(0).argmax())
-    low, high = mean_interval(added[:, dearest], cluster=member)
-    assert f"block {dearest} ({added.mean(0)[dearest]:+.2g}, {low:+.2g} to {high:+.2g} nats)" in found.dear
+    costliest = int(added.mean(0).argmax())
+    low, high = mean_interval(added[:, costliest], cluster=member)
+    assert f"block {costliest} ({added.mean(0)[costliest]:+.2g}, {low:+.2g} to {high:+.2g} nats)" in found.costly
 
 
 def test_a_label_that_makes_no_clusters_is_refused_wherever_figures_are_drawn(tmp_path: Path) -> None:

@@ -193,11 +193,11 @@ def test_one_run_with_a_value_is_no_comparison() -> None:
     assert "largest" not in [panel.name for panel in side_by_side([none, RUNS[1]])["residual"].panels]
 
 
-def test_norms_are_means_over_tokens() -> None:
+def test_norms_are_means_over_prompts() -> None:
     panel = panel_of("residual", "norms")
     data = RUNS[1]["residual"]
-    weighted = data["norm_resid"].weighted(data["n_tokens"]).mean("prompt")
-    np.testing.assert_allclose(curve(draw_panel(panel).axes[0], "large, residual stream")[1], weighted.values)
+    mean = data["norm_resid"].mean("prompt")
+    np.testing.assert_allclose(curve(draw_panel(panel).axes[0], "large, residual stream")[1], mean.values)
     assert "lowest" in panel.alt
     assert "at 0.167" in panel.alt or "at 1" in panel.alt
     assert "0.16666" not in panel.alt

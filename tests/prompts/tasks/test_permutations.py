@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import json
 from collections import Counter
 from itertools import pairwise, permutations
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
 from bathyscope.errors import OptionError
@@ -47,7 +50,7 @@ def as_word(product: np.ndarray) -> str:
 @pytest.mark.parametrize("split", SPLITS)
 @pytest.mark.parametrize("elements", ["all", "generators"])
 def test_answers_and_steps_are_products_of_the_matrices_of_the_text(elements: str, split: str) -> None:
-    made = task("permutations", factors=(1, 5), elements=elements)
+    made = task("permutations", factors=(1, 5), beyond=(6, 10), elements=elements, answer="product")
     for index in range(100):
         problem = made.problem(index, 0, split)  # type: ignore[arg-type]
         *partial, whole = map(as_word, products(problem))
@@ -57,7 +60,7 @@ def test_answers_and_steps_are_products_of_the_matrices_of_the_text(elements: st
 
 
 def test_the_image_of_one_point() -> None:
-    made = task("permutations", factors=(1, 5), answer="image")
+    made = task("permutations", factors=(1, 5), beyond=(6, 10), elements="all", answer="image")
     for index in range(200):
         problem = made.problem(index, 0, "train")
         point = int(problem.question.split()[-2]) - 1
@@ -91,7 +94,7 @@ def test_what_is_held_out_is_not_trained_on_with_identities_elsewhere(answer: st
 
 
 def test_all_k_have_one_length_and_k_is_not_told_by_place() -> None:
-    made = task("permutations", factors=(1, 8))
+    made = task("permutations", factors=(1, 8), beyond=(9, 16), elements="all", answer="product")
     problems = [made.problem(index, 1, "train") for index in range(4000)]
     assert {len(problem.question.split()) for problem in problems} == {16 + 2}
     assert {len(problem.question) for problem in problems} == {len(problems[0].question)}
@@ -104,14 +107,14 @@ def test_all_k_have_one_length_and_k_is_not_told_by_place() -> None:
 
 @pytest.mark.parametrize("k", [2, 3, 8])
 def test_products_are_uniform(k: int) -> None:
-    made = task("permutations", factors=k)
+    made = task("permutations", factors=k, elements="all", answer="product")
     counts = Counter(made.problem(index, 2, "train").answer for index in range(6000))
     words = ["".join(order) for order in permutations("12345")]
     assert stats.chisquare([counts[word] for word in words]).pvalue > 1e-4
 
 
 def test_first_and_last_factor_say_nothing_about_the_product() -> None:
-    made = task("permutations", factors=(4, 4))
+    made = task("permutations", factors=(4, 4), elements="all", answer="product")
     hits = Counter[str]()
     count = 6000
     for index in range(count):
@@ -126,7 +129,7 @@ def test_first_and_last_factor_say_nothing_about_the_product() -> None:
 
 
 def test_the_number_of_transpositions_gives_the_sign_as_the_task_says() -> None:
-    made = task("permutations", elements="generators")
+    made = task("permutations", elements="generators", answer="product")
     assert "gives the sign" in made.controls
     for index in range(200):
         problem = made.problem(index, 0, "train")
@@ -135,7 +138,7 @@ def test_the_number_of_transpositions_gives_the_sign_as_the_task_says() -> None:
 
 
 def test_extrapolation_has_more_factors_in_the_same_length() -> None:
-    made = task("permutations", factors=(1, 3), beyond=(5, 6))
+    made = task("permutations", factors=(1, 3), beyond=(5, 6), elements="all", answer="product")
     problems = [made.problem(index, 0, "extrapolate") for index in range(4)]
     assert [problem.labels["k"] for problem in problems] == [5, 6, 5, 6]
     assert {len(factors(problem)) for problem in problems} == {6} == {len(factors(made.problem(0, 0, "train")))}
@@ -144,10 +147,10 @@ def test_extrapolation_has_more_factors_in_the_same_length() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, 120 + 2),
-        ({"elements": "generators"}, 12 + 120 + 2),
-        ({"answer": "image"}, 120 + 5 + 3),
-        ({"elements": "generators", "answer": "image"}, 12 + 5 + 3),
+        ({}, 12 + 5 + 3),
+        ({"elements": "all", "answer": "product"}, 120 + 2),
+        ({"answer": "product"}, 12 + 120 + 2),
+        ({"elements": "all"}, 120 + 5 + 3),
     ],
 )
 def test_words(options: dict[str, str], words: int) -> None:
@@ -166,3 +169,19 @@ def test_words(options: dict[str, str], words: int) -> None:
 def test_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         task("permutations", **options)
+
+
+@pytest.mark.parametrize("blocks", [2, 8, 12])
+def test_the_defaults_are_those_of_the_checkpoints_of_this_name(blocks: int) -> None:
+    """Otherwise most words are unknown to them: every question has their length, and only words that they know."""
+    folder = Path(__file__).parents[3] / "checkpoints" / f"permutations_{blocks}"
+    recipe = yaml.safe_load((folder / "recipe.yaml").read_text(encoding="utf-8"))
+    options = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in recipe["task"]["options"].items()
+    }
+    vocabulary = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+    by_default, trained = task("permutations"), task("permutations", **options)
+    for number in range(20):
+        problem = by_default.problem(number, 0, "interpolate")
+        assert problem == trained.problem(number, 0, "interpolate")
+        assert set(problem.example().text.split()) <= set(vocabulary)

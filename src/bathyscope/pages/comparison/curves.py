@@ -59,7 +59,7 @@ def _ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
 
 def _curve(side: Side, name: str, look: Look) -> Series:
     values: NDArray[np.float64] = getattr(side.curves, name)
-    found = summarise(values, side.curves.weights(name), FigureOptions(), side.curves.cluster)
+    found = summarise(values, side.curves.weights(name), FigureOptions(weighting="tokens"), side.curves.cluster)
     largest = np.nanmax(found.mean, initial=0.0) if name == "kl" else 1.0
     if largest > 0:
         found = Summary(

@@ -36,12 +36,12 @@ products are not uniform: small k reach few permutations, and the number of tran
 
 @dataclass(frozen=True)
 class PermutationsOptions:
-    """Options of permutation composition.
+    """Options of permutation composition; the defaults are those of the checkpoints of this name.
 
     Args:
         factors: lowest and highest k of training and interpolation; k factors are not the identity.
-        beyond: lowest and highest k of extrapolation, and so the length of all questions; None = from one more than
-            in training to twice as many.
+        beyond: lowest and highest k of extrapolation, and so the length of all questions; None = one more than in
+            training.
         elements: "all" = factors are any of the 120; "generators" = the ten transpositions and one cycle of length
             five, as words of their own: ``(12)`` … ``(45)``, ``(12345)`` and ``()`` for the identity.
         answer: "product" = the permutation, one of 120 words; "image" = where one point is sent, one of 5. The label
@@ -50,8 +50,8 @@ class PermutationsOptions:
 
     factors: tuple[int, ...] = (1, 8)
     beyond: tuple[int, ...] | None = None
-    elements: Literal["all", "generators"] = "all"
-    answer: Literal["product", "image"] = "product"
+    elements: Literal["all", "generators"] = "generators"
+    answer: Literal["product", "image"] = "image"
 
 
 class Permutations(Task[int]):
@@ -65,7 +65,7 @@ class Permutations(Task[int]):
     def __init__(self, options: PermutationsOptions) -> None:
         self._usual = level_range(f"{self.name}: factors", options.factors, 1, MAX_FACTORS)
         most = self._usual[-1]
-        beyond = options.beyond or (most + 1, 2 * most)
+        beyond = options.beyond or (most + 1, most + 1)
         self._beyond = level_range(f"{self.name}: beyond", beyond, most + 1, 2 * MAX_FACTORS, "more than in training")
         self._asks_image = options.answer == "image"
         self._elements = _ALL if options.elements == "all" else _GENERATORS

@@ -12,6 +12,7 @@ import bathyscope
 from bathyscope.pages.figures.of.attention_locality import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 
+BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = complete_run(L=5)
 DATA = RUN["attention_locality"]
 LENGTHS = DATA["n_tokens"].values
@@ -27,7 +28,7 @@ PAIRS = sum(LENGTHS - i for i in range(1, 6))
     ],
 )
 def test_places_are_means_over_queries_with_bands(name: str, label: str, weights: np.ndarray) -> None:
-    ax = axes_titled(drawn_from(FIGURE, RUN), "Where attention goes")
+    ax = axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), "Where attention goes")
     x, y = curve(ax, label)
     np.testing.assert_array_equal(x, range(5))
     np.testing.assert_allclose(y, weights @ DATA[name].values / weights.sum())
@@ -36,7 +37,7 @@ def test_places_are_means_over_queries_with_bands(name: str, label: str, weights
 
 @pytest.mark.parametrize("offset", [1, 2, 4, 8, 16])
 def test_a_line_for_every_offset(offset: int) -> None:
-    _, y = curve(axes_titled(drawn_from(FIGURE, RUN), "Attention to the token i before"), f"i = {offset}")
+    _, y = curve(axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), "Attention to the token i before"), f"i = {offset}")
     weights = LENGTHS - offset
     np.testing.assert_allclose(y, weights @ DATA["weight"].sel(offset=offset).values / weights.sum())
 
@@ -51,12 +52,12 @@ def test_a_line_is_the_mean_over_the_queries_of_all_prompts() -> None:
         with torch.no_grad():
             attention = torch.stack(model(torch.tensor([ids]), output_attentions=True).attentions)[:, 0]
         weights.append(attention.diagonal(-16, 2, 3).mean(1))
-    _, y = curve(axes_titled(drawn_from(FIGURE, run), "Attention to the token i before"), "i = 16")
+    _, y = curve(axes_titled(drawn_from(FIGURE, run, BY_TOKENS), "Attention to the token i before"), "i = 16")
     np.testing.assert_allclose(y, torch.cat(weights, 1).mean(1), rtol=1e-4)
 
 
 def test_heads_are_shown_by_the_total_over_five_tokens() -> None:
-    (image,) = axes_titled(drawn_from(FIGURE, RUN), "Each head's").get_images()
+    (image,) = axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), "Each head's").get_images()
     mean = np.tensordot(PAIRS, 5 * DATA["head_prev5"].values, 1) / PAIRS.sum()
     np.testing.assert_allclose(image.get_array(), mean)
     assert image.get_clim() == (0, pytest.approx(mean.max()))
@@ -69,7 +70,7 @@ def test_blocks_without_attention_are_named_and_blank() -> None:
     run = replaced(RUN, "attention_locality", DATA.where(DATA["block"].isin([0, 3, 4])))
     assert "Blocks 1, 2 show no attention weights." in caption_of(FIGURE, run)
     assert "show no" not in caption_of(FIGURE, RUN)
-    (image,) = axes_titled(drawn_from(FIGURE, run), "Each head's").get_images()
+    (image,) = axes_titled(drawn_from(FIGURE, run, BY_TOKENS), "Each head's").get_images()
     assert image.get_array().mask.all(1).tolist() == [False, True, True, False, False]
 
 

@@ -13,13 +13,14 @@ from bathyscope.pages.figures.of.curves import FIGURES
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 
+BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 KINDS = list(FIGURES.values())
 
 
 @functools.cache
 def drawn(kind: FigureKind) -> Figure:
-    return drawn_from(kind, RUN)
+    return drawn_from(kind, RUN, BY_TOKENS)
 
 
 def weighted(kind: FigureKind, values: np.ndarray) -> np.ndarray:
@@ -50,7 +51,7 @@ def test_what_prompts_differ_in_without_any_change_is_no_band(kind: FigureKind, 
     added = np.linspace(-0.3, 0.4, data[name].shape[1])
     data[f"baseline_{name}"][:] = np.linspace(0.0, 9.0, data.sizes["prompt"])
     data[name][:] = data[f"baseline_{name}"].values[:, None] + added
-    (ax,) = drawn_from(kind, replaced(RUN, kind.measure, data), panels=[name]).axes
+    (ax,) = drawn_from(kind, replaced(RUN, kind.measure, data), BY_TOKENS, panels=[name]).axes
     _, y = curve(ax, f"{name} difference")
     np.testing.assert_allclose(y, added, atol=1e-12)
     (band,) = [path.vertices for own in bands(ax) for path in own.get_paths()]
@@ -66,7 +67,7 @@ def costing(costs: list[float]) -> Run:
 def test_small_costs_can_be_read_beside_a_large_one() -> None:
     """Block 0 costs 3.5, the others a twentieth of it or less, of either sign."""
     costs = [3.5, 0.02, -0.05, 0.1, -0.18, 0.06, 0.2]
-    (ax,) = drawn_from(FIGURES["drop"], costing(costs), panels=["loss"]).axes
+    (ax,) = drawn_from(FIGURES["drop"], costing(costs), BY_TOKENS, panels=["loss"]).axes
     assert ax.get_yscale() == "symlog"
     assert "log scale beyond 0.1" in ax.get_ylabel()
     bottom, top = ax.transAxes.transform([(0, 0), (0, 1)])[:, 1]
@@ -79,22 +80,24 @@ def test_small_costs_can_be_read_beside_a_large_one() -> None:
 
 
 def test_costs_of_one_size_are_linear() -> None:
-    (ax,) = drawn_from(FIGURES["drop"], costing([0.5, 0.2, -0.1, 0.3]), panels=["loss"]).axes
+    (ax,) = drawn_from(FIGURES["drop"], costing([0.5, 0.2, -0.1, 0.3]), BY_TOKENS, panels=["loss"]).axes
     assert ax.get_yscale() == "linear"
-    (flat,) = drawn_from(FIGURES["drop"], costing([0.0, 0.0, 0.0]), panels=["loss"]).axes
+    (flat,) = drawn_from(FIGURES["drop"], costing([0.0, 0.0, 0.0]), BY_TOKENS, panels=["loss"]).axes
     assert flat.get_yscale() == "linear"
 
 
 def test_chosen_blocks_stand_at_their_own_index() -> None:
     data = RUN["drop"].isel(dropped=[2, 7])
-    x, _ = curve(axes_titled(drawn_from(FIGURES["drop"], replaced(RUN, "drop", data), panels=["kl"]), "How far"), "KL")
+    x, _ = curve(
+        axes_titled(drawn_from(FIGURES["drop"], replaced(RUN, "drop", data), BY_TOKENS, panels=["kl"]), "How far"), "KL"
+    )
     np.testing.assert_array_equal(x, [2, 7])
 
 
 def test_large_spread_of_kl_is_logarithmic() -> None:
     data = RUN["drop"].copy(deep=True)
     data["kl"][:, 0] = 500.0
-    (ax,) = drawn_from(FIGURES["drop"], replaced(RUN, "drop", data), panels=["kl"]).axes
+    (ax,) = drawn_from(FIGURES["drop"], replaced(RUN, "drop", data), BY_TOKENS, panels=["kl"]).axes
     assert ax.get_yscale() == "log"
     assert axes_titled(drawn(FIGURES["drop"]), "How far").get_yscale() == "linear"
 

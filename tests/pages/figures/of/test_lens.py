@@ -15,6 +15,7 @@ from bathyscope.pages.figures.of.lens import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import effective_depth
 
+BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 DATA = RUN["lens"]
 TOKENS = DATA["n_tokens"].values
@@ -22,7 +23,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return drawn_from(FIGURE, RUN)
+    return drawn_from(FIGURE, RUN, BY_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,7 @@ def test_units_are_those_of_the_data(title: str, units: str) -> None:
 
 def test_several_norms_are_drawn_apart_and_named() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    ax = axes_titled(drawn_from(FIGURE, run, panels=["kl"]), "Distance")
+    ax = axes_titled(drawn_from(FIGURE, run, BY_TOKENS, panels=["kl"]), "Distance")
     frozen = run["lens"].sel(norm="frozen")["kl_lens_final"].values
     tokens = run["lens"]["n_tokens"].values
     np.testing.assert_allclose(curve(ax, "KL(lens ‖ final), frozen")[1], tokens @ frozen / tokens.sum())
@@ -60,7 +61,7 @@ def test_several_norms_are_drawn_apart_and_named() -> None:
 
 def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
     run = synthetic_run(norms=("recompute", "frozen"))
-    axes = drawn_from(FIGURE, run, panels=["entropy"]).axes
+    axes = drawn_from(FIGURE, run, BY_TOKENS, panels=["entropy"]).axes
     tokens = run["lens"]["n_tokens"].values
     for ax, norm in zip(axes, ("recompute", "frozen"), strict=True):
         mean = tokens @ run["lens"]["entropy"].sel(norm=norm).values / tokens.sum()
@@ -82,7 +83,7 @@ def test_entropies_of_two_norms_stand_side_by_side_on_one_scale() -> None:
 )
 def test_every_prompt_is_a_dot_beside_the_mean_and_its_interval(title: str, row: int, name: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(drawn_from(FIGURE, run, panels=["settling", "deep_thinking"]), title)
+    ax = axes_titled(drawn_from(FIGURE, run, BY_TOKENS, panels=["settling", "deep_thinking"]), title)
     values = run["lens"][name].values
     dots = [line for line in ax.get_lines() if line.get_label() == "prompts"][row]
     np.testing.assert_array_equal(dots.get_xdata(), values)
@@ -108,7 +109,7 @@ def test_settling_of_several_norms_has_a_row_each() -> None:
     data = DATA.assign(settle_depth=("prompt", np.linspace(3, 9, 6)))
     both = xr.concat([data, data.assign(settle_depth=data["settle_depth"] * np.nan)], "norm")
     run = replaced(RUN, "lens", both.assign_coords(norm=["recompute", "frozen"]))
-    (ax,) = drawn_from(FIGURE, run, panels=["settling"]).axes
+    (ax,) = drawn_from(FIGURE, run, BY_TOKENS, panels=["settling"]).axes
     assert [label.get_text() for label in ax.get_yticklabels()] == ["settle depth,\nrecompute"]
 
 

@@ -18,6 +18,7 @@ def by_hand(values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     return np.asarray(total / sum(tokens))
 
 
+BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 DATA = RUN["residual"]
 TOKENS = DATA["n_tokens"].values
@@ -25,7 +26,7 @@ TOKENS = DATA["n_tokens"].values
 
 @functools.cache
 def figure() -> Figure:
-    return drawn_from(FIGURE, RUN)
+    return drawn_from(FIGURE, RUN, BY_TOKENS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +73,7 @@ def test_model_without_parts_shows_the_block_alone() -> None:
     for name in data:
         if "attn" in str(name) or "mlp" in str(name):
             data[name][:] = np.nan
-    ax = axes_titled(drawn_from(FIGURE, replaced(RUN, "residual", data), panels=["ratios"]), "Contributions")
+    ax = axes_titled(drawn_from(FIGURE, replaced(RUN, "residual", data), BY_TOKENS, panels=["ratios"]), "Contributions")
     assert [line.get_label() for line in ax.get_lines()] == ["block"]
 
 
@@ -98,7 +99,7 @@ def test_norms_over_decades_are_logarithmic_and_say_so() -> None:
 )
 def test_largest_activations_count_each_prompt_the_same(name: str, title: str, label: str) -> None:
     run = complete_run(tokens=6)
-    ax = axes_titled(drawn_from(FIGURE, run, panels=[name]), title)
+    ax = axes_titled(drawn_from(FIGURE, run, BY_TOKENS, panels=[name]), title)
     (line,) = ax.get_lines()
     np.testing.assert_allclose(line.get_ydata(), run["residual"][name].values.mean(0))
     assert (ax.get_ylabel(), ax.get_yscale(), len(bands(ax))) == (label, "log", 1)

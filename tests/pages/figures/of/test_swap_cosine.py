@@ -9,6 +9,7 @@ from support.synthetic_tokens import complete_run
 from bathyscope.pages.figures.of.swap_cosine import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 
+BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = complete_run(L=6, tokens=6)
 DATA = RUN["swap_cosine"]
 
@@ -23,7 +24,7 @@ DATA = RUN["swap_cosine"]
     ],
 )
 def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variable: str, label: str) -> None:
-    ax = axes_titled(drawn_from(FIGURE, RUN), f"Contributions of {name}")
+    ax = axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), f"Contributions of {name}")
     x, y = curve(ax, label)
     weights = DATA["n_tokens"].values
     np.testing.assert_array_equal(x, range(5))
@@ -32,7 +33,7 @@ def test_curves_are_token_weighted_means_with_bands(part: str, name: str, variab
 
 
 def test_axes() -> None:
-    for ax in drawn_from(FIGURE, RUN).axes:
+    for ax in drawn_from(FIGURE, RUN, BY_TOKENS).axes:
         assert ax.get_ylabel() == "cosine (dimensionless)"
         assert ax.get_xlabel() == "first of the swapped blocks (0-based index)"
 

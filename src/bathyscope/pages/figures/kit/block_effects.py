@@ -139,7 +139,8 @@ def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Pan
     if effects.output is None:
         return None
     data = effects.output.to_dataset(name=f"output_{name}")
-    curve = Curve(f"output_{name}", "output", Look(style.VERMILION), "prompts")
+    # by its reduction, since the strip of blocks at a page's head shows means over tokens
+    curve = Curve(f"output_{name}", OVER_TOKENS[options.reduction], Look(style.VERMILION), "prompts")
     reach = REACHES.get(name.rpartition("_")[2], "")
     axis = Axis(
         f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale

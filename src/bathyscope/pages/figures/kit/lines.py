@@ -394,19 +394,12 @@ def _draw_series(ax: Axes, curve: Series, logarithmic: bool = False, band: bool 
     ax.plot(curve.x, summary.mean, look.line, color=look.colour, marker=look.marker, markevery=every, label=curve.label)
     if band and summary.low is not None and summary.high is not None:
         # the outline of a filled area has no place for 0 on a logarithmic axis, and would close somewhere else
-        low = summary.low
+        low, drawable = summary.low, np.isfinite(summary.low)
         if logarithmic:
             positive = summary.mean[summary.mean > 0]
             low = np.maximum(low, positive.min() / _BELOW if positive.size else 0)
-        ax.fill_between(
-            curve.x,
-            low,
-            summary.high,
-            where=low > (0 if logarithmic else -np.inf),
-            color=look.colour,
-            alpha=0.22,
-            linewidth=0,
-        )
+            drawable = (low > 0) & (summary.high > low)
+        ax.fill_between(curve.x, low, summary.high, where=drawable, color=look.colour, alpha=0.22, linewidth=0)
 
 
 def _usual_size(curves: Sequence[Series]) -> float | None:
