@@ -39,7 +39,7 @@ TABLE = {
 """Command → verb. They have one name, save where Python's would hide a builtin."""
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
-    *("load", "open", "open_evaluation", "open_maps", "open_plan", "scheduled"),
+    *("load", "open", "open_evaluation", "open_maps", "open_plan", "open_repaired", "scheduled"),
     # into axes of one's own; the command's panels are report --figures --panels
     "plot",
     # for authors of measures

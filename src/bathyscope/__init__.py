@@ -11,7 +11,15 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.lazy import found, homes
-from bathyscope.errors import BathyscopeError, ModelError, OptionError, PromptError, PruningError, StoreError
+from bathyscope.errors import (
+    BathyscopeError,
+    ModelError,
+    OptionError,
+    PromptError,
+    PruningError,
+    RepairError,
+    StoreError,
+)
 from bathyscope.labels import variable
 from bathyscope.model.anatomy.family import Family, Site
 from bathyscope.options import Range
@@ -51,6 +59,8 @@ if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan as Plan
     from bathyscope.surgery.plan import open_plan as open_plan
     from bathyscope.surgery.pruning import prune as prune
+    from bathyscope.surgery.repaired import Repaired as Repaired
+    from bathyscope.surgery.repaired import open_repaired as open_repaired
     from bathyscope.surgery.repairing import repair as repair
     from bathyscope.surgery.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.repeats import repeat_scan as repeat_scan
@@ -65,7 +75,7 @@ __version__ = version("bathyscope")
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = homes(__file__)
 
-__all__ = ["BathyscopeError", "ModelError", "OptionError", "PromptError", "PruningError", "StoreError"]
+__all__ = ["BathyscopeError", "ModelError", "OptionError", "PromptError", "PruningError", "RepairError", "StoreError"]
 __all__ += ["Family", "Prompt", "PromptSet", "Range", "Schedule", "Site", "group", "open", "variable"]
 __all__ += sorted(_LAZY.keys() - set(__all__))
 

@@ -48,9 +48,31 @@ class StoreError(BathyscopeError, RuntimeError):
 
 
 class PruningError(BathyscopeError, ValueError):
-    """Nothing can be left out of a model at the cost that is allowed."""
+    """Nothing can be left out of a model at the cost that is allowed.
+
+    Args:
+        plan: the ``bathyscope.Plan`` with the numbers that say so; None where it was refused without them.
+    """
 
     exit_code = 6
+
+    def __init__(self, message: str, plan: object = None) -> None:
+        super().__init__(message)
+        self.plan = plan
+
+
+class RepairError(BathyscopeError, ValueError):
+    """No repair makes a model without some of its blocks better than leaving it alone.
+
+    Args:
+        repaired: the ``bathyscope.Repaired`` with the numbers that say so.
+    """
+
+    exit_code = 7
+
+    def __init__(self, message: str, repaired: object = None) -> None:
+        super().__init__(message)
+        self.repaired = repaired
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:

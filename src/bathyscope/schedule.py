@@ -11,6 +11,8 @@ import operator
 import re
 from collections.abc import Iterator, Sized
 from dataclasses import dataclass
+from itertools import groupby, pairwise
+from typing import Protocol, runtime_checkable
 
 from bathyscope.errors import OptionError, did_you_mean
 
@@ -19,6 +21,14 @@ _REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?
 _NAMES = ("standard", "drop", "swap", "repeat", "order")
 MOST_STEPS = 10_000
 """Longest schedule, and most blocks of a model: a step costs a call of a block, and memory from the first on."""
+
+
+@runtime_checkable
+class Scheduling(Protocol):
+    """A result that stands for an order of blocks, such as the plan that ``prune`` made."""
+
+    def as_schedule(self) -> Schedule:
+        """Return the order."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +43,10 @@ class Schedule:
     Example:
         >>> bathyscope.Schedule.standard(4).drop(1)
         Schedule(order=(0, 2, 3), n_blocks=4)
-        >>> print(bathyscope.Schedule.standard(4).repeat(1, length=2))
-        0…1 1…2 2…3 of 4 blocks
+        >>> print(bathyscope.Schedule.standard(4).drop(1).drop(3))
+        drop:1,drop:3
+        >>> bathyscope.Schedule.standard(4).repeat(1, length=2).in_words
+        '0…1 1…2 2…3 of 4 blocks'
         >>> tuple(bathyscope.Schedule.parse("drop:1,swap:2", 4))
         (0, 3, 2)
         >>> swapped = bathyscope.Schedule.of("swap:2", 4)
@@ -115,11 +127,13 @@ class Schedule:
 
     @classmethod
     def of(cls, given: object, n_blocks: int) -> Schedule:
-        """A schedule for a model of ``n_blocks``, from itself or its text.
+        """Return a schedule for a model of ``n_blocks``, from itself, its text, or a plan that ``prune`` made.
 
         Raises:
-            OptionError: neither, or made for another number of blocks.
+            OptionError: none of these, or made for another number of blocks.
         """
+        if isinstance(given, Scheduling):
+            given = given.as_schedule()
         if not isinstance(given, Schedule | str):
             raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {given!r} given.")
         chosen = cls.parse(given, n_blocks) if isinstance(given, str) else given
@@ -172,6 +186,33 @@ class Schedule:
         return iter(self.order)
 
     def __str__(self) -> str:
+        """Return the text that commands and ``parse`` take, such as ``drop:3,drop:7``."""
+        if self.is_standard:
+            return "standard"
+        if all(before < after for before, after in pairwise(self.order)):
+            return ",".join(f"drop:{block}" for block in sorted(set(range(self.n_blocks)) - set(self.order)))
+        return self._as_swap() or self._as_repeat() or f"order:{'-'.join(map(str, self.order))}"
+
+    def _as_swap(self) -> str:
+        """Return ``swap:3`` where two neighbours changed places and nothing else; empty otherwise."""
+        first = self.clean_prefix
+        other = list(range(self.n_blocks))
+        other[first : first + 2] = other[first : first + 2][::-1]
+        return f"swap:{first}" if list(self.order) == other else ""
+
+    def _as_repeat(self) -> str:
+        """Return ``repeat:8+5x2`` where the blocks of one window run again in place; empty otherwise."""
+        counts = [(block, len(list(runs))) for block, runs in groupby(self.order)]
+        again = [(block, count) for block, count in counts if count > 1]
+        start, times = again[0] if again else (0, 0)
+        window = [(start + step, times) for step in range(len(again))]
+        if [block for block, _ in counts] != list(range(self.n_blocks)) or not again or again != window:
+            return ""
+        return f"repeat:{start}+{len(again)}" + (f"x{times - 1}" if times > 2 else "")
+
+    @property
+    def in_words(self) -> str:
+        """The order as runs of blocks, such as ``0…2 4…6 of 7 blocks``."""
         runs: list[list[int]] = []
         for block in self.order:
             if runs and block == runs[-1][1] + 1:

@@ -12,7 +12,8 @@ from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget
-from bathyscope.surgery.repairing import ladder, losses
+from bathyscope.surgery.repairing import ladder
+from bathyscope.surgery.rungs import losses
 
 _CHOSEN_ON = 8
 """Calibration prompts that blocks are chosen by: 57 candidates of a 12-block model are run on them."""

@@ -73,8 +73,10 @@ def test_table_and_json(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixt
     assert ["Schedule", "acc", "loglikelihood", "perplexity"] in lines
     assert [line[0] for line in lines if line and line[0] in ("normal", "drop:1")] == ["normal", "drop:1"]
     assert main([*asked, "--format", "json"]) == 0
-    records = json.loads(capsys.readouterr().out)
-    found = {(row["schedule"], row["metric"]): row for row in records}
+    record = json.loads(capsys.readouterr().out)
+    assert (record["kind"], record["schedule"]) == ("evaluation", "drop:1")
+    assert record["conclusion"] == "1 task (lambada_openai) of the normal model and under 1 schedule (drop:1)."
+    found = {(row["schedule"], row["metric"]): row for row in record["results"]}
     dropped = found["drop:1", "loglikelihood"]
     assert dropped["difference"] == pytest.approx(dropped["value"] - found["standard", "loglikelihood"]["value"])
     assert found["drop:1", "perplexity"]["difference"] is None

@@ -7,12 +7,13 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.surgery.exits import times
-from bathyscope.surgery.exits.times import Times
+from bathyscope.surgery.exits.times import Times, Timings
 
 SHORT = ["--new-tokens", "6", "--longest", "2", "--quiet"]
 
@@ -20,7 +21,8 @@ SHORT = ["--new-tokens", "6", "--longest", "2", "--quiet"]
 @pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Times that need not be measured."""
-    monkeypatch.setattr(times, "measured", lambda model, ids, longest: Times(5, (1.0,) * 9, (0.5,) * 9, 0.1, 0.2))
+    known = Times(5, np.ones(9), np.full(9, 0.5), np.array(0.1), np.array(0.2))
+    monkeypatch.setattr(times, "measured", lambda model, ids, longest: Timings.exact(known))
 
 
 def test_rows_are_the_arrays(
@@ -34,6 +36,17 @@ def test_rows_are_the_arrays(
     for name in ("acceptance", "tokens_per_pass", "speed"):
         assert [float(row[name]) for row in rows] == found.table[name].tolist()
     assert picture.read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_record_has_the_conclusion(
+    model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT, "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["kind"] == "exits"
+    assert record["conclusion"].startswith(("Draft with the first", "Not recommended: no exit"))
+    assert [row["exit"] for row in record["exits"]] == [1, 2, 3, 4]
+    assert len(record["model"]["weight_hash"]) == 64
 
 
 def test_the_table_stands_above_the_advice(

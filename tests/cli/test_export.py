@@ -10,6 +10,7 @@ from support import zoo
 from transformers import AutoConfig
 
 from bathyscope.cli.main import main
+from bathyscope.surgery.repaired import Repaired
 
 
 @pytest.fixture
@@ -56,13 +57,15 @@ def test_errors_have_their_exit_codes(
 
 
 def test_a_repaired_model_is_measured_and_written(
-    llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Repaired, "chosen", "heal")
+    monkeypatch.setattr(Repaired, "proved", True)
     words = ["--calibration", prompts(tmp_path / "known.jsonl", 1), "--test", prompts(tmp_path / "unseen.jsonl", 2)]
     words += ["--schedule", "drop:2", "--how", "heal", "--tokens", "300", "--format", "json"]
     assert main(["repair", str(llama), *words, "--out", str(tmp_path / "out")]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [one["name"] for one in found] == ["none", "scale", "linear", "heal"]
+    assert [rung["name"] for rung in found["rungs"]] == ["none", "scale", "linear", "heal"]
     assert AutoConfig.from_pretrained(tmp_path / "out").num_hidden_layers == 4
     assert "| heal |" in (tmp_path / "out/README.md").read_text()
 

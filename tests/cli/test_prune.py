@@ -91,7 +91,7 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
     }.items():
         told = [f"--{option}"] if value is True else [f"--{option}", str(value)]
         assert main(["show", str(out), *told]) == 2
-        said = "holds a choice that prune made, whose table is one; leave out measure, cluster, raw, partial, prompts,"
+        said = "holds what prune chose, whose table is one; leave out measure, cluster, raw, partial, prompts,"
         assert said in capsys.readouterr().err
         with pytest.raises(bathyscope.OptionError, match=f"leave out .*{option}"):
             bathyscope.show(out, **{option: value})  # type: ignore[arg-type]
@@ -104,16 +104,22 @@ def test_a_report_has_a_section_of_it(
     assert main(arguments(model_folder, sources, "--drop", "1", "--out", str(out))) == 0
     assert main(["report", str(run_folder), str(out), "--out", str(page)]) == 0
     plan, written = bathyscope.open_plan(out), unescape(page.read_text(encoding="utf-8"))
-    assert plan.text in written
+    assert f"<strong>{plan.text.partition('. ')[0]}.</strong> {plan.text.partition('. ')[2]}" in written
+    assert written.index(plan.text.partition(". ")[2]) < written.index('class="answer"')  # the decision is first
     assert f"Which blocks can go: {model_folder}" in written
     for row in cells(plan.data):
         assert f'<th scope="row">{row[0]}</th>' + "".join(f"<td>{c}</td>" for c in row[1:]) in written
-    with pytest.raises(bathyscope.OptionError, match="A report needs at least one run"):
-        bathyscope.report([plan], page)
-    for words in (["--out", str(page)], ["--figures", str(tmp_path / "figures")]):
-        capsys.readouterr()
-        assert main(["report", str(out), *words]) == 2
-        assert "only what prune wrote was given" in " ".join(capsys.readouterr().err.split())
+    alone = tmp_path / "alone.html"
+    assert main(["report", str(out), "--out", str(alone)]) == 0
+    written = unescape(alone.read_text(encoding="utf-8"))
+    assert f"<h1>Which blocks can go: {model_folder}</h1>" in written
+    assert f"bathyscope export {model_folder} --schedule {plan.schedule} --out SMALLER" in written
+    assert "<script" not in written
+    with pytest.raises(bathyscope.OptionError, match="A report needs at least one run, plan or repair"):
+        bathyscope.report([], page)
+    capsys.readouterr()
+    assert main(["report", str(out), "--figures", str(tmp_path / "figures")]) == 2
+    assert "--figures writes the figures of runs" in " ".join(capsys.readouterr().err.split())
 
 
 def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
@@ -134,7 +140,7 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     monkeypatch.setattr(ledger, "tree_costs", None)  # the search is finished
     capsys.readouterr()
     assert main([*asked, "--format", "json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    record = json.loads(capsys.readouterr().out)
     plan = bathyscope.open_plan(out)
     found = bathyscope.evaluate(
         bathyscope.load(evaluated),
@@ -150,10 +156,9 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     for place in tasks.index:
         assert tasks.loc[place, "full"] == wanted[("standard", *place)]
         assert tasks.loc[place, "pruned"] == wanted[(plan.left_out, *place)]
-    assert [row["task"] for row in rows[-4:]] == ["lambada_openai"] * 3 + ["endings"]
-    assert rows[0]["task"] is None
-    assert rows[-1]["test_cost"] is None
-    assert rows[-1]["documents"] == 6
+    assert [row["task"] for row in record["tasks"]] == ["lambada_openai"] * 3 + ["endings"]
+    assert record["tasks"][-1]["documents"] == 6
+    assert not {"task", "documents"} & set(record["candidates"][0])
     monkeypatch.setattr("bathyscope.surgery.benchmarks.harness.score", None)
     assert main(asked) == 0
     shown = " ".join(capsys.readouterr().out.split())
@@ -208,8 +213,12 @@ def test_what_is_wrong_is_said_before_the_model_is_loaded(
 def test_codes_and_words_of_what_cannot_be_done(
     model_folder: Path, sources: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(arguments(model_folder, sources, "--max-cost", "1e-9")) == 6
-    assert "error: No block can go: leaving out drop:" in capsys.readouterr().err
+    assert main(arguments(model_folder, sources, "--max-cost", "1e-9", "--format", "json")) == 6
+    captured = capsys.readouterr()
+    assert "error: No block can go: leaving out drop:" in captured.err
+    record = json.loads(captured.out)
+    assert (record["kind"], record["proved"], record["schedule"]) == ("plan", False, "standard")
+    assert record["candidates"][0]["test_cost"] > 0
     assert main(arguments(model_folder, (sources[0], sources[0]), "--drop", "1")) == 3
     assert "6 of 6 test prompts stand among the calibration prompts too" in capsys.readouterr().err
     assert main(arguments(model_folder, sources, "--drop", "5")) == 2

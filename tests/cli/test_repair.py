@@ -14,6 +14,7 @@ import pytest
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands import repair as command
+from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.repairing import require_budget
 
 ROOT = Path(__file__).parents[2]
@@ -36,12 +37,32 @@ def test_rows_are_the_rungs(
     model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = asked(model_folder, prompts_file, tmp_path)
-    assert main([*given, "--format", "json", "--out", str(tmp_path / "out")]) == 0
-    rows = json.loads(capsys.readouterr().out)
     found = bathyscope.repair(model_folder, "drop:2", given[5], test=given[7], progress=False)
-    assert [row["name"] for row in rows] == ["none", "scale", "linear"]
-    assert [row["cost"] for row in rows] == [rung.cost for rung in found.rungs]
-    assert (tmp_path / "out" / "config.json").is_file()
+    code = main([*given, "--format", "json", "--out", str(tmp_path / "out")])
+    captured = capsys.readouterr()
+    record = json.loads(captured.out)
+    assert record == found.record()
+    assert [row["name"] for row in record["rungs"]] == ["none", "scale", "linear"]
+    assert [row["cost"] for row in record["rungs"]] == [rung.cost for rung in found.rungs]
+    assert code == (0 if found.proved else 7)
+    assert (tmp_path / "out" / "config.json").is_file() == found.proved
+    assert ("Nothing was written" in captured.err) == (not found.proved)
+
+
+def test_where_nothing_helps_the_code_is_its_own_and_nothing_is_written(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Repaired, "chosen", "none")
+    given = asked(model_folder, prompts_file, tmp_path)
+    assert main([*given, "--out", str(tmp_path / "out")]) == 7
+    captured = capsys.readouterr()
+    assert captured.out.startswith("No repair helps: on the calibration prompts kept aside")
+    assert "error: No repair helps" in captured.err
+    assert not [path for path in tmp_path.iterdir() if "out" in path.name]
 
 
 def test_an_interrupted_training_says_how_it_goes_on(

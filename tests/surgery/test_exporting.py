@@ -208,7 +208,7 @@ def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: py
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr("bathyscope.surgery.exporting.companions", failing)
+            patch.setattr("bathyscope.surgery.writing.companions", failing)
             with pytest.raises(kind, match="No space left" if kind is StoreError else None):
                 bathyscope.export(llama, "drop:1", tmp_path / "out")
         assert [entry.name for entry in tmp_path.iterdir()] == ["llama"]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Sequence
+from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import xarray as xr
 from support import naive, waves, zoo
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope
 from bathyscope import Model, ModelError, OptionError, PromptError, PruningError, StoreError
+from bathyscope.runs import folder as folder_module
 from bathyscope.surgery import ledger as ledger_module
 from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.timing import measure_speeds
 
 LENGTHS = (12, 9, 12, 10)
 
@@ -132,6 +137,41 @@ def test_parts_can_go_alone(model: Model) -> None:
     assert plan.table["calibration_cost"][0] == pytest.approx(min(costs.values()), abs=1e-5)
     with pytest.raises(OptionError, match=r"leaves out parts of blocks .* which no schedule can say"):
         _ = plan.schedule
+    assert plan.record()["parts_left_out"] == [plan.left_out]
+    assert "schedule" not in plan.record()
+
+
+def test_a_plan_of_parts_is_exported_with_weights_that_write_nothing(model: Model, tmp_path: Path) -> None:
+    plan = pruned(model, drop=2, parts=("attention", "mlp"))
+    plan.export(tmp_path / "out")
+    hf, ids = zoo.build("llama"), torch.tensor(TEST[:1])
+    copy = LlamaForCausalLM.from_pretrained(tmp_path / "out").eval()
+    blocks = naive.blocks_of(hf)
+    with ExitStack() as stack, torch.no_grad():
+        for unit in plan.left_out.split(","):
+            part, _, block = unit.partition(":")
+            stack.enter_context(naive.skipping(hf, blocks, int(block), range(len(TEST[0])), part))
+        wanted = naive.logits(hf, TEST[0])
+    with torch.no_grad():
+        torch.testing.assert_close(copy(ids, use_cache=False).logits[0], wanted, atol=1e-5, rtol=1e-5)
+    card = (tmp_path / "out" / "README.md").read_text()
+    assert "save those listed as changed" in card
+    assert f"parts that add nothing: {plan.left_out}" in card
+
+
+def test_parts_that_no_checkpoint_can_leave_out_are_named_before_anything_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ledger_module, "tree_costs", None)
+    ids = zoo.prompts(zoo.build("mixtral"), (9, 8), 1), zoo.prompts(zoo.build("mixtral"), (9, 8), 2)
+    with (
+        pytest.warns(
+            UserWarning,
+            match=r"prune: the choice can be measured, but not exported. mixtral: mlp:0 cannot be written as a",
+        ),
+        pytest.raises(TypeError),
+    ):
+        bathyscope.prune(waves.loaded("mixtral"), *ids, drop=1, parts=("mlp",), random=1, progress=False)
 
 
 def test_one_block_has_to_keep_its_only_attention(model: Model) -> None:
@@ -147,7 +187,7 @@ def test_max_cost_takes_as_many_as_its_bound_allows(model: Model) -> None:
     plan = pruned(model, max_cost=bound)
     fitting = next((size for size, upper in enumerate(uppers) if upper >= bound), len(uppers))
     assert plan.data.attrs["size"] == fitting >= 2
-    assert f"can go within {bound:g} nats" in plan.text
+    assert f"{fitting} of 5 blocks can go within {bound:g} nats, {plan.left_out}" in plan.text
 
 
 def test_the_choice_is_exported_with_what_was_found(model: Model, plan: Plan, tmp_path: Path) -> None:
@@ -198,12 +238,120 @@ def test_a_plan_finds_its_model_from_anywhere(tmp_path: Path, monkeypatch: pytes
     assert str(tmp_path) not in card
 
 
-def test_where_no_block_can_go_it_says_so(model: Model) -> None:
-    with pytest.raises(
-        PruningError, match=r"No block can go: leaving out drop:\d, the cheapest, costs .* below max_cost=1e-09"
-    ):
-        pruned(model, max_cost=1e-9)
+def test_where_no_block_can_go_it_says_so_and_holds_the_numbers(model: Model, tmp_path: Path) -> None:
+    """In the error, and in the folder, which is finished: the same call says the same and computes nothing."""
+    for _ in range(2):
+        with pytest.raises(
+            PruningError, match=r"No block can go: leaving out drop:\d, the cheapest, costs .* below max_cost=1e-09"
+        ) as caught:
+            pruned(model, max_cost=1e-9, out=tmp_path / "plan")
     assert PruningError.exit_code == 6
+    singles = [one_by_one(CALIBRATION, [block]).mean() for block in range(model.n_blocks)]
+    for plan in (caught.value.plan, bathyscope.open_plan(tmp_path / "plan")):
+        assert isinstance(plan, Plan)
+        assert plan.left_out == f"drop:{int(np.argmin(singles))}"
+        assert (plan.fits, plan.proved, plan.schedule.is_standard) == (False, False, True)
+        assert plan.text.startswith("No block can go: ")
+        assert plan.record()["schedule"] == "standard"
+        assert plan.table["test_cost"][0] == pytest.approx(one_by_one(TEST, [int(np.argmin(singles))]).mean(), abs=1e-5)
+        with pytest.raises(PruningError, match="No block can go"):
+            plan.export(tmp_path / "out")
+        with pytest.raises(PruningError, match="No block can go"):
+            bathyscope.repair(model, plan, CALIBRATION, test=TEST)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_record_has_one_head_and_a_table_of_each_kind(model: Model, plan: Plan) -> None:
+    record = plan.record()
+    assert list(record) == [
+        *("kind", "conclusion", "proved", "model", "data", "schedule", "settings", "bathyscope"),
+        *("before_after", "speed", "candidates"),
+    ]
+    assert record["schedule"] == str(plan.schedule) == plan.left_out
+    assert bathyscope.Schedule.parse(record["schedule"], model.n_blocks) == plan.schedule
+    assert record["model"]["weight_hash"] == model.weight_hash
+    assert record["data"]["test"]["prompts"] == len(TEST)
+    assert record["data"]["calibration"]["tokens"] == sum(map(len, CALIBRATION))
+    assert {len(entry["hash"]) for entry in record["data"].values()} == {64}
+    json.dumps(record, allow_nan=False)
+
+
+def test_before_and_after_are_those_of_the_model(model: Model, plan: Plan) -> None:
+    hf, rows = zoo.build("llama"), plan.before_after.set_index("quantity")
+    full = np.mean([float(naive.loss(naive.logits(hf, ids), ids).mean()) for ids in TEST])
+    dropped = [block for block in range(model.n_blocks) if block not in plan.schedule]
+    assert rows["before"]["loss (nats per token)"] == pytest.approx(full, abs=1e-5)
+    assert rows["after"]["loss (nats per token)"] == pytest.approx(full + one_by_one(TEST, dropped).mean(), abs=1e-5)
+    gone = sum(value.numel() for block in dropped for value in hf.model.layers[block].parameters())
+    assert rows["before"]["parameters"] - rows["after"]["parameters"] == gone > 0
+    assert rows["after"]["blocks"] == model.n_blocks - 2
+    assert rows["before"]["tokens per second"] > 0
+
+
+def test_speeds_are_tokens_over_seconds_of_forwards_in_turn(model: Model) -> None:
+    ticks = iter([0.0, 2.0, 0.0, 1.0, 0.0, 3.0, 0.0, 1.0, *([0.0, 2.0, 0.0, 1.0] * 3)])
+    speeds = measure_speeds(model, bathyscope.Schedule.standard(5).drop(1), TEST[0], clock=lambda: next(ticks))
+    assert (speeds.before, speeds.after) == (len(TEST[0]) / 2, len(TEST[0]))
+    assert (speeds.ratio, speeds.ratio_low, speeds.ratio_high) == (2, 2, 3)
+
+
+def planned(costs: dict[str, float], alike: Sequence[str], agreement: float = 0.9, **attrs: object) -> str:
+    """The text of a plan with these candidates."""
+    values = np.array(list(costs.values()))
+    data = xr.Dataset(
+        {
+            "subset": ("candidate", [f"drop:{place}" for place in range(len(costs))]),
+            "calibration_cost": ("candidate", values),
+            "test_cost": ("candidate", values),
+            "test_cost_low": ("candidate", values - 0.01),
+            "test_cost_high": ("candidate", values + 0.01),
+            "p_value": ("candidate", np.where([name in alike for name in costs], 1.0, 0.009)),
+            "indistinguishable": ("candidate", [int(name in alike) for name in costs]),
+            "test_kl": ("candidate", np.abs(values)),
+            "test_agreement": ("candidate", np.full(len(costs), agreement)),
+            "cost": (("candidate", "prompt"), np.tile(values[:, None], 4)),
+        },
+        {"candidate": list(costs)},
+        {"parts": "block", "n_units": 12, "size": 3, "level": 0.95, "how": "all were measured", "model": "m", **attrs},
+    )
+    return Plan(data).text
+
+
+def test_the_text_leads_with_whether_the_choice_is_proved() -> None:
+    assert planned({"choice": 0.1, "last": 0.4}, ["choice"]).startswith(
+        "Proved on 4 test prompts: 3 of 12 blocks can go, drop:0, and nothing is better. It costs 0.1 (0.09 to 0.11) "
+    )
+    lost = planned({"choice": 0.4, "pair surrogate": 0.1}, ["pair surrogate"])
+    assert lost.startswith(
+        "Not proved on 4 test prompts: the choice (drop:0, 3 of 12 blocks) does not carry over, since pair surrogate "
+        "(drop:1) is better (0.1 (0.09 to 0.11); p = 0.009)."
+    )
+    assert "Proved" not in lost
+
+
+def test_a_loss_that_falls_is_a_warning_and_no_success() -> None:
+    text = planned({"choice": -0.05}, ["choice"], agreement=0.56)
+    assert "44% of the top-1 tokens change. Warning: the cost is below 0" in text
+    assert "this text is not what the model was trained on; do not decide on it." in text
+    assert "judge on other text before deciding" in planned({"choice": -0.005}, ["choice"])
+    assert "Warning" not in planned({"choice": 0.05}, ["choice"])
+
+
+def test_a_full_disk_at_the_last_write_is_a_sentence(
+    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = folder_module.write_atomically
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "plan.nc":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        plain(path, content)
+
+    monkeypatch.setattr(folder_module, "write_atomically", full)
+    with pytest.raises(
+        StoreError, match=r"plan.nc' of the pruning cannot be written \(No space left on device\). Free"
+    ):
+        pruned(model, drop=1, out=tmp_path / "plan")
 
 
 def test_an_interrupted_search_goes_on_to_the_same_bits(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,14 @@ from support import waves, zoo
 from transformers import AutoModelForCausalLM
 
 import bathyscope
-from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
+from bathyscope.core.progress import ProgressBar
+from bathyscope.errors import ModelError, OptionError, PromptError, RepairError, StoreError
+from bathyscope.runs.folder import FolderLock
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.repairing import _measured, losses
+from bathyscope.surgery.healing import Budget
+from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.repairing import ladder
+from bathyscope.surgery.rungs import losses, measured_rung
 
 KNOWN = zoo.prompts(zoo.build("llama"), (40,) * 24, seed=1)
 UNSEEN = zoo.prompts(zoo.build("llama"), (40,) * 8, seed=2)
@@ -42,7 +48,103 @@ def test_the_first_rung_is_the_scheduled_model() -> None:
     assert all(one.cost_low <= one.cost <= one.cost_high for one in found.rungs)
 
 
-def test_what_is_written_is_the_repaired_model(tmp_path: Path) -> None:
+def ladder_of(monkeypatch: pytest.MonkeyPatch, aside: dict[str, float], test: dict[str, list[float]]) -> Any:
+    """A ladder whose rungs cost what is said here, on the prompts kept aside and on the test prompts."""
+    rungs, calls = iter(["whole", *test]), {"name": ""}
+
+    def known(hf: object, prompts: list[list[int]]) -> np.ndarray:
+        if len(prompts) == len(UNSEEN):
+            calls["name"] = next(rungs)
+            return np.zeros(len(prompts)) if calls["name"] == "whole" else np.array(test[calls["name"]])
+        return np.full(len(prompts), aside.get(calls["name"], 0.0))
+
+    monkeypatch.setattr("bathyscope.surgery.rungs.losses", known)
+    return repaired(how=list(test)[-1], **({"tokens": 100} if "heal" in test else {}))
+
+
+def test_the_rung_is_chosen_on_calibration_prompts_and_proved_on_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    low, high = [0.01 * place for place in range(8)], [0.2 + 0.01 * place for place in range(8)]
+    found = ladder_of(
+        monkeypatch, {"none": 0.3, "scale": 0.1, "linear": 0.2}, {"none": high, "scale": low, "linear": low}
+    )
+    assert (found.chosen, found.proved) == ("scale", True)
+    assert (found.best.gain, found.best.gain_low) == (pytest.approx(0.2), pytest.approx(0.2))
+    assert found.text.startswith(
+        "Proved on 8 test prompts: scale costs 0.2 (0.2 to 0.2) nats per token less than no repair"
+    )
+    again = ladder_of(monkeypatch, {"none": 0.3, "scale": 0.1}, {"none": high, "scale": list(reversed(high))})
+    assert (again.chosen, again.proved) == ("scale", False)
+    assert again.text.startswith(
+        "Not proved on 8 test prompts: scale, the best on the calibration prompts kept aside ("
+    )
+
+
+def test_a_ladder_that_makes_it_worse_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The costs of a model of twelve blocks without three of them: every rung is worse than none."""
+    costs = {"none": 0.0208, "scale": 0.0505, "linear": 0.0456, "heal": 0.0295}
+    found = ladder_of(monkeypatch, costs, {name: [cost] * 8 for name, cost in costs.items()})
+    assert (found.chosen, found.proved) == ("none", False)
+    assert found.text.startswith("No repair helps: on the calibration prompts kept aside nothing costs less")
+    with pytest.raises(RepairError, match=r"No repair helps: .* Nothing was written. Give more calibration") as caught:
+        found.export(tmp_path / "out")
+    assert (caught.value.exit_code, caught.value.repaired) == (7, found)
+    assert not list(tmp_path.iterdir())
+    assert [rung.cells()[-1] for rung in found.rungs] == ["–", *["nothing; worse"] * 3]
+    assert (found.record()["proved"], found.record()["settings"]["chosen"]) == (False, "none")
+
+
+def test_the_weights_are_those_of_the_chosen_rung_though_training_went_on_from_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Repaired, "chosen", "linear")
+    trained, mapped = repaired(how="heal", tokens=2000), repaired(how="linear")
+    assert trained._changes.keys() == mapped._changes.keys()
+    ids = torch.tensor(UNSEEN)
+    with torch.no_grad():
+        logits = [found.hf(ids, use_cache=False).logits for found in (trained, mapped)]
+    assert torch.equal(*logits)
+    monkeypatch.setattr(Repaired, "chosen", "heal")
+    healed = repaired(how="heal", tokens=2000)
+    with torch.no_grad():
+        assert not torch.equal(healed.hf(ids, use_cache=False).logits, logits[0])
+
+
+def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
+    lock = FolderLock(tmp_path, "training")
+    try:
+        with pytest.raises(StoreError, match=r"The training in .* is being written by process \d+ on"):
+            repaired(how="heal", tokens=100, state=tmp_path)
+    finally:
+        lock.release()
+
+
+def test_the_time_left_is_that_of_the_budget_from_the_first_word_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A share of next to nothing, told before the first step, foretold hours for a budget of seconds."""
+    shares: list[float] = []
+    monkeypatch.setattr(ProgressBar, "advance_to", lambda self, share: shares.append(share))
+    ticks = itertools.count(0.0, 1.0)
+    whole = waves.loaded("llama")
+    ladder(
+        whole,
+        "drop:1",
+        KNOWN,
+        UNSEEN,
+        "heal",
+        Budget(minutes=0.2),
+        1e-3,
+        None,
+        (100, 0.95, 0),
+        False,
+        lambda: next(ticks),
+    )
+    assert shares[0] == 0
+    assert all(share >= 1 / 12 for share in shares[1:])
+    assert shares[-1] == 1
+
+
+def test_what_is_written_is_the_repaired_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Repaired, "chosen", "linear")
+    monkeypatch.setattr(Repaired, "proved", True)
     found = repaired(how="linear")
     with pytest.warns(UserWarning, match="without a tokenizer"):
         out = found.export(tmp_path / "out")
@@ -53,8 +155,11 @@ def test_what_is_written_is_the_repaired_model(tmp_path: Path) -> None:
     card = (out / "README.md").read_text()
     assert "| linear |" in card
     assert "Repaired on 24 prompts, 960 tokens (given). Measured on 8 prompts, 320 tokens (given)." in card
-    assert "In brackets: 95 % intervals over prompts. The weights are the last row's." in card
+    assert "In brackets: 95 % intervals over prompts. The weights are those of linear." in card
     assert "save those listed as changed" in card
+    again_open = bathyscope.open_repaired(out)
+    assert again_open.rungs == found.rungs
+    assert (again_open.schedule, again_open.record()) == (found.schedule, found.record())
     plain = torch.tensor(UNSEEN)
     with bathyscope.scheduled(waves.loaded("llama"), "drop:1,drop:3") as hf, torch.no_grad():
         assert not torch.equal(again, hf(plain, use_cache=False).logits)
@@ -78,9 +183,9 @@ def test_healing_goes_on_where_no_map_can_be_folded() -> None:
 
 def test_what_cannot_be_repaired_is_refused() -> None:
     for text, said in (
-        ("repeat:1", "Only schedules that drop blocks can be repaired; given: 0…1 1…4 of 5 blocks"),
+        ("repeat:1", "Only schedules that drop blocks can be repaired; given: repeat:1+1"),
         ("swap:1", "Only schedules that drop blocks"),
-        ("drop:0", "There is nothing to repair: 1…4 of 5 blocks leaves out nothing behind its first block"),
+        ("drop:0", "There is nothing to repair: drop:0 leaves out nothing behind its first block"),
     ):
         with pytest.raises(OptionError) as caught:
             repaired(text=text)
@@ -119,16 +224,16 @@ def test_a_training_that_diverges_is_said_and_no_model_is_given() -> None:
 
 def test_nothing_comes_back_where_nothing_was_lost() -> None:
     lost, cheaper = np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.1, 0.1])
-    whole = _measured("linear", cheaper, lost, 100, 0.95, 0, "")
+    whole = measured_rung("linear", cheaper, lost, 100, 0.95, 0, "")
     assert whole.recovered == pytest.approx(2 / 3)
     assert whole.shown("recovered", ".0%").startswith("67% (")
     # dropping made it better, the map worse: no share of a loss
-    none = _measured("linear", lost, -lost, 100, 0.95, 0, "")
+    none = measured_rung("linear", lost, -lost, 100, 0.95, 0, "")
     assert math.isnan(none.recovered)
     assert none.shown("recovered", ".0%") == "–"
     assert none.shown("cost", ".1f").startswith("0.3 (")
     # a loss that the prompts do not agree on has a share without an interval
-    unsure = _measured("linear", cheaper, np.array([-0.5, 0.1, 1.0]), 100, 0.95, 0, "")
+    unsure = measured_rung("linear", cheaper, np.array([-0.5, 0.1, 1.0]), 100, 0.95, 0, "")
     assert unsure.shown("recovered", ".0%") == "50%"
 
 
@@ -151,7 +256,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
 ) -> None:
     (tmp_path / "file").write_text("")
     repaired(how="heal", tokens=100, state=tmp_path / "state")
-    monkeypatch.setattr("bathyscope.surgery.repairing.losses", lambda *_: pytest.fail("it computed"))
+    monkeypatch.setattr("bathyscope.surgery.rungs.losses", lambda *_: pytest.fail("it computed"))
     for options, kind, said in (
         ({"how": "heal", "tokens": 100, "state": tmp_path / "file"}, StoreError, "is a file; the state of a training"),
         ({"how": "heal", "tokens": 99, "state": tmp_path / "state"}, StoreError, "is the state of another training"),

@@ -374,7 +374,7 @@ def test_a_second_schedule_is_refused(given: str) -> None:
 
 def test_measures_are_taken_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     model = waves.loaded("llama")
-    said = r"^This model runs a schedule at the moment \(0 2 1 3…4 of 5 blocks\); survey the model outside of sch"
+    said = r"^This model runs a schedule at the moment \(swap:1\); survey the model outside of sch"
     with scheduled(model, "swap:1") as hf:
         with pytest.raises(ModelError, match=said):
             model.anatomy.replay(ids_of(model))
@@ -437,7 +437,7 @@ def test_what_cannot_be_read_is_refused() -> None:
         ("blok", "drop:1", "arguments='blok' is unknown. Did you mean 'block'. Allowed: block, slot."),
         ("block", Schedule.standard(4), "made for 4 blocks and this model has 5; make it with Schedule.standard"),
         ("block", "drop:7", "block 7 is out of range; this model has 5 blocks"),
-        ("slot", "repeat:1", "no more slots than the model has blocks; given: 0…1 1…4 of 5 blocks, 6 slots"),
+        ("slot", "repeat:1", "no more slots than the model has blocks; given: repeat:1+1, 6 slots"),
     ):
         with pytest.raises(OptionError) as caught, scheduled(model, schedule, arguments):  # type: ignore[arg-type]
             pass

@@ -21,8 +21,8 @@ Examples:
   bathyscope show runs/qwen --measure effective_depth --format csv
 
 Exit codes: 0 done, 1 unexpected, 2 usage or options, 3 prompts, 4 model,
-5 files of a run, 6 no block can go, 130 interrupted. Every command has its
-own --help."""
+5 files of a run, 6 no block can go, 7 no repair helps, 130 interrupted. Every
+command has its own --help."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
 

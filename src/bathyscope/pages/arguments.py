@@ -7,6 +7,7 @@ from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.repaired import Repaired
 
 
 def runs_of(given: object) -> list[Run]:
@@ -29,8 +30,8 @@ def runs_of(given: object) -> list[Run]:
     return runs
 
 
-def parted(given: object) -> tuple[list[Run], list[Plan]]:
-    """The runs given, and what ``prune`` gave.
+def parted(given: object) -> tuple[list[Run], list[Plan | Repaired]]:
+    """Return the runs given, and what ``prune`` and ``repair`` gave.
 
     Raises:
         OptionError: something else.
@@ -38,8 +39,8 @@ def parted(given: object) -> tuple[list[Run], list[Plan]]:
     if isinstance(given, Iterator):
         given = list(given)
     several = given if isinstance(given, list | tuple) else [given]
-    plans = [one for one in several if isinstance(one, Plan)]
-    return runs_of([one for one in several if not isinstance(one, Plan)] if plans else given), plans
+    acts = [item for item in several if isinstance(item, Plan | Repaired)]
+    return runs_of([item for item in several if not isinstance(item, Plan | Repaired)] if acts else given), acts
 
 
 def named(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:

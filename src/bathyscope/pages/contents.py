@@ -10,6 +10,7 @@ from bathyscope.runs.by_place import by_place
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
 from bathyscope.surgery.plan import is_plan, open_plan
+from bathyscope.surgery.repaired import is_repaired, open_repaired
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,9 @@ def show(
     variables: Some | None = None,
     blocks: Some | None = None,
 ) -> pd.DataFrame:
-    """The results of one measure summed up over prompts, or what the run holds; of what ``prune`` wrote, its table.
+    """Return the results of one measure summed up over prompts, or what the run holds.
+
+    Of what ``prune`` or ``repair`` wrote it is the table.
 
     A row has a variable's mean at one block or boundary, each prompt counting the same, with its 95 % interval over
     prompts; a measure that has none (``effective_depth``) is given as it is. Maps of blocks by blocks, and values of
@@ -52,13 +55,13 @@ def show(
     import pandas as pd
 
     selected = any(one is not None for one in (prompts, variables, blocks))
-    if not isinstance(run, Run) and is_plan(run):
+    if not isinstance(run, Run) and (is_plan(run) or is_repaired(run)):
         if measure is not None or cluster is not None or raw or partial or selected:
             raise OptionError(
-                f"{str(run)!r} holds a choice that prune made, whose table is one; leave out measure, cluster, raw, "
-                "partial, prompts, variables and blocks."
+                f"{str(run)!r} holds what {'prune chose' if is_plan(run) else 'repair measured'}, whose table is one; "
+                "leave out measure, cluster, raw, partial, prompts, variables and blocks."
             )
-        return open_plan(run).table
+        return open_plan(run).table if is_plan(run) else open_repaired(run).to_dataframe()
     if raw and measure in (None, "verdict"):
         raise OptionError(
             "raw=True (--raw) gives every value of one measure; name it with measure= (--measure), such as lens."

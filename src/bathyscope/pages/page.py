@@ -13,6 +13,7 @@ from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
+from bathyscope.pages.acts import act_section, heading_of
 from bathyscope.pages.arguments import check_options, named, parted, typed
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.answer import answer, plan_for
@@ -25,9 +26,8 @@ from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.side_by_side import differences, together
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import HEADINGS, Plan, cells
-from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
-from bathyscope.surgery.task_table import task_cells
+from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.repaired import Repaired
 
 _SUFFIXES: Final = (".html", ".htm")
 """Of a page, which overwrites what has its name: no prompts, no results."""
@@ -35,7 +35,7 @@ _SUFFIXES: Final = (".html", ".htm")
 
 @checked
 def report(
-    runs: Run | Plan | Sequence[Run | Plan],
+    runs: Run | Plan | Repaired | Sequence[Run | Plan | Repaired],
     out: str | Path,
     title: str | None = None,
     *,
@@ -49,7 +49,7 @@ def report(
 
     Args:
         runs: one or more; several are also compared by effective depth, map by map and curve by curve. What ``prune``
-            gives may stand among them, and has a section of its own.
+            and ``repair`` give may stand among them or alone: each has a section of its own, above the runs.
         out: the HTML file; it is wholly there or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with own maps, and the
@@ -70,11 +70,11 @@ def report(
         'page.html'
     """
     _check(out, options)
-    runs, plans = parted(runs)
-    if not runs:
-        raise OptionError("A report needs at least one run; give a list such as [run].")
+    runs, acts = parted(runs)
+    if not runs and not acts:
+        raise OptionError("A report needs at least one run, plan or repair; give a list such as [run].")
     runs = runs if prompts is None else [run.select(prompts=prompts) for run in runs]
-    names = named(runs, names)
+    names = named(runs, names) if runs or names is not None else []
     runs = runs if text else [_without_words(run) for run in runs]
     cluster = None if options is None else options.cluster
     # each figure of each run is computed once, for its section and for what stands side by side
@@ -83,12 +83,12 @@ def report(
     html.write_page(
         "page.html.j2",
         path,
-        title=title or (names[0] if len(runs) == 1 else f"{len(runs)} runs compared"),
+        title=title or _title(names, acts),
         sections=[
             _section(run, f"run-{i + 1}", names[i], drawn[i], text, cluster, plan_for(run, plans))
             for i, run in enumerate(runs)
         ],
-        plans=[_plan_section(plan, f"plan-{i + 1}") for i, plan in enumerate(plans)],
+        acts=[act_section(act, f"act-{i + 1}") for i, act in enumerate(acts)],
         script=Markup(assets.script()),
         script_policy=Markup(assets.policy()),
         libraries=assets.packed_libraries(),
@@ -153,15 +153,11 @@ def _section(
     }
 
 
-def _plan_section(plan: Plan, anchor: str) -> dict[str, Any]:
-    return {
-        "anchor": anchor,
-        "name": plan.data.attrs["model"],
-        "text": plan.text,
-        "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
-        "task_headings": TASK_HEADINGS,
-        "task_rows": [] if plan.tasks_data is None else task_cells(plan.tasks_data),
-    }
+def _title(names: Sequence[str], acts: Sequence[Plan | Repaired]) -> str:
+    """Return a page's title: its one run, how many, or what was acted on."""
+    if len(names) > 1:
+        return f"{len(names)} runs compared"
+    return names[0] if names else heading_of(acts[0])
 
 
 def _numbers(run: Run, figure: str, drawing: Drawing) -> tuple[list[str], list[list[str]]]:

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.interrupts import uninterrupted
+from bathyscope.errors import StoreError
 from bathyscope.runs.difference import require_same
-from bathyscope.runs.folder import Folder, Kind, unreadable, verified
+from bathyscope.runs.folder import Folder, Kind, reason, unreadable, verified
 
 
 class Pieces(Folder):
@@ -52,10 +53,20 @@ class Pieces(Folder):
         return verified(self.path / name, known, self.kind.noun)
 
     def put(self, name: str, content: bytes) -> None:
-        """Keeps a file, wholly or not at all, and enters it with its hash."""
+        """Save a file, wholly or not at all, and enter it with its hash.
+
+        Raises:
+            StoreError: it cannot be written, such as where the disk is full; what was saved before stays.
+        """
         with uninterrupted():
-            self._files[name] = self.write(name, content)
-            self.enter()
+            try:
+                self._files[name] = self.write(name, content)
+                self.enter()
+            except OSError as error:
+                raise StoreError(
+                    f"{str(self.path / name)!r} of the {self.kind.noun} cannot be written ({reason(error)}). Free some "
+                    "space, then run the same command again: finished pieces are saved and not computed again."
+                ) from error
 
     def enter(self) -> None:
         """Writes the manifest anew."""

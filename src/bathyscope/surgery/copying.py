@@ -1,6 +1,7 @@
 """The model of a schedule in memory: a model of its own, whose weights are the other's until they are changed."""
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -13,11 +14,11 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import Source
-from bathyscope.surgery.exporting import layout_of, require_all_layers, schedule_for
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import fill, skeleton
 from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
+from bathyscope.surgery.writing import layout_of, require_all_layers, schedule_for
 
 
 def lent(hf: PreTrainedModel, config: PreTrainedConfig, layout: Layout) -> tuple[PreTrainedModel, dict[str, Tensor]]:
@@ -67,6 +68,17 @@ class ScheduledCopy:
         now = self.hf.state_dict()
         return {name: now[name] for name, was in self._lent.items() if now[name].data_ptr() != was.data_ptr()}
 
+    def restore(self, changes: Mapping[str, Tensor]) -> None:
+        """Give the copy these changed weights again, and the other model's everywhere else."""
+        for name, was in self._lent.items():
+            path, _, key = name.rpartition(".")
+            module, value = self.hf.get_submodule(path), changes.get(name, was)
+            if key in module._parameters:
+                module._parameters[key] = nn.Parameter(value, requires_grad=False)
+            else:
+                module._buffers[key] = value
+        self.hf.tie_weights()
+
 
 def require_reorderable(model: Model, schedule: Schedule) -> None:
     """Refuse what ``reordered`` refuses of a model in memory.
@@ -106,4 +118,6 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
         )
     hf, _ = lent(model.hf, *_rewritten(model, chosen))
     copy = load(hf, family=model.anatomy.family)
-    return replace(model, anatomy=copy.anatomy, checks=copy.checks, weight_hash=copy.weight_hash, schedule=str(chosen))
+    return replace(
+        model, anatomy=copy.anatomy, checks=copy.checks, weight_hash=copy.weight_hash, schedule=chosen.in_words
+    )

@@ -29,6 +29,7 @@ from bathyscope.model.anatomy.sites import tapped
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps, Sums
 from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.proof import kind_of
 from bathyscope.wavefront.batch import Batch
 
 IdBatches = Sequence[Sequence[Sequence[int]]]
@@ -180,7 +181,7 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
             if "mlp" in taken and name in seen and _same_up_to_scale(seen[name], taken["mlp"]):
                 return module
     raise ModelError(
-        f"{anatomy.family.name}: nothing can be folded into block {index}, since what its MLP adds to the residual "
+        f"{kind_of(anatomy)}: nothing can be folded into block {index}, since what its MLP adds to the residual "
         "stream is not the output of one matrix (a norm or a gate follows it, experts are summed, or the parts cannot "
         "be told apart); repair by training instead (how='heal')."
     )

@@ -75,6 +75,14 @@ class Source:
             return True
         return self.folder is not None and any(any(self.folder.glob(name)) for name in _TOKENIZERS)
 
+    @property
+    def public_name(self) -> str:
+        """What a model card calls it: the name on the hub, or a folder's own name without the path to it."""
+        path = Path(self.name)
+        here_now = self.name.startswith(("/", ".", "~")) or path.is_dir()
+        was_here = self.folder is not None and self.folder.as_posix().endswith(f"/{path.as_posix()}")
+        return path.expanduser().resolve().name or self.name if here_now else path.name if was_here else self.name
+
     def stamps(self) -> tuple[tuple[int, int, int], ...]:
         """Size, time and inode of every file; those of one that is gone are 0."""
         found = []
@@ -142,12 +150,17 @@ def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
     return config
 
 
+def beside(source: Source) -> list[Path]:
+    """Return the files next to the weights that a copy takes along: tokenizer, generation settings, licences."""
+    if source.folder is None:
+        return []
+    return [file for file in sorted({file for name in _BESIDE for file in source.folder.glob(name)}) if file.is_file()]
+
+
 def companions(source: Source, place: Path) -> None:
-    """Copies what lies beside the weights: tokenizer, generation settings, licences."""
-    if source.folder is not None:
-        for file in sorted({found for name in _BESIDE for found in source.folder.glob(name)}):
-            if file.is_file():
-                shutil.copyfile(file, place / file.name)
+    """Copy what lies next to the weights."""
+    for file in beside(source):
+        shutil.copyfile(file, place / file.name)
     if source.hf is not None and source.hf.can_generate():
         source.hf.generation_config.save_pretrained(place)
     if source.tokenizer is not None:

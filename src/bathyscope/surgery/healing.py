@@ -104,14 +104,16 @@ def heal(
     about = {"identity": identified(identity)}
     step, tokens, before = _resumed(folder, about, masters, parameters, optimiser)
     began = clock()
+    progress(budget.done(tokens, before))
     with noted() as heard:
         while (done := budget.done(tokens, before + clock() - began)) < 1:
-            progress(done)
             ids = torch.tensor(batches[_place(step, len(batches), seed)], device=parameters[0].device)
             for group in optimiser.param_groups:
                 group["lr"] = rate * min(1.0, (done + 1e-3) / _WARM_UP, (1 - done) / (1 - _WARM_UP))
             _step(whole, copy.hf, ids, parameters, masters, optimiser)
             step, tokens = step + 1, tokens + ids.numel()
+            # told after a step: before the first one the share is next to nothing, and the time left would be hours
+            progress(min(1.0, budget.done(tokens, before + clock() - began)))
             if folder is not None and (heard or step % save_every == 0):
                 _save(folder, about, masters, optimiser, (step, tokens, before + clock() - began))
             if heard:

@@ -46,6 +46,8 @@ class Ledger:
             role: plan_batches(own.lengths, 1, self.wave.policy.tokens, model.anatomy.equal_lengths)
             for role, own in samples.items()
         }
+        self.full_loss: dict[Role, FloatArray] = {}
+        """[prompts], loss of the full model, of the samples that were measured."""
         self.calls: dict[Role, int] = dict.fromkeys(samples, 0)
         """Calls of a block on every batch of a sample, so far."""
 
@@ -102,6 +104,7 @@ class Ledger:
                     found[metric][:, own] = piece[metric]
                 bar.advance_to(before + tree.calls)
         self.calls[role] += tree.calls
+        self.full_loss.setdefault(role, found["loss"][0].copy())
         found["loss"] = found["loss"] - found["loss"][0]
         return {history: {m: found[m][row] for m in metrics} for row, history in enumerate(histories)}
 

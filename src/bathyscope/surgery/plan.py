@@ -1,5 +1,6 @@
 """What ``prune`` gives: candidates with what they cost on prompts that chose none of them, and what follows."""
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,22 +12,23 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.errors import ModelError, OptionError, StoreError
+from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
+from bathyscope.surgery.plan_text import HEADINGS, cells, refusal, sentences
+from bathyscope.surgery.records import Act, data_of, model_of, record_of, settings_of
+from bathyscope.surgery.speed import Speeds
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells, task_sentences
 
 PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
 RESULT: Final = "plan.nc"
 TASKS: Final = "tasks.nc"
+SPEED: Final = "speed.json"
 _GROUP: Final = "plan"
-CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
-"""Candidates that need no search."""
 _SOURCE: Final = "prune"
 _DATA: Final = ("data", "prompts", "tokens")
 _label = partial(Label, "candidate", source=_SOURCE)
@@ -40,6 +42,7 @@ _TABLE: Final = {
     "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
     "test_agreement": _label("top-1 agreement with the full model"),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
+    "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
 }
 COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
 
@@ -52,6 +55,7 @@ class Plan:
         data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan tells.
         tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
+        speeds: tokens per second of the full and the pruned model; None = not timed.
 
     Example:
         >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
@@ -59,8 +63,12 @@ class Plan:
         True
         >>> plan.table.columns.tolist()[:4]
         ['candidate', 'subset', 'calibration_cost', 'test_cost']
-        >>> print(plan.text)
-        Of 4 blocks, 1 can go at the least cost: drop:...
+        >>> plan.text.startswith(("Proved on", "Not proved on")), plan.proved in (True, False)
+        (True, True)
+        >>> plan.before_after["quantity"].tolist()[:2]
+        ['blocks', 'loss (nats per token)']
+        >>> plan.record()["kind"]
+        'plan'
         >>> plan.evidence.count("| random |")
         1
         >>> plan.tasks
@@ -74,28 +82,65 @@ class Plan:
     data: xr.Dataset
     model: Any = field(default=None, compare=False)
     tasks_data: xr.Dataset | None = None
+    speeds: Speeds | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Plan for {self.data.attrs['model']}: {self.left_out}>"
+        choice = self.left_out if self.fits else "no block can go"
+        return f"<Plan for {self.data.attrs['model']}: {choice}>"
+
+    @property
+    def fits(self) -> bool:
+        """Whether the choice stays within ``max_cost``; where it does not, nothing is to be left out."""
+        return bool(self.data.attrs.get("fits", 1))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the choice stands on the test prompts: within ``max_cost``, and no candidate is better."""
+        return self.fits and bool(self.data["indistinguishable"].values[0])
 
     @property
     def left_out(self) -> str:
-        """The choice, such as ``drop:2,drop:5``."""
+        """The choice, such as ``drop:2,drop:5``; the cheapest block where none can go."""
         return str(self.data["subset"].values[0])
 
     @property
+    def leaves_blocks(self) -> bool:
+        """Whether whole blocks are left out, and not parts of them."""
+        return "block" in str(self.data.attrs["parts"])
+
+    @property
     def schedule(self) -> Schedule:
-        """The order of the blocks that stay.
+        """The order of the blocks that stay; all of them where none can go.
 
         Raises:
             OptionError: parts of blocks are left out, which no order of blocks can say.
         """
-        if "block" not in self.data.attrs["parts"]:
+        if not self.leaves_blocks:
             raise OptionError(
-                f"This plan leaves out parts of blocks ({self.left_out}), which no schedule can say; choose among "
-                "whole blocks: parts='block'."
+                f"This plan leaves out parts of blocks ({self.left_out}), which no schedule can say. Write the model "
+                "with plan.export(FOLDER), or choose among whole blocks: parts='block'."
             )
-        return Schedule.parse(self.left_out, int(self.data.attrs["n_blocks"]))
+        n_blocks = int(self.data.attrs["n_blocks"])
+        return Schedule.parse(self.left_out if self.fits else "standard", n_blocks)
+
+    def as_schedule(self) -> Schedule:
+        """Return the schedule, for calls that act on it.
+
+        Raises:
+            PruningError: no block can go.
+            OptionError: parts of blocks are left out.
+        """
+        self.require_choice()
+        return self.schedule
+
+    def require_choice(self) -> None:
+        """Refuse a plan in which nothing can go.
+
+        Raises:
+            PruningError: with the numbers that say so.
+        """
+        if not self.fits:
+            raise PruningError(refusal(self.data))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -117,46 +162,76 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """What was found, in sentences."""
+        """What was found, in sentences; the first says whether it is proved."""
         return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
 
+    @property
+    def before_after(self) -> pd.DataFrame:
+        """What the choice changes: blocks, loss on the test prompts, parameters, size and speed, before and after."""
+        attrs, rows = self.data.attrs, []
+        gone = int(attrs["size"]) if self.leaves_blocks else 0
+        rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - gone))
+        if "full_loss" in self.data:  # not in plans of older versions
+            full = float(self.data["full_loss"].mean())
+            rows.append(("loss (nats per token)", full, full + float(self.data["test_cost"].values[0])))
+        if "parameters" in attrs:
+            rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
+            rows.append(("size (MiB)", *(float(attrs[f"bytes{when}"]) / 2**20 for when in ("", "_after"))))
+        if self.speeds is not None:
+            rows.append(("tokens per second", self.speeds.before, self.speeds.after))
+        return pd.DataFrame(rows, columns=["quantity", "before", "after"])
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record: the head that all acting commands share, and the tables."""
+        attrs = self.data.attrs
+        settings = settings_of(attrs, "parts", "over", "how")
+        settings |= {"max_cost": attrs["max_cost"]} if attrs.get("max_cost") else {"drop": attrs["size"]}
+        act = Act(
+            kind="plan",
+            conclusion=self.text,
+            proved=self.proved,
+            model=model_of(attrs),
+            schedule=str(self.schedule) if self.leaves_blocks else None,
+            data=data_of(attrs, ("calibration", "test")),
+            settings=settings,
+        )
+        record = record_of(
+            act,
+            before_after=self.before_after,
+            speed={} if self.speeds is None else self.speeds.record(),
+            candidates=self.table,
+            tasks=[] if self.tasks_data is None else self.tasks,
+        )
+        if self.fits and not self.leaves_blocks:
+            record["parts_left_out"] = self.left_out.split(",")
+        return record
+
+    def source(self, role: str) -> Any:
+        """Return where the calibration or test prompts came from, as it was written; None where it was not text."""
+        written = self.data.attrs.get(f"{role}_source")
+        return None if written is None else json.loads(str(written))
+
     def export(self, folder: str | Path) -> Path:
-        """Writes the model without the blocks as a checkpoint for plain transformers (``bathyscope.export``).
+        """Write the model without what is left out as a checkpoint for plain transformers (``bathyscope.export``).
+
+        Blocks are left out of the checkpoint; of parts, the weights that write into the residual stream become 0.
 
         Raises:
-            ModelError: the model has other weights now than those that the plan tells of.
+            PruningError: no block can go.
+            ModelError: the model has other weights now than those that the plan tells of; a part that is not written
+                by matrices of its own.
             OptionError, ModelError, StoreError: as ``bathyscope.export``.
         """
-        from bathyscope.model import alone
-        from bathyscope.surgery.export_source import source_of
-        from bathyscope.surgery.exporting import write_export
+        from bathyscope.surgery.plan_export import export_plan
 
-        given = self.model if self.model is not None else self._place()
-        with alone(given):
-            if "weight_hash" in self.data.attrs:  # not in plans of older versions
-                self._require_same_weights(given)
-            source = source_of(given)
-            if self.model is None:
-                source = replace(source, name=str(self.data.attrs["model"]))
-            return write_export(source, self.schedule, folder_path(folder, "folder"), evidence=self.evidence)
+        self.require_choice()
+        return export_plan(self, folder_path(folder, "folder"))
 
-    def _place(self) -> str:
+    @property
+    def place(self) -> str:
         """Where the model is: the folder that it was pruned from, wherever one stands now, or its name."""
         known = str(self.data.attrs.get("folder", ""))
         return known if known and Path(known).is_dir() else str(self.data.attrs["model"])
-
-    def _require_same_weights(self, given: Any) -> None:
-        """The costs in the card are of the weights beside it."""
-        from bathyscope.model import load, loaded
-
-        named = isinstance(given, str | Path)
-        now = load(given, dtype=str(self.data.attrs["precision"])) if named else loaded(given)
-        if now.weight_hash != self.data.attrs["weight_hash"]:
-            raise ModelError(
-                f"{now.name} has other weights now than when {self.left_out} was chosen, so that its costs say nothing "
-                f"of them; prune it anew, or export it without them: bathyscope.export(MODEL, {self.left_out!r}, "
-                "FOLDER)."
-            )
 
     @property
     def evidence(self) -> str:
@@ -178,80 +253,9 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
     return replace(plan, tasks_data=decode(content)[_GROUP])
 
 
-def records(plan: Plan) -> pd.DataFrame:
-    """The table, and below it the choice's tasks, with what belongs to the other left empty."""
-    if plan.tasks_data is None:
-        return plan.table
-    return pd.concat([plan.table, plan.tasks.assign(candidate=str(plan.data["candidate"].values[0]))])
-
-
-HEADINGS: Final = {
-    "subset": "left out",
-    "calibration_cost": "calibration",
-    "test_cost": "test (interval)",
-    "test_kl": "KL",
-    "test_agreement": "top-1",
-    "p_value": "p",
-    "indistinguishable": "as good as the best",
-}
-"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
-
-
-def cells(data: xr.Dataset) -> list[list[str]]:
-    """The printed table, a row for every candidate."""
-    rows = []
-    for place, name in enumerate(data["candidate"].values.tolist()):
-        one = data.isel(candidate=place)
-        number = {key: float(one[key]) for key in COLUMNS if key != "subset"}
-        interval = f"{number['test_cost']:.4f} ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
-        shown = {
-            "subset": str(one["subset"].item()),
-            "calibration_cost": f"{number['calibration_cost']:.4f}",
-            "test_cost": interval,
-            "test_kl": _number(number["test_kl"], 4),
-            "test_agreement": _number(number["test_agreement"], 3),
-            "p_value": _p(number["p_value"]),
-            "indistinguishable": "yes" if number["indistinguishable"] else "no",
-        }
-        rows.append([name, *(shown[key] for key in HEADINGS)])
-    return rows
-
-
-def sentences(data: xr.Dataset) -> list[str]:
-    """The choice with its cost, what cannot be told from the best, and what is worse."""
-    attrs, choice = data.attrs, data.isel(candidate=0)
-    names = data["candidate"].values.tolist()
-    units, gone = int(attrs["n_units"]), int(attrs["size"])
-    unit = "block" if "block" in attrs["parts"] else "part"
-    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
-    said = [
-        f"Of {units} {unit}s, {gone} can go at the least cost: {choice['subset'].item()}. That costs {_cost(choice)} "
-        f"nats per token on {prompts} ({float(attrs['level']):.0%} interval), "
-        f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
-    ]
-    if attrs.get("max_cost"):
-        said[0] = said[0].replace("can go at the least cost", f"can go within {float(attrs['max_cost']):g} nats", 1)
-    alike = [name for name, one in zip(names, data["indistinguishable"].values) if one]
-    best = names[int(np.argmin(data["test_cost"].values))]
-    by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
-    if names[0] not in alike:
-        said.append(
-            f"On the test prompts {_title(best, False)} is better ({_cost(by_name[best])}; p = "
-            f"{_p(float(choice['p_value']))}): what was cheapest on the calibration prompts does not carry over."
-        )
-    for name in CHEAP:
-        if name not in alike or name == names[0]:
-            continue
-        one = by_name[name]
-        if one["subset"].item() == choice["subset"].item():
-            said.append(f"{_title(name)} leaves out the same.")
-        else:
-            said.append(f"{_title(name)} does as well here: {_cost(one)}, p = {_p(float(one['p_value']))}.")
-    worse = [name for name in names[1:] if name not in alike]
-    if worse:
-        listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
-        said.append(f"Worse than the best: {listed}.")
-    return said
+def with_speeds(plan: Plan, content: bytes) -> Plan:
+    """Return the plan with its speeds, from the bytes of their file."""
+    return replace(plan, speeds=Speeds(**json.loads(content)))
 
 
 def result(
@@ -276,8 +280,8 @@ def decoded(content: bytes, model: Any = None) -> Plan:
     return Plan(decode(content)[_GROUP], model)
 
 
-def is_plan(folder: str | Path) -> bool:
-    """Whether a folder is one that ``bathyscope prune`` wrote."""
+def is_plan(folder: object) -> bool:
+    """Return whether a folder is one that ``bathyscope prune`` wrote."""
     # os.path, not Path, which raises where a text is longer than a file's name may be
     return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), PRUNING.manifest))
 
@@ -304,22 +308,6 @@ def open_plan(folder: str | Path) -> Plan:
             f"The pruning in {str(path)!r} is not finished; give the same command again, and it goes on where it was."
         )
     plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+    if SPEED in files:
+        plan = with_speeds(plan, verified(path / SPEED, files[SPEED], PRUNING.noun))
     return with_tasks(plan, verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
-
-
-def _cost(one: xr.Dataset) -> str:
-    cost, low, high = (float(one[f"test_cost{end}"]) for end in ("", "_low", "_high"))
-    return f"{cost:.4g} ({low:.4g} to {high:.4g})"
-
-
-def _title(name: str, first: bool = True) -> str:
-    said = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
-    return said[0].upper() + said[1:] if first else said
-
-
-def _p(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.2g}"
-
-
-def _number(value: float, digits: int) -> str:
-    return "–" if np.isnan(value) else f"{value:.{digits}f}"

@@ -71,8 +71,12 @@ def require_same(
 
 
 def _cannot(anatomy: Anatomy, schedule: Schedule) -> str:
-    kind = getattr(anatomy.model.config, "model_type", type(anatomy.model).__name__)
-    return f"{kind} cannot be exported with this order of its blocks ({schedule})"
+    return f"{kind_of(anatomy)} cannot be exported with this order of its blocks ({schedule})"
+
+
+def kind_of(anatomy: Anatomy) -> str:
+    """Return the type of a model; several types may share a family's table, whose name is another one's then."""
+    return str(getattr(anatomy.model.config, "model_type", "") or type(anatomy.model).__name__)
 
 
 def _scheduled(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tensor:

@@ -1,14 +1,12 @@
 """``prune``: which blocks can go, chosen on some prompts and proved on others, beside what cheap rules would choose."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
-import numpy as np
-
-from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PruningError, did_you_mean, warn
 from bathyscope.measures.costs import Over
@@ -22,15 +20,27 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.pieces import Pieces
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluated
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
-from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
+from bathyscope.surgery.choosing import Search, Subset
+from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
-from bathyscope.surgery.plan import PRUNING, RESULT, TASKS, Plan, decoded, encoded, result, with_tasks
-from bathyscope.wavefront.histories import Unit, without
+from bathyscope.surgery.plan import (
+    PRUNING,
+    RESULT,
+    SPEED,
+    TASKS,
+    Plan,
+    decoded,
+    encoded,
+    with_speeds,
+    with_tasks,
+)
+from bathyscope.surgery.plan_text import refusal
+from bathyscope.surgery.timing import measure_speeds
+from bathyscope.surgery.zeroing import require_writable
+from bathyscope.wavefront.histories import Unit
 
 Part = Literal["block", "attention", "mlp"]
 _BENCHMARKS: Final = "benchmarks"
@@ -98,7 +108,7 @@ def prune(
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
-        PruningError: not even one block can go within ``max_cost``.
+        PruningError: not even one block can go within ``max_cost``; its ``plan`` holds the numbers, as does ``out``.
         StoreError: the folder holds something else, or cannot be written.
 
     Example:
@@ -123,6 +133,8 @@ def prune(
             require_answers(samples)
         together = None if cluster is None else samples["test"].clusters(cluster)
         benchmarks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
+        if kinds != ("block",):
+            _say_what_cannot_be_written(ready, units)
         if benchmarks and kinds != ("block",):
             raise OptionError("evaluate: tasks are run without whole blocks; choose among them (parts='block').")
         asked = {
@@ -152,16 +164,24 @@ def prune(
                 ledger = Ledger(ready, samples, kept, over, progress)
                 search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
                 proof = Proof(ledger, search, resamples, level, seed, together)
-                size = proof.largest(max_cost) if size is None else size
+                fitting = proof.largest(max_cost) if size is None else size
                 tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
+                tells |= _written(calibration=calibration, test=test)
+                tells |= {"fits": int(fitting > 0), "config_hash": str(asked["config_hash"])}
                 tells |= {"weight_hash": ready.weight_hash, "precision": str(asked["precision"])}
                 tells |= told_clusters(cluster, together)
                 place = here(ready.name, ready.revision)
                 tells |= {} if place is None else {"folder": str(place.resolve())}
-                finished = proof.judged(search.find(size), size, tells)
+                # where not even one fits, the numbers of the cheapest one say why
+                tried = max(fitting, 1)
+                candidates = search.find(tried)
+                finished = proof.judged(candidates, tried, {**tells, **_sizes(ready, candidates.choice)})
                 if kept is not None:
                     kept.put(RESULT, finished)
             plan = decoded(finished, ready if isinstance(model, Model) else model)
+            if not plan.fits:
+                raise PruningError(refusal(plan.data), plan)
+            plan = _with_speeds(plan, ready, samples["test"], kept, progress)
             asked_tasks = None if kept is None else kept.find(TASKS)
             if benchmarks:
                 shelf = None if kept is None else kept.path / _BENCHMARKS
@@ -173,6 +193,66 @@ def prune(
                 if kept is not None:
                     kept.put(TASKS, asked_tasks)
         return plan if asked_tasks is None else with_tasks(plan, asked_tasks)
+
+
+def _say_what_cannot_be_written(model: Model, units: Sequence[Unit]) -> None:
+    """Warn, before anything runs, where a choice among parts could not be exported afterwards."""
+    try:
+        require_writable(model, units)
+    except ModelError as error:
+        warn(f"prune: the choice can be measured, but not exported. {error}")
+
+
+def _written(**sources: object) -> dict[str, str]:
+    """Return the sources of prompts that were given as text, so that other commands can read them again."""
+    texts = {role: str(source) if isinstance(source, Path) else source for role, source in sources.items()}
+    return {
+        f"{role}_source": json.dumps(text)
+        for role, text in texts.items()
+        if isinstance(text, str) or _names_sources(text)
+    }
+
+
+def _names_sources(source: object) -> bool:
+    """Return whether a list names data sets or files, one an item."""
+    return isinstance(source, list) and all(isinstance(item, dict) and set(item) == {"source"} for item in source)
+
+
+def _sizes(model: Model, choice: Subset) -> dict[str, int]:
+    """Return parameters and bytes of the model, with and without the blocks of a choice; zeroed parts stay."""
+    gone = {unit.block for unit in choice if unit.part == "block"}
+    of_blocks = [{id(value) for value in block.parameters()} for block in model.anatomy.blocks]
+    left = set().union(*(ids for block, ids in enumerate(of_blocks) if block not in gone))
+    dropped = set().union(*of_blocks) - left
+    whole = {id(value): value for value in model.hf.parameters()}
+    after = [value for key, value in whole.items() if key not in dropped]
+    return {
+        "parameters": sum(value.numel() for value in whole.values()),
+        "parameters_after": sum(value.numel() for value in after),
+        "bytes": sum(value.numel() * value.element_size() for value in whole.values()),
+        "bytes_after": sum(value.numel() * value.element_size() for value in after),
+    }
+
+
+def _with_speeds(plan: Plan, model: Model, test: Prompts, kept: Pieces | None, progress: bool) -> Plan:
+    """Return the plan with speeds before and after: those in its folder, or timed now; without where none can be.
+
+    They are a file of their own, since the rest of a plan is the same to the bit whenever it is computed.
+    """
+    content = None if kept is None else kept.find(SPEED)
+    if content is None:
+        if model.blocks is not None or not plan.leaves_blocks:
+            return plan  # a streamed model reads its files, and a zeroed part runs as before
+        longest = max(test, key=len)
+        try:
+            speeds = measure_speeds(model, plan.schedule, longest.ids, progress=progress)
+        except ModelError as error:
+            warn(f"prune: the speed without the blocks is not known. {error}")
+            return plan
+        content = json.dumps(speeds.record()).encode()
+        if kept is not None:
+            kept.put(SPEED, content)
+    return with_speeds(plan, content)
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:
@@ -254,103 +334,3 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
     if len(kept) < 2:
         raise ModelError(f"No block of this model can be left out: it has {n_blocks}, and one has to stay.")
     return tuple(Unit(block) for block in kept)
-
-
-class Proof:
-    """What candidates cost on the test prompts.
-
-    Args:
-        ledger: of calibration and test prompts.
-        search: on its calibration prompts.
-        resamples, level, seed: of bootstrap intervals over the test prompts.
-        cluster: [test prompts], prompts of one number are drawn together; None = each for itself.
-    """
-
-    def __init__(
-        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None = None
-    ) -> None:
-        self._ledger, self._search = ledger, search
-        self._level, self._judge = level, {"level": level, "resamples": resamples, "seed": seed}
-        self._drawn: dict[str, Any] = {**self._judge, "cluster": cluster}
-
-    def largest(self, max_cost: float | None) -> int:
-        """How many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
-
-        Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed.
-
-        Raises:
-            PruningError: not even one.
-        """
-        assert max_cost is not None
-        for size in range(1, len(self._search.units)):
-            choice = self._search.find(size).choice
-            costs = self._test([choice])[0]
-            low, high = mean_interval(costs, **self._drawn)
-            if high < max_cost:
-                continue
-            if size > 1:
-                return size - 1
-            raise PruningError(
-                f"No block can go: leaving out {_said(choice)}, the cheapest, costs {costs.mean():.4g} nats per token "
-                f"on the test prompts ({self._level:.0%} interval {low:.4g} to {high:.4g}), and the upper end has to "
-                f"stay below max_cost={max_cost:g}. Allow a higher cost, or give more test prompts."
-            )
-        return len(self._search.units) - 1
-
-    def judged(self, found: Found, size: int, attrs: Mapping[str, str | float]) -> bytes:
-        """The plan as the bytes of a file."""
-        names, ledger = list(found.candidates), self._ledger
-        cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
-        calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
-        against = compared_with_best(cost, **self._drawn)
-        n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
-        detailed = ledger.values(
-            "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"
-        )
-        several = np.array([len(own) > 1 for own in found.candidates.values()])
-        values = {
-            "subset": np.array([_subset(name, own) for name, own in found.candidates.items()], dtype=object),
-            "calibration_cost": np.array([float(own.mean()) for own in calibration]),
-            "test_cost": against.mean,
-            "test_cost_low": against.low,
-            "test_cost_high": against.high,
-            "p_value": against.p_value,
-            "indistinguishable": against.indistinguishable.astype(np.int64),
-            "test_kl": np.where(several, np.nan, detailed["kl"].mean(axis=1)),
-            "test_agreement": np.where(several, np.nan, detailed["agreement"].mean(axis=1)),
-            "cost": cost,
-        }
-        samples = ledger.samples
-        said: dict[str, str | int | float] = {
-            f"{role}_{what}": number
-            for role, own in samples.items()
-            for what, number in (
-                ("prompts", len(own)),
-                ("tokens", sum(own.lengths)),
-                ("calls", ledger.calls[role]),
-                ("data", own.dataset),
-            )
-        }
-        tells: dict[str, str | int | float] = {
-            "model": ledger.model.name,
-            "n_blocks": n_blocks,
-            "n_units": len(self._search.units),
-            "size": size,
-            "how": found.how,
-            "exhaustive": int(found.exhaustive),
-            **self._judge,
-        }
-        coords = {"prompt_id": samples["test"].coords()["prompt_id"]}
-        return encoded(result(names, values, coords, {**tells, **said, **attrs}))
-
-    def _test(self, subsets: Sequence[Subset]) -> FloatArray:
-        histories = [without(self._ledger.model.n_blocks, subset) for subset in subsets]
-        return self._ledger.values("test", histories, title="testing")["loss"]
-
-
-def _subset(name: str, subsets: Sequence[Subset]) -> str:
-    return f"{len(subsets)} subsets" if name == RANDOM else _said(subsets[0])
-
-
-def _said(subset: Subset) -> str:
-    return ",".join(str(unit) for unit in sorted(subset))

@@ -1,21 +1,24 @@
-"""``repair``: what a model loses by dropped blocks, and how much of it cheap changes of the others bring back."""
+"""``repair``: what a model loses by dropped blocks, and how much of it cheap changes of the others bring back.
+
+The rung that is kept is chosen on calibration prompts that no map was fitted to and no training saw, and proved on the
+test prompts. Doing nothing is a rung as well: maps and training may fit their own prompts and lose on others.
+"""
 
 import hashlib
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import inf, isnan, nan
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from transformers import PreTrainedModel
 
-from bathyscope.core.arrays import IntArray
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.model import AnyModel, Model, alone, load, loaded
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
+from bathyscope.model import AnyModel, Model, alone, config_hash, load, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Resamples, checked
@@ -23,105 +26,29 @@ from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, require_apart
 from bathyscope.prompts.source import Source
-from bathyscope.runs.folder import folder_path
+from bathyscope.runs.folder import FolderLock, folder_path, reason
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
-from bathyscope.statistics.least_squares import Array
-from bathyscope.surgery.card import as_text, on_data
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
-from bathyscope.surgery.exporting import require_plain, schedule_for, write_export
 from bathyscope.surgery.healing import Budget, heal, identified, require_own
+from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan_export import require_same_weights
+from bathyscope.surgery.repaired import NONE, Repaired, Told
+from bathyscope.surgery.rungs import CALL_TOKENS, Climb, Ids, measured_rung
+from bathyscope.surgery.writing import require_plain, schedule_for
 from bathyscope.wavefront.batch import plan_batches
 
 How = Literal["scale", "linear", "heal"]
-Ids = Sequence[Sequence[int]]
-RUNGS: tuple[str, ...] = ("none", "scale", "linear", "heal")
-_CALL_TOKENS = 2048
-_LOGITS = 1 << 26
+RUNGS: tuple[str, ...] = (NONE, "scale", "linear", "heal")
 _SHARE_TO_CHOOSE = 0.1
 _FEWEST = 4
-
-
-@dataclass(frozen=True)
-class Rung:
-    """One rung of the ladder, measured on the test prompts.
-
-    Args:
-        name: "none", "scale", "linear" or "heal".
-        cost: mean over prompts of a token's loss above the whole model's, in nats, with the ends of its interval.
-        recovered: share of the cost without repair that is gone, with the ends of its interval. NaN where dropping
-            costs nothing on these prompts; the ends alone where that cannot be told from nothing.
-        why_not: why this rung could not be had; empty where it was. All numbers are NaN then.
-    """
-
-    name: str
-    cost: float
-    cost_low: float
-    cost_high: float
-    recovered: float
-    recovered_low: float
-    recovered_high: float
-    why_not: str = ""
-
-    def shown(self, name: str, form: str) -> str:
-        """``cost`` or ``recovered`` with its interval, as text; "–" for what there is not."""
-        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
-        if isnan(value):
-            return "–"
-        return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
-
-
-@dataclass(frozen=True)
-class Repaired:
-    """A scheduled model whose remaining weights were changed to make up for what was dropped.
-
-    Args:
-        model: the whole model.
-        schedule: the blocks that stay.
-        rungs: the ladder, up to the last one asked for.
-        hf: the repaired copy, a transformers model.
-        data: which prompts it was repaired and measured on, and how sure that is, in Markdown.
-    """
-
-    model: Model
-    schedule: Schedule
-    rungs: tuple[Rung, ...]
-    hf: PreTrainedModel
-    _copy: ScheduledCopy
-    data: str
-
-    @property
-    def table(self) -> list[dict[str, Any]]:
-        """The rungs as records."""
-        return [vars(rung) for rung in self.rungs]
-
-    def export(self, folder: str | Path) -> Path:
-        """Writes the repaired copy as a plain checkpoint, with the ladder in its card.
-
-        Raises:
-            ModelError, StoreError: as ``bathyscope.export``.
-        """
-        lines = [self.data, "", "| repair | cost on test prompts, nats a token | recovered |", "|---|---|---|"]
-        lines += [
-            f"| {one.name} | {one.shown('cost', '.4f')} | {one.shown('recovered', '.0%')} |"
-            for one in self.rungs
-            if not one.why_not
-        ]
-        return write_export(
-            source_of(self.model),
-            self.schedule,
-            folder_path(folder, "folder"),
-            changes=self._copy.changes(),
-            evidence="\n".join(lines),
-        )
 
 
 @checked
 def repair(
     model: AnyModel,
-    schedule: Schedule | str,
+    schedule: Schedule | str | Plan,
     calibration: Source | Prompts,
     *,
     test: Source | Prompts,
@@ -136,19 +63,20 @@ def repair(
     seed: int = 0,
     progress: bool = True,
 ) -> Repaired:
-    """Makes up for dropped blocks by changing the weights of those beside the cuts.
+    """Make up for dropped blocks by changing the weights of those next to the cuts.
 
     One ladder, every rung measured on the test prompts: "none"; "scale", what the MLP before a cut adds times a number;
     "linear", times a matrix, the least-squares map that brings the stream nearest to what the whole model hands to the
     block behind the cut; both are folded into the weights of that MLP and cost nothing. "heal" trains the blocks beside
-    the cuts, from the map on, to give the whole model's predictions.
+    the cuts, from the map on, to give the whole model's predictions. The repaired model is the rung that costs least on
+    calibration prompts that were kept aside; it is written only where the test prompts prove that it beats "none".
 
     Args:
         model: what ``load`` returns or takes.
-        schedule: which blocks are dropped, such as ``"drop:2,drop:5"``.
-        calibration: prompts that maps and training see, as for ``survey``.
+        schedule: which blocks are dropped, such as ``"drop:2,drop:5"``, or the plan that ``prune`` made.
+        calibration: prompts that maps and training see, as for ``survey``; a tenth is kept aside to choose the rung.
         test: other prompts, that the rungs are measured on.
-        how: the last rung of the ladder; the repaired model is what it gives.
+        how: the last rung of the ladder that is tried.
         tokens: budget of healing; the same command goes on where it was interrupted and ends in the same weights.
         minutes: budget of healing in time instead.
         rate: highest learning rate of healing.
@@ -160,28 +88,33 @@ def repair(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
-        The rungs, and the repaired model, which ``.export(folder)`` writes.
+        The rungs, which of them is ``chosen`` and whether that is ``proved``, and the repaired model, which
+        ``.export(folder)`` writes.
 
     Raises:
+        PruningError: a plan in which no block can go.
         OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it);
             an option out of its range.
         PromptError: too few prompts, or a prompt in both sets.
         ModelError: an order that cannot be exported; no matrix that a map could be folded into; a streamed model, or
             one whose predictions are not finite, before or after healing.
-        StoreError: ``state`` holds another training, is damaged, or cannot be written.
+        StoreError: ``state`` holds another training, is damaged, is used by another process, or cannot be written.
 
     Example:
         >>> found = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
         >>> [rung.name for rung in found.rungs]
         ['none', 'scale']
-        >>> found.export("repaired").name
-        'repaired'
+        >>> found.chosen in ("none", "scale"), found.proved in (True, False)
+        (True, True)
     """
     with alone(model):
         budget = require_budget(how, tokens, minutes, state)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
         whole = loaded(model)
+        if isinstance(schedule, Plan):
+            schedule.as_schedule()
+            require_same_weights(schedule, whole)
         with evaluating(whole.hf):
             return ladder(
                 *(whole, schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress),
@@ -191,7 +124,7 @@ def repair(
 
 def ladder(
     whole: Model,
-    schedule: Schedule | str,
+    schedule: Schedule | str | Plan,
     calibration: Source | Prompts,
     test: Source | Prompts,
     how: How,
@@ -216,44 +149,83 @@ def ladder(
     known, unseen = tokenized(whole, calibration, seed=seed), judging(tokenized(whole, test, seed=seed))
     require_apart(known, unseen)
     together = None if cluster is None else unseen.clusters(cluster)
-    fit, choose = _split([list(prompt.ids) for prompt in known], seed)
+    fit, aside = _split([list(prompt.ids) for prompt in known], seed)
     place = None if state is None else folder_path(state, "state")
     training = {} if budget is None else _identity(whole, chosen, fit, rate, seed, budget)
     require_own(place, identified(training))  # the maps before it take minutes
-    judged = [list(prompt.ids) for prompt in unseen]
-    base = losses(whole.hf, judged)
-    _require_finite(base, "The whole model has", "load it with a wider dtype (dtype='float32')")
-    copy = ScheduledCopy(whole.hf, chosen, whole.anatomy.family)
-    costs: dict[str, Array] = {"none": losses(copy.hf, judged) - base}
-    why_not: dict[str, str] = {}
-    for name in RUNGS[1 : RUNGS.index(how) + 1]:
-        if name == "heal":
-            assert budget is not None
-            _healed(whole, copy, fit, budget, rate, seed, (place, training), progress, clock)
-        else:
-            try:
-                copy = _mapped(whole, chosen, fit, choose, name)
-            except ModelError as error:
-                if how != "heal":
-                    raise
-                why_not[name] = str(error)
-                continue
-        costs[name] = losses(copy.hf, judged) - base
-        _require_finite(
-            costs[name],
-            f"Repaired by {name} (rate={rate:g}), the model has",
-            "heal at a lower rate, with another state",
+    with _alone_in(place):
+        climb = Climb(whole, chosen, [list(prompt.ids) for prompt in unseen], aside)
+        why_not: dict[str, str] = {}
+        for name in RUNGS[1 : RUNGS.index(how) + 1]:
+            if name == "heal":
+                assert budget is not None
+                copy = climb.last
+                _healed(whole, copy, fit, budget, rate, seed, (place, training), progress, clock)
+            else:
+                try:
+                    copy = _mapped(whole, chosen, fit, aside, name)
+                except ModelError as error:
+                    if how != "heal":
+                        raise
+                    why_not[name] = str(error)
+                    continue
+            climb.measure(name, copy, rate)
+    rungs = tuple(
+        replace(
+            measured_rung(
+                name, climb.test.get(name), climb.test[NONE], resamples, level, seed, why_not.get(name, ""), together
+            ),
+            calibration_cost=climb.aside_cost(name),
         )
-    rungs = [
-        _measured(name, costs.get(name), costs["none"], resamples, level, seed, why_not.get(name, ""), together)
         for name in RUNGS[: RUNGS.index(how) + 1]
-    ]
-    done = {"Repaired": known, "Measured": unseen}
-    data = " ".join(on_data(did, own.dataset, len(own), sum(own.lengths)) for did, own in done.items())
-    data += (
-        f" In brackets: {100 * level:g} % intervals over {as_text(resampled(cluster))}. The weights are the last row's."
     )
-    return Repaired(whole, chosen, tuple(rungs), copy.hf, copy, data)
+    told = {"how": how, "rate": rate, "resamples": resamples, "level": level, "seed": seed}
+    told |= {} if cluster is None else {"cluster": cluster}
+    if budget is not None:
+        told |= {"tokens": budget.tokens} if budget.tokens else {"minutes": budget.minutes}
+    about = Told(_model(whole), {"calibration": _data(known), "test": _data(unseen)}, told, resampled(cluster))
+    repaired = Repaired(chosen, rungs, about, whole)
+    return replace(repaired, hf=climb.restore(repaired.chosen).hf, _changes=climb.changes[repaired.chosen])
+
+
+@contextmanager
+def _alone_in(place: Path | None) -> Iterator[None]:
+    """Keep other processes from training in the same folder.
+
+    Raises:
+        StoreError: another process does, or the folder cannot be written.
+    """
+    if place is None:
+        yield
+        return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(place, "training")
+    except OSError as error:
+        raise StoreError(
+            f"The folder {str(place)!r} cannot hold the state of a training: {reason(error)}. Make it writable, or "
+            "give another one (state=..., --state ...)."
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _model(whole: Model) -> dict[str, Any]:
+    """Return what a record says of the model."""
+    return {
+        "name": whole.name,
+        "weight_hash": whole.weight_hash,
+        "config_hash": config_hash(whole.hf),
+        "precision": str(whole.dtype).removeprefix("torch."),
+        "n_blocks": whole.n_blocks,
+    }
+
+
+def _data(prompts: Prompts) -> dict[str, Any]:
+    """Return what a record says of some prompts."""
+    return {"name": prompts.dataset, "hash": prompts.hash, "prompts": len(prompts), "tokens": sum(prompts.lengths)}
 
 
 def _mapped(whole: Model, schedule: Schedule, fit: Ids, choose: Ids, name: str) -> ScheduledCopy:
@@ -277,7 +249,15 @@ def _healed(
 ) -> None:
     """Trains a copy as it is; ``kept`` is where its state is, and whose it has to be."""
     slots = [cut.slot for cut in cuts_of(copy.schedule)]
-    with ProgressBar("healing", 1.0, quiet=not progress) as bar:
+    bars: list[ProgressBar] = []
+
+    def advance(share: float) -> None:
+        """The first share is what an earlier training did, so that the pace is that of this one alone."""
+        if not bars:
+            bars.append(ProgressBar("healing", 1.0, share, quiet=not progress))
+        bars[0].advance_to(share)
+
+    try:
         heal(
             *(whole.hf, copy, slots, _batched(fit), budget),
             rate=rate,
@@ -285,22 +265,11 @@ def _healed(
             folder=kept[0],
             identity=kept[1],
             clock=clock,
-            progress=bar.advance_to,
+            progress=advance,
         )
-
-
-@torch.no_grad()
-def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
-    """Mean loss over the tokens of every prompt, in nats, [prompts]."""
-    found = np.zeros(len(prompts))
-    device = next(hf.parameters()).device
-    room = max(1, min(_CALL_TOKENS, _LOGITS // hf.config.get_text_config().vocab_size))
-    for picked in plan_batches([len(prompt) for prompt in prompts], 1, room, True):
-        ids = torch.tensor([list(prompts[place]) for place in picked], device=device)
-        logits = hf(ids, use_cache=False).logits[:, :-1].float()
-        lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
-        found[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
-    return found
+    finally:
+        for bar in bars:
+            bar.__exit__(*sys.exc_info())
 
 
 def require_budget(
@@ -327,13 +296,8 @@ def _split(prompts: list[list[int]], seed: int) -> tuple[list[list[int]], list[l
 
 def _batched(prompts: Sequence[Sequence[int]]) -> list[list[list[int]]]:
     """Prompts of one length together."""
-    planned = plan_batches([len(prompt) for prompt in prompts], 1, _CALL_TOKENS, True)
+    planned = plan_batches([len(prompt) for prompt in prompts], 1, CALL_TOKENS, True)
     return [[list(prompts[place]) for place in batch] for batch in planned]
-
-
-def _require_finite(losses_P: Array, what: str, remedy: str) -> None:
-    if not np.isfinite(losses_P).all():
-        raise ModelError(f"{what} NaN or Inf predictions on the test prompts; {remedy}.")
 
 
 def _identity(
@@ -349,28 +313,3 @@ def _identity(
         "tokens": budget.tokens,
         "minutes": budget.minutes,
     }
-
-
-def _measured(
-    name: str,
-    cost_P: Array | None,
-    none_P: Array,
-    resamples: int,
-    level: float,
-    seed: int,
-    why_not: str,
-    cluster: IntArray | None = None,
-) -> Rung:
-    if cost_P is None:
-        return Rung(name, nan, nan, nan, nan, nan, nan, why_not)
-    low, high = mean_interval(cost_P, resamples=resamples, level=level, seed=seed, cluster=cluster)
-    if not none_P.mean() > 0:  # nothing was lost that could come back
-        return Rung(name, float(cost_P.mean()), low, high, nan, nan, nan)
-    recovered = float(1 - cost_P.mean() / none_P.mean())
-    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed), cluster)
-    weights = cluster_weights(np.ones(len(cost_P)), cluster)
-    if not (counts @ none_P > 0).all():
-        return Rung(name, float(cost_P.mean()), low, high, recovered, nan, nan)
-    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
-    ends = bootstrap_interval(recovered, drawn, weights, level=level, limits=(-np.inf, np.inf))
-    return Rung(name, float(cost_P.mean()), low, high, recovered, *ends)

@@ -24,7 +24,7 @@ from bathyscope.model.anatomy.sites import submodule
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Arguments, Chain
 from bathyscope.surgery.export_source import source_of
-from bathyscope.surgery.exporting import write_export
+from bathyscope.surgery.writing import write_export
 
 _SAVING = ("save_pretrained", "push_to_hub")
 _RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "attentions"}

@@ -18,6 +18,7 @@ from transformers.core_model_loading import (
 
 from bathyscope.errors import ModelError
 from bathyscope.surgery.layout import Layout
+from bathyscope.surgery.soundness import require_shape
 from bathyscope.surgery.weight_files import Stored, Written, bytes_of, grouped_bytes, kind_of, stored_in
 
 
@@ -46,6 +47,8 @@ def from_files(
             inside.setdefault(place, {})[name] = one
         elif model_name is not None:
             outside.append(_outside(name, one, model_name, known, wanted, layout))
+        if model_name is not None and known.is_copied(name):
+            require_shape(name, one.shape, known.tensors[model_name].shape)
     written = list(outside)
     for slot, block in enumerate(layout.schedule):
         for name, one in inside.get(block, {}).items():
@@ -125,6 +128,10 @@ class _Names:
         self._converters = [one for one in mapping if isinstance(one, WeightConverter)]
         self._prefix = model.base_model_prefix
         self.tensors = model.state_dict()
+
+    def is_copied(self, name: str) -> bool:
+        """Return whether a checkpoint's tensor is taken as it is, and not merged with others or turned."""
+        return rename_source_key(name, self._renamings, self._converters, self._prefix, self.tensors)[1] is None
 
     def of(self, name: str) -> str | None:
         """The model's name of a checkpoint's tensor; None where it has no place for it."""

@@ -14,7 +14,7 @@ from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
 from bathyscope.surgery import ledger
 from bathyscope.surgery.copying import ScheduledCopy
-from bathyscope.surgery.repairing import losses
+from bathyscope.surgery.rungs import losses
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
 from studies.pruning.figure import draw
 

@@ -24,9 +24,14 @@ from bathyscope.surgery.exits.drafting import counts
 from bathyscope.surgery.exits.generating import Generated, generated
 from bathyscope.surgery.exits.reading import Trace
 from bathyscope.surgery.exits.result import TABLE
-from bathyscope.surgery.exits.times import Times
+from bathyscope.surgery.exits.times import Times, Timings
 
 NEW = 8
+
+
+def exactly(n_blocks: int, tokens: int, step: float = 0.0, round_: float = 0.0) -> Timings:
+    """A block takes a second on any number of tokens, the rest of a forward a quarter of one."""
+    return Timings.exact(Times(n_blocks, np.ones(tokens), np.full(tokens, 0.25), np.array(step), np.array(round_)))
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +39,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """A machine whose times are known: a block takes a second."""
     around = {"step": 0.0, "round": 0.0}
 
-    def known(model: bathyscope.Model, ids: object, longest: int) -> Times:
-        seconds = (1.0,) * (longest + 1)
-        return Times(model.n_blocks, seconds, tuple(0.25 * one for one in seconds), around["step"], around["round"])
+    def known(model: bathyscope.Model, ids: object, longest: int) -> Timings:
+        return exactly(model.n_blocks, longest + 1, around["step"], around["round"])
 
     monkeypatch.setattr(times, "measured", known)
     return around
@@ -106,7 +110,7 @@ def test_blocks_that_do_nothing_need_not_be_waited_for() -> None:
 def test_an_untrained_model_is_told_not_to() -> None:
     advice = asked(waves.loaded("llama"), 1)
     assert advice.exit is advice.draft is None
-    assert advice.text.startswith("Don't: with no exit and no draft is transformers' generate surely faster.")
+    assert advice.text.startswith("Not recommended: no exit and draft length is reliably faster than plain generate().")
     assert repr(advice).endswith("don't>")
 
 
@@ -119,6 +123,38 @@ def test_what_generate_takes_around_drafts_counts(clock: dict[str, float]) -> No
     assert float(slow.data["speed"].sel(exit=2, draft=3)) == pytest.approx(8 * 5.75 / (6 * 2.75 + 2 * (5.25 + 40)))
     assert slow.exit is None
     assert "Blocks and head alone would be 1.75 times as fast at exit 2 with drafts of 3" in slow.text
+
+
+def test_a_busy_machine_is_said_and_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plain decoding that seems faster than the forward in it made drafts seem to pay."""
+    busy = replace(exactly(5, 4), plain=np.array([4.0]))
+    monkeypatch.setattr(times, "measured", lambda *_: busy)
+    advice = asked(idle_after(2), 1)
+    assert advice.exit is advice.draft is None
+    assert advice.text.startswith(
+        "Too busy to time: plain generate() took 4e+03 ms for each token, less than the bare forward in it (5.25e+03"
+    )
+    assert repr(advice).endswith("too busy to time>")
+    record = advice.record()
+    assert (record["proved"], record["timing"]["busy"], "advice" in record) == (False, True, False)
+
+
+def test_no_speed_is_above_its_tokens_per_pass_on_a_machine_of_any_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks that jump at random: neither the estimate nor the upper end of its interval promises the impossible."""
+    rng = np.random.default_rng(0)
+    wild = Timings(
+        5, rng.exponential(1, (9, 4)), rng.exponential(1, (9, 4)), rng.exponential(9, 9), rng.exponential(9, 9)
+    )
+    monkeypatch.setattr(times, "measured", lambda *_: wild)
+    data = asked(idle_after(2), 1).data
+    assert (data["speed"] <= data["tokens_per_pass"] + 1e-12).all()
+    assert (data["bare_speed"] <= data["tokens_per_pass"] + 1e-12).all()
+    assert (data["speed_high"] <= data["tokens_per_pass_high"] + 1e-12).all()
+    # the scatter of the clocks is in the interval: with exact ones it is narrower
+    monkeypatch.setattr(times, "measured", lambda *_: Timings.exact(wild.settled))
+    exact = asked(idle_after(2), 1).data
+    np.testing.assert_allclose(exact["speed"], data["speed"])
+    assert float((data["speed_high"] - data["speed_low"] - exact["speed_high"] + exact["speed_low"]).mean()) > 0
 
 
 def test_a_run_is_set_beside_what_was_foretold() -> None:
@@ -161,7 +197,7 @@ def test_what_was_not_faster_when_it_was_run_is_not_advised(monkeypatch: pytest.
     seconds["drafted"] = 1.25
     slower = asked(model, 1, verify=held_out)
     assert slower.exit is slower.draft is None
-    assert slower.text.startswith("Don't: it was foretold to be faster, and was not when it was run. Nearest: exit 2")
+    assert slower.text.startswith("Not recommended: predicted to be faster, but slower when measured. Nearest: exit 2")
 
 
 def test_a_threshold_needs_prompts_and_keeps_its_bound() -> None:
@@ -237,7 +273,7 @@ def test_prompts_of_one_document_count_as_one() -> None:
     made = [Trace(own, own * 0.9, np.ones(NEW, dtype=bool)) for own in rows]
     numbers = np.repeat(np.arange(3), 3)
     judge = {"resamples": 300, "level": 0.95, "seed": 0}
-    known = Times(model.n_blocks, (1.0,) * 3, (0.25,) * 3, 0.0, 0.0)
+    known = exactly(model.n_blocks, 3)
 
     def decided(traces: list[Trace], cluster: np.ndarray | None) -> dict[str, np.ndarray]:
         counted = [

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, taken
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
+from bathyscope.cli.arguments import LOADING, Quiet, Records, as_app, interruptible, taken
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _IN_A_SHELL = {
 _EXAMPLES = """\
 Examples:
   bathyscope evaluate gpt2 --tasks hellaswag,arc_easy,lambada_openai --schedules drop,swap,repeat:5
+  bathyscope evaluate runs/pruned --tasks arc_easy,lambada_openai
   bathyscope evaluate ./model --tasks arc_easy --data arc_easy=validation.jsonl --limit 100
   bathyscope evaluate ./model --tasks gsm8k,problems.yaml --schedules drop --limit 200
   bathyscope evaluate gpt2 --tasks lambada_openai --schedules drop:3,repeat:4+3 --format csv > drop.csv
@@ -37,15 +38,27 @@ or schedules may be added to a finished evaluation."""
 
 
 def evaluate_command(
-    model: ModelName, /, *, tasks: str, format: Records = "table", quiet: Quiet = False, **given: Any
+    model: str, /, *, tasks: str, format: Records = "table", quiet: Quiet = False, **given: Any
 ) -> int:
     """Run benchmarks under schedules.
 
     Args:
+        model: name on the hub, or a local folder; or the folder of a plan that prune wrote, which names the model and
+            the schedule.
         tasks: names separated by commas, as lm-evaluation-harness calls them, or YAML files of one's own tasks.
     """
     from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
+    from bathyscope.surgery.plan import is_plan
 
+    place = model
+    if is_plan(model):
+        plan = bathyscope.open_plan(model)
+        if given.get("schedules") is not None:
+            raise OptionError(
+                "A plan holds its own schedule; leave --schedules out, or give the model in place of the plan."
+            )
+        plan.as_schedule()
+        place, given["schedules"] = plan.place, [plan]
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
     given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
     loading = taken(LOADING, given)
@@ -57,8 +70,8 @@ def evaluate_command(
         # tasks and files are checked before a model is loaded, which may take long
         names = [name.strip() for name in tasks.split(",") if name.strip()]
         benchmarks = load_benchmarks(names, files_by_task(given.pop("data", ())))
-        say(f"Loading {model}; the results go to {out}.", quiet)
-        found = bathyscope.evaluate(bathyscope.load(model, **loading), benchmarks, **given, progress=not quiet)
+        say(f"Loading {place}; the results go to {out}.", quiet)
+        found = bathyscope.evaluate(bathyscope.load(place, **loading), benchmarks, **given, progress=not quiet)
     say(f"Written: {out}", quiet)
     _show(found, format)
     return 0
@@ -75,7 +88,9 @@ def files_by_task(given: Sequence[str]) -> dict[str, str]:
 
 def _show(found: Evaluation, format_: Format) -> None:
     frame = found.to_dataframe()
-    if not write_data(frame, format_):
+    if format_ == "json":
+        write_json(found.record())
+    elif not write_data(frame, format_):
         for task in dict.fromkeys(frame["task"]):
             write_table(*_table(frame[frame["task"] == task]), title=task)
         write("Value ± standard error over documents; in brackets the difference from the normal model on the same")

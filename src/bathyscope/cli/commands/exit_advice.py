@@ -17,7 +17,7 @@ from bathyscope.cli.arguments import (
     write_picture,
 )
 from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import write, write_data, write_table
+from bathyscope.cli.console import write, write_data, write_json, write_table
 
 _EXAMPLES = """\
 Examples:
@@ -58,7 +58,9 @@ def exit_advice_command(
     held_out = None if verify is None else one_source(verify)
     advice = on_models(bathyscope.exit_advice, [model], one_source(prompts), verify=held_out, given=given, quiet=quiet)
     table = advice.table
-    if not write_data(table, format):
+    if format == "json":
+        write_json(advice.record())
+    elif not write_data(table, format):
         shown = [name for name in _HEADINGS if name in table]
         rows = [[str(int(row["exit"])), *(_cell(row, name) for name in shown)] for _, row in table.iterrows()]
         title = f"Exits of {advice.data.attrs['n_blocks']} blocks, each with the draft that pays most"

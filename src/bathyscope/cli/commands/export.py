@@ -6,12 +6,14 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Quiet, as_app
-from bathyscope.cli.console import quiet_libraries, say, write
+from bathyscope.cli.arguments import Given, Quiet, as_app
+from bathyscope.cli.console import quiet_libraries, say, write, write_json
+from bathyscope.errors import OptionError
 
 _EXAMPLES = """\
 Examples:
   bathyscope export Qwen/Qwen2.5-1.5B --schedule drop:2,drop:5 --out qwen-26
+  bathyscope export runs/pruned --out model-smaller
   bathyscope export ./model --schedule repeat:8+4 --out model-deeper
   bathyscope export ./model --schedule drop:2,drop:5 --emit mergekit > merge.yaml"""
 
@@ -20,25 +22,53 @@ def export_command(
     model: str,
     /,
     *,
-    schedule: str,
+    schedule: Given = None,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
+    json: Annotated[
+        bool, Parameter(help="print the record of what was written, as JSON.", negative=(), show_default=False)
+    ] = False,
     quiet: Quiet = False,
     **given: Any,
 ) -> int:
     """Write a model without some of its blocks, or with them in another order.
 
     Args:
-        model: checkpoint folder, or name on the hub; it is copied from file to file and never loaded.
-        schedule: the order of the blocks, such as drop:2,drop:5 or swap:3 or repeat:8+5.
+        model: checkpoint folder, or name on the hub, copied from file to file and never loaded; or the folder of a plan
+            that prune wrote, which names the model and what goes, and is the evidence in the model card.
+        schedule: the order of the blocks, such as drop:2,drop:5 or swap:3 or repeat:8+5; of a plan the one it chose.
         out: folder to write; it must not exist, be empty, or hold the same export.
     """
+    from bathyscope.surgery.plan import is_plan
+
+    place: Any = model
+    chosen: Any = schedule
+    if is_plan(model):
+        if schedule is not None:
+            raise OptionError(
+                "A plan holds its own schedule; leave --schedule out, or give the model in place of the plan."
+            )
+        chosen = bathyscope.open_plan(model)
+        chosen.require_choice()
+        place = chosen.place
+    elif schedule is None:
+        raise OptionError("bathyscope export needs --schedule, or the folder of a plan in place of the model.")
     with quiet_libraries(downloads=not quiet):
-        found = bathyscope.export(model, schedule, out, **given)
-    if isinstance(found, str):
-        write(found)
-    else:
-        say(f"Written: {found}", quiet)
+        written = bathyscope.export(place, chosen, out, **given)
+    if isinstance(written, str):
+        write(written)
+        return 0
+    if json:
+        from bathyscope.surgery.records import export_record
+
+        write_json(export_record(written))
+    say(f"Written: {written}", quiet)
     return 0
 
 
-app = as_app(export_command, _EXAMPLES, "bathyscope:export", leave_out=("folder",))
+app = as_app(
+    export_command,
+    _EXAMPLES,
+    "bathyscope:export",
+    leave_out=("folder",),
+    usage="Usage: bathyscope export MODEL|PLAN [OPTIONS]",
+)

@@ -10,7 +10,7 @@ import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, interruptible, load_all, require_plain
 from bathyscope.cli.commands.evaluate import files_by_task
 from bathyscope.cli.commands.survey import one_source
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
+from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
@@ -28,7 +28,7 @@ Examples:
   bathyscope show runs/pruned
 
 With --out the same command goes on where it was interrupted. Ends with 6 where not
-even one block can go within --max-cost."""
+even one block can go within --max-cost; the numbers are printed and saved then too."""
 
 
 def prune_command(
@@ -57,25 +57,44 @@ def prune_command(
     [loaded] = load_all([model], given, quiet)
     out = given.get("out")
     kept = "" if out is None else f"what is finished is kept in {out}"
-    with interruptible(lambda: kept), quiet_libraries(downloads=not quiet):
-        plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
+    try:
+        with interruptible(lambda: kept), quiet_libraries(downloads=not quiet):
+            plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
+    except bathyscope.PruningError as error:
+        if error.plan is not None:
+            show_plan(error.plan, format)  # the numbers that say that no block can go
+            _say_where(out, quiet)
+        raise
     show_plan(plan, format)
-    if given.get("out") is not None:
-        say(f"Written: {given['out']}", quiet)
+    _say_where(out, quiet)
     return 0
 
 
+def _say_where(out: str | None, quiet: bool) -> None:
+    if out is not None:
+        say(f"Written: {out}", quiet)
+
+
 def show_plan(plan: Plan, format_: Format) -> None:
-    """A plan's table, and what it says."""
-    from bathyscope.surgery.plan import HEADINGS, cells, records
+    """Print whether a plan is proved, what it changes, and its candidates; as JSON its whole record."""
+    from bathyscope.surgery.plan_text import HEADINGS, cells
     from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
     from bathyscope.surgery.task_table import task_cells
 
-    if not write_data(records(plan), format_):
-        write_table(["candidate", *HEADINGS.values()], cells(plan.data), title="Costs in nats per token")
-        if plan.tasks_data is not None:
-            write_table(TASK_HEADINGS, task_cells(plan.tasks_data), title=f"Tasks without {plan.left_out}")
-        write(plan.text)
+    if format_ == "json":
+        write_json(plan.record())
+        return
+    if write_data(plan.table, format_):
+        return
+    write(plan.text)
+    write_table(["candidate", *HEADINGS.values()], cells(plan.data), title="Costs in nats per token")
+    if plan.fits:
+        rows = [list(row) for row in plan.before_after.itertuples(index=False)]
+        write_table(["", "before", "after"], rows, title=f"What {plan.left_out} changes")
+    if plan.speeds is not None:
+        write(f"Speed: {plan.speeds.text}")
+    if plan.tasks_data is not None:
+        write_table(TASK_HEADINGS, task_cells(plan.tasks_data), title=f"Tasks without {plan.left_out}")
 
 
 app = as_app(prune_command, _EXAMPLES, "bathyscope:prune", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))

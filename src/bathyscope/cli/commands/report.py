@@ -21,6 +21,7 @@ Examples:
   bathyscope report runs/qwen --out qwen.html
   bathyscope report runs/qwen runs/llama --out compared.html
   bathyscope report runs/qwen runs/qwen-pruned --out decided.html
+  bathyscope report runs/qwen-pruned repaired --out decided.html
   bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
 
@@ -36,7 +37,7 @@ def report_command(
     """Draw runs.
 
     Args:
-        runs: folders that surveys wrote; those that prune wrote have a section each.
+        runs: folders that surveys wrote; those that prune or repair wrote have a section each, and may stand alone.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
         prompts: some of them alone, by number (0-4,7), id, or label (level=2).
@@ -47,6 +48,7 @@ def report_command(
     from bathyscope.pages.page import report
     from bathyscope.pages.plotting import save_panels
     from bathyscope.surgery.plan import is_plan
+    from bathyscope.surgery.repaired import is_repaired
 
     options = FigureOptions(**taken(FigureOptions, given))
     files, page = taken(_FILES, given), taken(_PAGE, given)
@@ -66,14 +68,18 @@ def report_command(
         raise OptionError(
             f"{flag} is for the page alone, which --out PAGE.html writes; give --out too, or leave it out."
         )
-    plans = [bathyscope.open_plan(run) for run in runs if is_plan(run)]
-    opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run)]
+    acts: list[Any] = [
+        bathyscope.open_plan(run) if is_plan(run) else bathyscope.open_repaired(run)
+        for run in runs
+        if is_plan(run) or is_repaired(run)
+    ]
+    opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run) and not is_repaired(run)]
     if prompts is not None:
         opened = [run.select(prompts=prompts) for run in opened]
-    if plans and not opened:
+    if figures is not None and not opened:
         raise OptionError(
-            "A report needs a run, and only what prune wrote was given, which has a section beside runs; print it with "
-            f"bathyscope show {runs[0]}"
+            "--figures writes the figures of runs, and only what prune or repair wrote was given; write its page with "
+            "--out PAGE.html, or give a run."
         )
     if figures is not None:
         for run, folder in zip(opened, _folders(opened, figures)):
@@ -84,7 +90,7 @@ def report_command(
             for path in save_side_by_side(opened, beside, options=options, names=page.get("names"), **files):
                 write(str(path))
     if "out" in page:
-        write(str(report([*opened, *plans], page.pop("out"), options=options, variables=variables, **page)))
+        write(str(report([*opened, *acts], page.pop("out"), options=options, variables=variables, **page)))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0

@@ -49,7 +49,7 @@ def show_command(
     """Print results.
 
     Args:
-        run: folder that a survey, or prune, wrote.
+        run: folder that a survey, prune or repair wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         cluster: label of prompts that belong together, such as document; intervals resample them as one.
         raw: every value of every prompt, in place of means by block with their intervals.
@@ -58,14 +58,19 @@ def show_command(
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
     """
     from bathyscope.surgery.plan import is_plan
+    from bathyscope.surgery.repaired import is_repaired
 
-    if is_plan(run):
+    if is_plan(run) or is_repaired(run):
         from bathyscope.cli.commands.prune import show_plan
+        from bathyscope.cli.commands.repair import show_repaired
 
         # refuses what a choice does not have
         some = {"prompts": prompts, "variables": variables, "blocks": blocks}
         bathyscope.show(run, measure, cluster=cluster, raw=raw, partial=partial, **some)
-        show_plan(bathyscope.open_plan(run), format)
+        if is_plan(run):
+            show_plan(bathyscope.open_plan(run), format)
+        else:
+            show_repaired(bathyscope.open_repaired(run), format)
         return 0
     opened = bathyscope.open(run, partial=partial)
     if any(one is not None for one in (prompts, variables, blocks)):

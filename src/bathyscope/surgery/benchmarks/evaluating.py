@@ -15,11 +15,14 @@ from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model, alone, config_hash, loaded
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
+from bathyscope.schedule import Scheduling
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.chain import Arguments
+from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan_export import require_same_weights
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
-    schedules: Sequence[str] = ("drop", "swap"),
+    schedules: Sequence[str | Scheduling] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
     limit: int | None = None,
     batch_size: int = 8,
@@ -50,7 +53,8 @@ def evaluate(
         tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,gsm8k``, or the YAML file of one's own; scored
             by log-likelihoods of given answers, or by answers that the model writes.
         schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or
-            single ones such as ``drop:5``, ``repeat:8+5``. The normal model is always evaluated.
+            single ones such as ``drop:5``, ``repeat:8+5``, or plans that ``prune`` made. The normal model is always
+            evaluated.
         data: task → file whose rows are used instead of the hub's.
         limit: how many first documents of each task; None = all.
         batch_size: requests in one forward; answers are written to prompts of one length where padding would change
@@ -71,6 +75,9 @@ def evaluate(
     """
     with alone(model):
         model = loaded(model)
+        for schedule in schedules:
+            if isinstance(schedule, Plan):
+                require_same_weights(schedule, model)
         found = variants(schedules, model.n_blocks)
         benchmarks = require_answerable(model, tasks, data, limit, batch_size)
         from bathyscope.surgery.benchmarks import harness

@@ -16,6 +16,7 @@ from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.shelf import Score
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant
+from bathyscope.surgery.records import Act, model_of, record_of
 from bathyscope.surgery.task_table import COLUMNS, task_rows
 
 SOURCE = "lad2024, layer interventions: benchmarks"
@@ -52,6 +53,29 @@ class Evaluation:
         sizes = self.data.sizes
         schedules, tasks = (f"{sizes[name]} {name}{'s' * (sizes[name] != 1)}" for name in ("schedule", "task"))
         return f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>"
+
+    @property
+    def text(self) -> str:
+        """What was asked, in a sentence."""
+        tasks, schedules = (self.data[name].values.tolist() for name in ("task", "schedule"))
+        others = [name for name in schedules if name != NORMAL]
+        asked = f"{len(tasks)} task{'s' * (len(tasks) != 1)} ({', '.join(tasks)})"
+        if not others:
+            return f"{asked} of the normal model."
+        listed = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
+        return f"{asked} of the normal model and under {len(others)} schedule{'s' * (len(others) != 1)} ({listed})."
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record: the head that all acting commands share, and the results."""
+        attrs, others = self.data.attrs, [name for name in self.data["schedule"].values.tolist() if name != NORMAL]
+        act = Act(
+            kind="evaluation",
+            conclusion=self.text,
+            model=model_of(attrs),
+            schedule=others[0] if len(others) == 1 else None,
+            settings={name: attrs[name] for name in ("arguments", "limit", "harness") if name in attrs},
+        )
+        return record_of(act, results=self.to_dataframe())
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a schedule, task and metric that the task has."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model.anatomy.checks import Checks
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, Scheduling
 
 NORMAL = "standard"
 _WINDOWS = re.compile(r"repeat:(\d+)$")
@@ -31,13 +31,13 @@ class Variant:
     length: int = 0
 
 
-def variants(asked: Sequence[str], n_blocks: int) -> tuple[Variant, ...]:
+def variants(asked: Sequence[str | Scheduling], n_blocks: int) -> tuple[Variant, ...]:
     """The normal model first, then what was asked for (as ``evaluate`` takes it), each once."""
     names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
     return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
 
 
-def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> tuple[Variant, ...]:
+def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str | Scheduling]) -> tuple[Variant, ...]:
     """Those in which every block that takes another one's keys and values finds them (Gemma 4).
 
     The others are left out with a warning, or refused (ModelError) where they were asked for by name.
@@ -55,8 +55,10 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str]) -> 
     return tuple(variant for variant in found if variant.name not in lacking)
 
 
-def _texts(asked: str | Sequence[str]) -> list[str]:
-    return [text.strip() for text in (asked.split(",") if isinstance(asked, str) else asked)]
+def _texts(asked: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:
+    """Return the schedules as text; a plan's is the one that it chose, one schedule however many blocks it drops."""
+    several = [asked] if isinstance(asked, Scheduling) else asked.split(",") if isinstance(asked, str) else asked
+    return [str(item.as_schedule()) if isinstance(item, Scheduling) else item.strip() for item in several]
 
 
 def _names(text: str, n_blocks: int) -> list[str]:

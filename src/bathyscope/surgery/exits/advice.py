@@ -14,7 +14,7 @@ from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError
 from bathyscope.labels import labelled
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -123,8 +123,18 @@ def exit_advice(
         attrs: dict[str, Any] = {"model": ready.name, "n_blocks": ready.n_blocks, "prompts": len(own)}
         attrs |= {"data": own.dataset, "tokens": sum(len(trace.repeated) for trace in found), "new_tokens": new_tokens}
         attrs |= {"repeated": float(np.concatenate([trace.repeated for trace in found]).mean()), "changed": changed}
-        attrs |= {"block_seconds": clock.block[0], "rest_seconds": clock.rest[0], "step_seconds": clock.step}
-        attrs |= {"round_seconds": clock.round_, **judge, **bound, **told_clusters(cluster, together["prompts"])}
+        settled = clock.settled
+        attrs |= {"weight_hash": ready.weight_hash, "config_hash": config_hash(ready.hf)}
+        attrs |= {"precision": str(ready.dtype).removeprefix("torch."), "data_hash": own.hash}
+        attrs |= {"block_seconds": float(settled.block[0]), "rest_seconds": float(settled.rest[0])}
+        attrs |= {"step_seconds": float(settled.step), "round_seconds": float(settled.round_)}
+        attrs |= {"timing_rounds": clock.rounds, "timing_scatter": clock.scatter, "busy": int(clock.busy)}
+        attrs |= {
+            "plain_seconds_per_token": float(np.median(clock.plain)),
+            **judge,
+            **bound,
+            **told_clusters(cluster, together["prompts"]),
+        }
         return ExitAdvice(made.assign_attrs(attrs))
 
 
@@ -174,7 +184,7 @@ def _continued(model: Model, prompts: Prompts, new_tokens: int, progress: bool) 
 
 def _decided(
     found: Sequence[Trace],
-    clock: times.Times,
+    clock: times.Timings,
     counted: Sequence[Sequence[Sequence[Counts]]],
     judge: Mapping[str, Any],
     cluster: IntArray | None,
@@ -189,6 +199,7 @@ def _decided(
     data = {name: np.empty([sizes[dim] for dim in one.always]) for name, one in TABLE.items() if not one.optional}
     level, tokens = judge["level"], cluster_weights([len(trace.repeated) for trace in found], cluster)
     drawn = resample_counts(len(found), judge["resamples"], np.random.default_rng(judge["seed"]), cluster)
+    settled, scattered = clock.settled, clock.drawn(judge["resamples"], judge["seed"])
     for place, by_draft in enumerate(counted):
         right = cluster_weights([trace.agrees[place].sum() for trace in found], cluster)
         _put(data, "acceptance", place, *clustered_share(right, tokens, level))
@@ -196,15 +207,15 @@ def _decided(
             at, own = (place, draft - 1), np.array(by_prompt, dtype=np.float64)
             # the whole, and behind it every resample
             sums = np.concatenate([own.sum(axis=0, keepdims=True), drawn @ own])
-            data["bare_speed"][at] = clock.speed(sums[0], place + 1, draft, bare=True)
+            data["bare_speed"][at] = settled.speed(sums[0], place + 1, draft, bare=True)
             each_pass = sums[:, Counts._fields.index("tokens")] / sums[:, Counts._fields.index("passes")]
-            for name, values in (
-                ("tokens_per_pass", each_pass),
-                ("speed", clock.speed(sums, place + 1, draft, bare=False)),
-            ):
-                whole = float(values[0])
-                ends = bootstrap_interval(whole, values[1:], tokens, level=level, limits=(0.0, np.inf))
-                _put(data, name, at, whole, ends)
+            ends = bootstrap_interval(float(each_pass[0]), each_pass[1:], tokens, level=level, limits=(0.0, np.inf))
+            _put(data, "tokens_per_pass", at, float(each_pass[0]), ends)
+            # prompts and rounds of timing are drawn again at once; no draw gives more than its tokens per pass
+            speed = scattered.speed(sums, place + 1, draft, bare=False)
+            limits = (0.0, max(ends.high, float(each_pass[0])) if np.isfinite(ends.high) else np.inf)
+            ends = bootstrap_interval(float(speed[0]), speed[1:], tokens, level=level, limits=limits)
+            _put(data, "speed", at, float(speed[0]), ends)
     return data
 
 

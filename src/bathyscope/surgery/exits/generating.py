@@ -18,6 +18,7 @@ from transformers import GenerationConfig
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.surgery.proof import kind_of
 
 _TRIED_TOKENS: Final = 4
 
@@ -75,7 +76,7 @@ def require_early_exit(model: Model) -> None:
             break
     if reason:
         raise ModelError(
-            f"transformers cannot stop a {model.anatomy.family.name} model early: generate(assistant_early_exit=…) "
+            f"transformers cannot stop a {kind_of(model.anatomy)} model early: generate(assistant_early_exit=…) "
             f"fails ({reason}). Its own code would have to run only the first config.num_hidden_layers blocks, with "
             "keys and values that can be cut; the families that do are listed in docs/exits.md."
         )

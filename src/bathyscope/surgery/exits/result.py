@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xarray as xr
 
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
+from bathyscope.surgery.records import Act, model_of, record_of, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,17 +63,29 @@ class ExitAdvice:
     data: xr.Dataset
 
     def __repr__(self) -> str:
-        said = "don't" if self.exit is None else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
+        said = (
+            ("too busy to time" if self.busy else "don't")
+            if self.exit is None
+            else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
+        )
         return f"<ExitAdvice for {self.data.attrs['model']}: {said}>"
 
     @property
     def exit(self) -> int | None:
         """The ``assistant_early_exit`` that pays most; None = don't.
 
-        That is where nothing is surely faster than plain decoding, or what should be was not when it was run.
+        That is where nothing is reliably faster than plain decoding, where what should be was not when it was run, or
+        where the machine was too busy to time anything.
         """
+        if self.busy:
+            return None
         ran = float(self._at["measured_speed"]) if "measured_speed" in self.data else 2.0
         return self._best[0] if float(self._at["speed_low"]) > 1 and ran > 1 else None
+
+    @property
+    def busy(self) -> bool:
+        """Whether the machine was too busy to time: plain decoding seemed faster than the forwards in it."""
+        return bool(self.data.attrs.get("busy", 0))
 
     @property
     def draft(self) -> int | None:
@@ -83,6 +96,26 @@ class ExitAdvice:
     def table(self) -> pd.DataFrame:
         """A row for every exit, with the draft length that pays most there."""
         return best_drafts(self.data).to_dataframe().reset_index()
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record: the head that all acting commands share, and the exits."""
+        attrs = dict(self.data.attrs)
+        roles = {"prompts": {"name": attrs["data"], "prompts": attrs["prompts"], "tokens": attrs["tokens"]}}
+        if "data_hash" in attrs:
+            roles["prompts"]["hash"] = attrs["data_hash"]
+        advice = {} if self.exit is None else {"assistant_early_exit": self.exit, "num_assistant_tokens": self.draft}
+        act = Act(
+            kind="exits",
+            conclusion=self.text,
+            proved=self.exit is not None,
+            model=model_of(attrs),
+            data=roles,
+            settings=settings_of(attrs, "new_tokens", "changed"),
+        )
+        timing = {name: attrs[name] for name in attrs if name.endswith("_seconds") or name.startswith("timing_")}
+        threshold = {name: attrs[name] for name in attrs if name.startswith("threshold")}
+        timing |= {"busy": bool(self.busy)}
+        return record_of(act, advice=advice, timing=timing, threshold=threshold, exits=self.table)
 
     @property
     def text(self) -> str:
@@ -113,11 +146,20 @@ class ExitAdvice:
                 f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
                 f"{numbers} ({trial})."
             )
+        if self.busy:
+            plain = 1000 * float(attrs["plain_seconds_per_token"])
+            forward = 1000 * (int(attrs["n_blocks"]) * float(attrs["block_seconds"]) + float(attrs["rest_seconds"]))
+            return (
+                f"Too busy to time: plain generate() took {plain:.3g} ms for each token, less than the bare forward in "
+                f"it ({forward:.3g} ms), so no speed is known. Ask again when nothing else runs. Nearest without "
+                f"times: exit {exit_}, {drafts}: {_of(at, 'acceptance')} of the generated tokens are predicted there, "
+                f"{_of(at, 'tokens_per_pass')} come of each full pass ({trial})."
+            )
         bare = self.data["bare_speed"]
         fastest = bare.isel(bare.argmax(("exit", "draft")))
-        said = "Don't: with no exit and no draft is transformers' generate surely faster. "
+        said = "Not recommended: no exit and draft length is reliably faster than plain generate(). "
         if float(at["speed_low"]) > 1:
-            said = "Don't: it was foretold to be faster, and was not when it was run. "
+            said = "Not recommended: predicted to be faster, but slower when measured. "
         said += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
         if float(fastest) > 1:
             said += (

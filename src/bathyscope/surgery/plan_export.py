@@ -1,0 +1,120 @@
+"""A plan written as a checkpoint: without its blocks, or with parts of blocks that add nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from bathyscope.errors import ModelError
+from bathyscope.model import AnyModel, Model, alone, load, loaded
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.weight_files import SHARD_BYTES
+from bathyscope.surgery.writing import write_export
+from bathyscope.surgery.zeroing import zeroed_writes
+from bathyscope.wavefront.histories import Unit
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class Choice(Protocol):
+    """What is written of a plan."""
+
+    @property
+    def data(self) -> xr.Dataset:
+        """Its numbers; the attributes name the model and its hashes."""
+
+    @property
+    def model(self) -> Any:
+        """What was pruned; None where the plan was read from a folder."""
+
+    @property
+    def place(self) -> str:
+        """Where the model is."""
+
+    @property
+    def left_out(self) -> str:
+        """The blocks or parts."""
+
+    @property
+    def leaves_blocks(self) -> bool:
+        """Whether whole blocks are left out."""
+
+    @property
+    def evidence(self) -> str:
+        """Markdown for the model card."""
+
+    def as_schedule(self) -> Schedule:
+        """Return the order of the blocks that stay."""
+
+
+def export_plan(
+    plan: Choice,
+    folder: Path,
+    model: AnyModel | None = None,
+    *,
+    evidence: str = "",
+    shard_bytes: int = SHARD_BYTES,
+) -> Path:
+    """Write the model of a plan, with the plan's evidence in its card.
+
+    Args:
+        model: what was pruned; None = the plan's own, or the one of its name.
+        evidence: further Markdown for the card.
+
+    Raises:
+        ModelError: the model has other weights now than those that the plan tells of; a part that is not written by
+            weights of its own.
+        StoreError: as ``bathyscope.export``.
+    """
+    source: Any = model if model is not None else plan.model if plan.model is not None else plan.place
+    told = "\n\n".join(text for text in (plan.evidence, evidence) if text)
+    with alone(source):
+        ready = require_same_weights(plan, source)
+        if not plan.leaves_blocks:
+            ready = ready or loaded(source)
+            standard = Schedule.standard(ready.n_blocks)
+            changes = zeroed_writes(ready, units_of_text(plan.left_out))
+            return write_export(
+                named_as(plan, source_of(ready)),
+                standard,
+                folder,
+                changes=changes,
+                notes=[
+                    f"Changed weights are 0 (or −1 in norms that add 1), for parts that add nothing: {plan.left_out}."
+                ],
+                evidence=told,
+            )
+        files = named_as(plan, source_of(source))
+        return write_export(files, plan.as_schedule(), folder, evidence=told, shard_bytes=shard_bytes)
+
+
+def named_as(plan: Choice, source: Any) -> Any:
+    """Return the source under the name that the plan has for it."""
+    return replace(source, name=str(plan.data.attrs["model"]))
+
+
+def units_of_text(text: str) -> list[Unit]:
+    """Return the parts in a text such as ``attention:2,mlp:5``."""
+    pairs = [unit.partition(":") for unit in text.split(",")]
+    return [Unit(int(block), part) for part, _, block in pairs]
+
+
+def require_same_weights(plan: Choice, given: AnyModel) -> Model | None:
+    """Return the model with the weights that the plan was made of; None for plans of older versions.
+
+    Raises:
+        ModelError: other weights, of which the plan's costs say nothing.
+    """
+    if "weight_hash" not in plan.data.attrs:
+        return None
+    named = isinstance(given, str | Path)
+    now = load(given, dtype=str(plan.data.attrs["precision"])) if named else loaded(given)
+    if now.weight_hash != plan.data.attrs["weight_hash"]:
+        raise ModelError(
+            f"{now.name} has other weights now than when {plan.left_out} was chosen, so that its costs say nothing of "
+            f"them; prune it again, or export it without them: bathyscope.export(MODEL, {plan.left_out!r}, FOLDER)."
+        )
+    return now

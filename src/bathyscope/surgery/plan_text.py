@@ -1,0 +1,145 @@
+"""A plan in words and as a printed table: first whether it is proved, then what it costs, and what does as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.prompts.samples import by_clusters
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
+"""Candidates that need no search."""
+HEADINGS: Final = {
+    "subset": "left out",
+    "calibration_cost": "calibration",
+    "test_cost": "test (interval)",
+    "test_kl": "KL",
+    "test_agreement": "top-1",
+    "p_value": "p",
+    "indistinguishable": "as good as the best",
+}
+"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
+_COLUMNS: Final = ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high", *list(HEADINGS)[3:])
+
+
+def cells(data: xr.Dataset) -> list[list[str]]:
+    """Return the printed table, a row for every candidate."""
+    rows = []
+    for place, name in enumerate(data["candidate"].values.tolist()):
+        candidate = data.isel(candidate=place)
+        number = {key: float(candidate[key]) for key in _COLUMNS}
+        interval = f"{number['test_cost']:.4f} ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
+        texts = {
+            "subset": str(candidate["subset"].item()),
+            "calibration_cost": f"{number['calibration_cost']:.4f}",
+            "test_cost": interval,
+            "test_kl": _number(number["test_kl"], 4),
+            "test_agreement": _number(number["test_agreement"], 3),
+            "p_value": _p(number["p_value"]),
+            "indistinguishable": "yes" if number["indistinguishable"] else "no",
+        }
+        rows.append([name, *(texts[key] for key in HEADINGS)])
+    return rows
+
+
+def sentences(data: xr.Dataset) -> list[str]:
+    """Return whether the choice is proved, what it costs, what is as good, and what is worse."""
+    choice, names = data.isel(candidate=0), data["candidate"].values.tolist()
+    alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
+    by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
+    text = [*_lead(data, names[0] in alike), *_signs(choice)]
+    for name in CHEAP:
+        if name not in alike or name == names[0]:
+            continue
+        candidate = by_name[name]
+        if candidate["subset"].item() == choice["subset"].item():
+            text.append(f"{_title(name)} leaves out the same.")
+        else:
+            p_value = _p(float(candidate["p_value"]))
+            text.append(f"{_title(name)} does as well here: {_cost(candidate)}, p = {p_value}.")
+    worse = [name for name in names[1:] if name not in alike]
+    if worse:
+        listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
+        text.append(f"Worse than the best: {listed}.")
+    return text
+
+
+def refusal(data: xr.Dataset) -> str:
+    """Return why no block can go, and what to do."""
+    attrs, choice = data.attrs, data.isel(candidate=0)
+    cost, low, high = (float(choice[f"test_cost{end}"]) for end in ("", "_low", "_high"))
+    unit = "block" if "block" in str(attrs["parts"]) else "part"
+    return (
+        f"No {unit} can go: leaving out {choice['subset'].item()}, the cheapest, costs {cost:.4g} nats per token on "
+        f"the test prompts ({float(attrs['level']):.0%} interval {low:.4g} to {high:.4g}), and the upper end has to "
+        f"stay below max_cost={float(attrs['max_cost']):g}. Allow a higher cost, or give more test prompts."
+    )
+
+
+def _lead(data: xr.Dataset, as_good: bool) -> list[str]:
+    """Return the first sentences: proved or not, and at which cost."""
+    attrs, choice = data.attrs, data.isel(candidate=0)
+    if not attrs.get("fits", 1):
+        return [refusal(data), f"{_title(str(attrs['how']))}."]
+    size, units = int(attrs["size"]), int(attrs["n_units"])
+    unit = "block" if "block" in str(attrs["parts"]) else "part"
+    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
+    within = f" within {float(attrs['max_cost']):g} nats" if attrs.get("max_cost") else ""
+    subset = choice["subset"].item()
+    price = (
+        f"It costs {_cost(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
+        f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
+    )
+    if as_good:
+        return [
+            f"Proved on {prompts}: {size} of {units} {unit}s can go{within}, {subset}, and nothing is better.",
+            price,
+        ]
+    best = data.isel(candidate=int(np.argmin(data["test_cost"].values)))
+    name = _title(str(best["candidate"].item()), False)
+    return [
+        f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s{within}) does not carry over, since "
+        f"{name} ({best['subset'].item()}) is better ({_cost(best)}; p = {_p(float(choice['p_value']))}).",
+        price,
+    ]
+
+
+def _signs(choice: xr.Dataset) -> list[str]:
+    """Return how many predictions change, and a warning where the loss falls.
+
+    Leaving blocks out of a trained model raises the loss on text like its training text. Where the loss falls, the text
+    is of another kind, and costs on it do not say what the model loses.
+    """
+    changed = 1 - float(choice["test_agreement"])
+    cost, high = float(choice["test_cost"]), float(choice["test_cost_high"])
+    text = [f"{changed:.0%} of the top-1 tokens change."]
+    if cost < 0:
+        advice = (
+            "this text is not what the model was trained on; do not decide on it."
+            if high < 0
+            else "a sign of text unlike what the model was trained on; judge on other text before deciding."
+        )
+        text.append(f"Warning: the cost is below 0, so the model predicts this text better without them: {advice}")
+    return text
+
+
+def _cost(candidate: xr.Dataset) -> str:
+    cost, low, high = (float(candidate[f"test_cost{end}"]) for end in ("", "_low", "_high"))
+    return f"{cost:.4g} ({low:.4g} to {high:.4g})"
+
+
+def _title(name: str, first: bool = True) -> str:
+    title = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
+    return title[0].upper() + title[1:] if first else title
+
+
+def _p(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2g}"
+
+
+def _number(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"

@@ -1,0 +1,133 @@
+"""The rungs of a repair as they are reached: their copies, the weights that differ, and what they cost each prompt."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import nan
+from typing import Any, Final
+
+import numpy as np
+import torch
+from transformers import PreTrainedModel
+
+from bathyscope.core.arrays import IntArray
+from bathyscope.errors import ModelError
+from bathyscope.model import Model
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
+from bathyscope.statistics.least_squares import Array
+from bathyscope.surgery.copying import ScheduledCopy
+from bathyscope.surgery.repaired import NONE, Rung
+from bathyscope.wavefront.batch import plan_batches
+
+Ids = Sequence[Sequence[int]]
+CALL_TOKENS: Final = 2048
+_LOGITS: Final = 1 << 26
+
+
+class Climb:
+    """The rungs as they are reached: their copies, the weights that differ, and their costs by prompt.
+
+    Args:
+        whole: the whole model.
+        schedule: the blocks that stay.
+        test: prompts that prove.
+        aside: calibration prompts that choose; maps and training do not see them.
+    """
+
+    def __init__(self, whole: Model, schedule: Schedule, test: Ids, aside: Ids) -> None:
+        self._test, self._aside = test, aside
+        self._base = losses(whole.hf, test), losses(whole.hf, aside)
+        _require_finite(self._base[0], "The whole model has", "load it with a wider dtype (dtype='float32')")
+        self.test: dict[str, Array] = {}
+        self.aside: dict[str, Array] = {}
+        self.changes: dict[str, dict[str, torch.Tensor]] = {}
+        self._copies: dict[str, ScheduledCopy] = {}
+        self.measure(NONE, ScheduledCopy(whole.hf, schedule, whole.anatomy.family), 0.0)
+
+    @property
+    def last(self) -> ScheduledCopy:
+        """The copy of the last rung that could be had, which training goes on from."""
+        return list(self._copies.values())[-1]
+
+    def measure(self, name: str, copy: ScheduledCopy, rate: float) -> None:
+        """Take the costs of a rung, and keep its weights: training changes the copy of the rung before."""
+        self._copies[name], self.changes[name] = copy, copy.changes()
+        self.test[name] = losses(copy.hf, self._test) - self._base[0]
+        self.aside[name] = losses(copy.hf, self._aside) - self._base[1]
+        _require_finite(
+            self.test[name],
+            f"Repaired by {name} (rate={rate:g}), the model has",
+            "heal at a lower rate, with another state",
+        )
+
+    def aside_cost(self, name: str) -> float:
+        """Return the mean cost of a rung on the calibration prompts that were kept aside; NaN where it was not had."""
+        return float(self.aside[name].mean()) if name in self.aside else nan
+
+    def restore(self, name: str) -> ScheduledCopy:
+        """Return the copy of a rung with the weights that it was measured with."""
+        copy = self._copies[name]
+        copy.restore(self.changes[name])
+        return copy
+
+
+@torch.no_grad()
+def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
+    """Mean loss over the tokens of every prompt, in nats, [prompts]."""
+    found = np.zeros(len(prompts))
+    device = next(hf.parameters()).device
+    room = max(1, min(CALL_TOKENS, _LOGITS // hf.config.get_text_config().vocab_size))
+    for picked in plan_batches([len(prompt) for prompt in prompts], 1, room, True):
+        ids = torch.tensor([list(prompts[place]) for place in picked], device=device)
+        logits = hf(ids, use_cache=False).logits[:, :-1].float()
+        lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
+        found[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
+    return found
+
+
+def _require_finite(losses_P: Array, what: str, remedy: str) -> None:
+    if not np.isfinite(losses_P).all():
+        raise ModelError(f"{what} NaN or Inf predictions on the test prompts; {remedy}.")
+
+
+def measured_rung(
+    name: str,
+    cost_P: Array | None,
+    none_P: Array,
+    resamples: int,
+    level: float,
+    seed: int,
+    why_not: str,
+    cluster: IntArray | None = None,
+) -> Rung:
+    if cost_P is None:
+        return Rung(name, why_not=why_not)
+    rung = _gained(name, cost_P, none_P, resamples, level, seed, cluster)
+    if not none_P.mean() > 0:  # nothing was lost that could come back
+        return rung
+    recovered = float(1 - cost_P.mean() / none_P.mean())
+    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed), cluster)
+    weights = cluster_weights(np.ones(len(cost_P)), cluster)
+    if not (counts @ none_P > 0).all():
+        return replace(rung, recovered=recovered)
+    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
+    low, high = bootstrap_interval(recovered, drawn, weights, level=level, limits=(-np.inf, np.inf))
+    return replace(rung, recovered=recovered, recovered_low=low, recovered_high=high)
+
+
+def _gained(
+    name: str, cost_P: Array, none_P: Array, resamples: int, level: float, seed: int, cluster: IntArray | None
+) -> Rung:
+    """Return a rung with its cost, and with what it gains over no repair on the same prompts."""
+    judge: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed, "cluster": cluster}
+    low, high = mean_interval(cost_P, **judge)
+    gain_low, gain_high = mean_interval(none_P - cost_P, **judge)
+    return Rung(
+        name,
+        float(cost_P.mean()),
+        low,
+        high,
+        gain=float((none_P - cost_P).mean()),
+        gain_low=gain_low,
+        gain_high=gain_high,
+    )

@@ -1,0 +1,297 @@
+"""A scheduled model written as a plain checkpoint. Its folder is there as a whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from torch import Tensor
+from transformers import PreTrainedConfig, PreTrainedModel
+
+from bathyscope.core.interrupts import uninterrupted
+from bathyscope.errors import ModelError, OptionError, StoreError, warn
+from bathyscope.model import config_hash
+from bathyscope.model.files import INDEX, SINGLE, require_whole
+from bathyscope.runs.atomic import PARTIAL, write_atomically
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.card import CARD, RECORD, Record, card, same
+from bathyscope.surgery.export_source import Source, companions
+from bathyscope.surgery.layout import Layout
+from bathyscope.surgery.outline import skeleton
+from bathyscope.surgery.proof import require_same
+from bathyscope.surgery.rewriting import rewritten
+from bathyscope.surgery.soundness import require_apart, require_sound
+from bathyscope.surgery.tensors import from_files, from_model
+from bathyscope.surgery.weight_files import SHARD_BYTES, Written, write_shards
+
+
+def write_export(
+    source: Source,
+    schedule: Schedule,
+    folder: Path,
+    *,
+    changes: Mapping[str, Tensor] | None = None,
+    notes: Sequence[str] = (),
+    evidence: str = "",
+    files: Mapping[str, str] | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> Path:
+    """Write the checkpoint of a schedule.
+
+    Args:
+        changes: weights that are written instead of the source's, by their names in the copy (repair).
+        notes: sentences for the model card.
+        files: further texts by name, such as what a repair measured.
+
+    Raises:
+        ModelError, StoreError: as ``export``.
+    """
+    require_apart(source, folder)
+    config, layout = layout_of(source, schedule)
+    whole, copy = skeleton(source.config), skeleton(config)
+    require_all_layers(source, whole)
+    before = source.stamps()
+    tensors = _tensors(source, whole, copy, layout, changes)
+    record = Record(
+        model=source.public_name,
+        n_blocks=schedule.n_blocks,
+        order=schedule.order,
+        source=source.hashes(),
+        settings=config_hash(source.hf or whole),
+        version=version("bathyscope"),
+        changes=_hashed(changes),
+    )
+    lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so there is none here."]
+    notes = [*notes, *lacking]
+    if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
+        if evidence.strip():
+            rewrite_card(folder, card(record, notes, evidence))
+        return folder
+    require_sound(source)
+
+    def fill(place: Path) -> None:
+        write_shards(place, tensors, shard_bytes)
+        if source.stamps() != before:
+            raise ModelError(
+                f"The files of {source.name} have changed while they were copied, and the copy would be of two models; "
+                "nothing was written. Export it again when they stay as they are."
+            )
+        config.architectures = [type(copy).__name__]
+        config.dtype = source.dtype
+        config.save_pretrained(place)
+        companions(source, place)
+        (place / RECORD).write_text(record.text(), encoding="utf-8")
+        (place / CARD).write_text(card(record, notes, evidence), encoding="utf-8")
+        for name, text in (files or {}).items():
+            (place / name).write_text(text, encoding="utf-8")
+
+    put(folder, fill)
+    for note in lacking:
+        warn(f"{folder}: {note}")
+    return folder
+
+
+def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
+    """The configuration of a schedule, proved on outlines, and which tensor of the source each of its tensors is.
+
+    Raises:
+        ModelError: what plain transformers could not load; an order that the configuration cannot say.
+    """
+    require_plain(source)
+    config = rewritten(source.config, schedule)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
+        blocks = require_same(source.config, config, schedule, source.family)
+    return config, Layout(blocks, schedule)
+
+
+def schedule_for(schedule: object, n_blocks: int) -> Schedule:
+    """A schedule, or its text, for a model of ``n_blocks``.
+
+    Raises:
+        OptionError: neither, made for another depth, or without a block.
+    """
+    chosen = Schedule.of(schedule, n_blocks)
+    if not len(chosen):
+        raise OptionError("This schedule leaves no block; a checkpoint has at least one.")
+    return chosen
+
+
+def require_plain(source: Source) -> None:
+    """Refuses what plain transformers could not load, or what cannot be copied tensor by tensor.
+
+    Raises:
+        ModelError: a type of another library, or quantised weights.
+    """
+    config = source.config
+    kind = str(getattr(config, "model_type", "")) or type(config).__name__
+    if not type(config).__module__.startswith("transformers."):
+        raise ModelError(
+            f"{kind} models cannot be exported: their type is made known by {type(config).__module__.split('.')[0]}, "
+            "and an exported checkpoint is one that transformers loads by itself."
+        )
+    if getattr(config, "quantization_config", None) is not None:
+        raise ModelError(
+            f"The weights of {source.name} are quantised, with scales that belong to blocks in ways of their own; "
+            "export the model before it was quantised, and quantise the export."
+        )
+
+
+def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
+    """Refuses a model in memory that is not what its configuration makes.
+
+    Raises:
+        ModelError: another class, or layers in the place of its own.
+    """
+    if source.hf is None:
+        return
+    if type(source.hf) is not type(whole):
+        raise ModelError(
+            f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
+            "of its configuration."
+        )
+    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
+    if lacking:
+        raise ModelError(
+            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
+            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
+        )
+
+
+def _tensors(
+    source: Source,
+    whole: PreTrainedModel,
+    copy: PreTrainedModel,
+    layout: Layout,
+    changes: Mapping[str, Tensor] | None,
+) -> list[Written]:
+    if source.hf is None:
+        return from_files(source.files, whole, copy, layout)
+    return from_model(source.hf, copy, layout, changes)
+
+
+def _hashed(changes: Mapping[str, Tensor] | None) -> dict[str, str]:
+    import hashlib
+
+    from bathyscope.surgery.weight_files import bytes_of
+
+    found = {}
+    for name, value in sorted((changes or {}).items()):
+        digest = hashlib.sha256()
+        for piece in bytes_of(value):
+            digest.update(piece)
+        found[name] = digest.hexdigest()
+    return found
+
+
+_ROOM = 1 << 26
+"""Bytes for everything beside the weights."""
+
+
+def claimed(folder: Path, record: Record, size: int) -> bool:
+    """Whether the folder is to be written; False where it holds the same export already.
+
+    Args:
+        size: bytes of the weights.
+
+    Raises:
+        StoreError: it holds something else; its parent cannot be made; the disk has no room.
+    """
+    try:
+        if require_free(folder):
+            if same((folder / RECORD).read_text(encoding="utf-8"), record):
+                _require_whole(folder)
+                return False
+            raise _taken(folder, "another export")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder.parent).free
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    if free < size + _ROOM:
+        raise StoreError(
+            f"The export takes {(size + _ROOM) / 2**30:.1f} GiB, and {str(folder.parent)!r} has {free / 2**30:.1f} GiB "
+            "left; free some, or give a folder on another disk."
+        )
+    return True
+
+
+def rewrite_card(folder: Path, text: str) -> None:
+    """Gives an export that is there already another card.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        write_atomically(folder / CARD, text.encode())
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def _require_whole(folder: Path) -> None:
+    """The weights of an export that is there already are there too.
+
+    Raises:
+        StoreError: they are not, or one of their files is damaged.
+    """
+    try:
+        require_whole(folder, {})
+        if not (folder / SINGLE).is_file() and not (folder / INDEX).is_file():
+            raise ModelError(f"there is no {SINGLE}")
+    except ModelError as error:
+        raise StoreError(
+            f"{str(folder)!r} holds the same export, but not the whole of it any more ({error}); remove it, and export "
+            "again."
+        ) from error
+
+
+def require_free(folder: Path) -> bool:
+    """Whether the folder holds an export, which may be the same one; False where there is nothing yet.
+
+    Raises:
+        StoreError: it holds something else, is a file, or a link that leads to no export.
+    """
+    if folder.is_dir() and any(folder.iterdir()):
+        if (folder / RECORD).is_file():
+            return True
+        raise _taken(folder, "something else")
+    if folder.is_symlink():
+        raise StoreError(f"{str(folder)!r} is a symbolic link; give the folder itself that is to be written.")
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{str(folder)!r} is a file; give a folder that does not exist yet.")
+    return False
+
+
+def _taken(folder: Path, what: str) -> StoreError:
+    return StoreError(
+        f"{str(folder)!r} exists and holds {what}; give a folder that does not exist yet, or remove this one."
+    )
+
+
+def put(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a folder under a temporary name and gives it its own when it is whole; of a failure nothing is left.
+
+    Raises:
+        StoreError: the disk is full or the folder cannot be written.
+    """
+    place = folder.parent / f"{PARTIAL}{os.getpid()}-{folder.name}"
+    try:
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        fill(place)
+        with uninterrupted():
+            os.replace(place, folder)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _unwritable(folder: Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"{str(folder)!r} cannot be written ({error.strerror or error}); nothing was left there. Give another folder, "
+        "or free some room."
+    )

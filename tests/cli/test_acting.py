@@ -1,0 +1,105 @@
+"""One walk through everything that acts on depth: prune, export, repair and report take what the one before wrote."""
+
+from __future__ import annotations
+
+import json
+from html import unescape
+from pathlib import Path
+
+import pytest
+import torch
+from support import zoo
+from transformers import AutoModelForCausalLM
+
+import bathyscope
+from bathyscope.cli import main
+from bathyscope.surgery.repaired import Repaired
+
+HEAD = ("kind", "conclusion", "proved", "model", "schedule", "bathyscope")
+
+
+@pytest.fixture(scope="module")
+def walk(model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan of one block, from two files of prompts."""
+    folder = tmp_path_factory.mktemp("walk")
+    for seed, role in enumerate(("calibration", "test")):
+        rows = [json.dumps({"ids": ids}) for ids in zoo.prompts(zoo.build("llama"), (12,) * 8, seed)]
+        (folder / f"{role}.jsonl").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    sources = ["--calibration", str(folder / "calibration.jsonl"), "--test", str(folder / "test.jsonl")]
+    options = ["--drop", "1", "--random", "2", "--resamples", "200", "--quiet", "--out", str(folder / "plan")]
+    assert main(["prune", str(model_folder), *sources, *options]) == 0
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    record: dict[str, object] = json.loads(capsys.readouterr().out)
+    return record
+
+
+def test_each_step_takes_what_the_step_before_wrote(
+    walk: Path, model_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Repaired, "chosen", "linear")
+    monkeypatch.setattr(Repaired, "proved", True)
+    plan = bathyscope.open_plan(walk / "plan")
+    capsys.readouterr()
+    assert main(["show", str(walk / "plan"), "--format", "json"]) == 0
+    pruned = printed(capsys)
+    assert main(["export", str(walk / "plan"), "--out", str(walk / "small"), "--json", "--quiet"]) == 0
+    exported = printed(capsys)
+    assert main(["repair", str(walk / "plan"), "--out", str(walk / "fixed"), "--format", "json", "--quiet"]) in (0, 7)
+    repaired = printed(capsys)
+    assert main(["show", str(walk / "fixed"), "--format", "json"]) == 0
+    assert printed(capsys) == repaired
+    for record, kind in ((pruned, "plan"), (exported, "export"), (repaired, "repair")):
+        assert record["kind"] == kind
+        assert record["schedule"] == str(plan.schedule)
+        assert set(HEAD) - {"proved"} <= set(record)
+    assert pruned["data"] == repaired["data"]
+    assert pruned["model"] == repaired["model"]
+    assert "null" not in json.dumps([pruned, exported, repaired]).replace('"random"', "").split("candidates")[0]
+    page = walk / "page.html"
+    assert main(["report", str(walk / "plan"), str(walk / "fixed"), "--out", str(page)]) == 0
+    written = unescape(page.read_text(encoding="utf-8"))
+    assert f"Which blocks can go: {model_folder}" in written
+    assert f"Repaired: {model_folder} with {plan.schedule}" in written
+    for place in ("small", "fixed"):
+        assert AutoModelForCausalLM.from_pretrained(walk / place).config.num_hidden_layers == 4
+        assert str(model_folder.parent) not in (walk / place / "README.md").read_text()
+
+
+def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Path, tmp_path: Path) -> None:
+    plan, model = bathyscope.open_plan(walk / "plan"), bathyscope.load(model_folder)
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with bathyscope.scheduled(model, plan) as hf, torch.no_grad():
+        wanted = hf(ids, use_cache=False).logits
+    out = bathyscope.export(model, plan, tmp_path / "out")
+    assert isinstance(out, Path)
+    with torch.no_grad():
+        assert torch.equal(AutoModelForCausalLM.from_pretrained(out)(ids, use_cache=False).logits, wanted)
+    assert plan.text in (out / "README.md").read_text()
+    assert bathyscope.export(model, plan, emit="layers") == ",".join(map(str, plan.schedule))
+    other = zoo.entry("llama").build()
+    with torch.no_grad():
+        other.model.layers[0].mlp.down_proj.weight *= 2
+    with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
+        bathyscope.export(other, plan, tmp_path / "other")
+    with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
+        bathyscope.repair(other, plan, "a", test="b")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["export", "{plan}", "--schedule", "drop:1"], "A plan holds its own schedule; leave --schedule out"),
+        (["repair", "{plan}", "--schedule", "drop:1"], "A plan holds its own schedule; leave --schedule out"),
+        (["export", "{model}", "--out", "x"], "export needs --schedule, or the folder of a plan"),
+        (["repair", "{model}", "--schedule", "drop:1"], "repair needs --calibration, or the folder of a plan"),
+        (["evaluate", "{plan}", "--tasks", "a", "--schedules", "drop"], "A plan holds its own schedule; leave --sched"),
+    ],
+)
+def test_what_a_plan_says_is_not_said_twice(
+    words: list[str], said: str, walk: Path, model_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format(plan=walk / "plan", model=model_folder) for word in words]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())

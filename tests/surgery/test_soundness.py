@@ -1,0 +1,87 @@
+"""Damage is not copied: shapes, numbers and companions of a checkpoint are looked at before anything is written."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import zoo
+
+import bathyscope
+from bathyscope import ModelError, StoreError
+
+NAME = "model.layers.1.mlp.down_proj.weight"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    zoo.build("llama").save_pretrained(tmp_path / "own" / "llama")
+    return tmp_path / "own" / "llama"
+
+
+def altered(folder: Path, value: torch.Tensor) -> None:
+    file = folder / "model.safetensors"
+    save_file({**load_file(file), NAME: value.contiguous()}, file, {"format": "pt"})
+
+
+def refused(folder: Path, kind: type[Exception], said: str, schedule: str = "drop:3") -> None:
+    out = folder.parent.parent / "out"
+    with pytest.raises(kind, match=said):
+        bathyscope.export(str(folder), schedule, out)
+    assert not out.exists()
+    assert not list(out.parent.glob(".partial-*"))
+
+
+def test_a_tensor_of_another_shape_is_refused(folder: Path) -> None:
+    weight = load_file(folder / "model.safetensors")[NAME]
+    altered(folder, weight[:, :-1])
+    rows, columns = weight.shape
+    said = f"{NAME} is {rows}×{columns - 1} in the checkpoint, and its configuration makes it {rows}×{columns}; the copy"
+    refused(folder, ModelError, said)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_refused(folder: Path, bad: float, dtype: torch.dtype) -> None:
+    weight = load_file(folder / "model.safetensors")[NAME].to(dtype)
+    weight[-1, -1] = bad
+    altered(folder, weight)
+    refused(folder, ModelError, rf"has weights that are NaN or Inf: {NAME}. A copy would be as broken")
+
+
+def test_in_memory_they_are_refused_too(tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build()
+    with torch.no_grad():
+        hf.model.layers[1].mlp.down_proj.weight[0, 0] = float("nan")
+    with pytest.raises(ModelError, match="has weights that are NaN or Inf"):
+        bathyscope.export(hf, "drop:3", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_tokenizer_that_nobody_could_read_is_refused(folder: Path, model_folder: Path) -> None:
+    for file in model_folder.glob("tokenizer*"):
+        shutil.copyfile(file, folder / file.name)
+    text = (folder / "tokenizer.json").read_text()
+    for broken in (text[: len(text) // 2], '{"version": "1.0"}'):
+        (folder / "tokenizer.json").write_text(broken)
+        refused(folder, ModelError, r"tokenizer.json cannot be read \(.*\), and the copy would have it too. Restore the")
+
+
+def test_the_models_own_folder_stays_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    monkeypatch.chdir(folder.parent)
+    for target, where in ((folder, "is"), (folder / "smaller", "lies inside of"), (Path("llama/smaller"), "lies inside")):
+        with pytest.raises(StoreError, match=f"{where}.* the folder of the model that is exported|exists and holds"):
+            bathyscope.export(str(folder), "drop:3", target)
+    assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_the_card_names_the_model_and_no_path(folder: Path) -> None:
+    out = bathyscope.export(str(folder), "drop:3", folder.parent.parent / "out")
+    assert isinstance(out, Path)
+    for file in ("README.md", "bathyscope.json", "config.json"):
+        assert str(folder.parent) not in (out / file).read_text()
+    assert 'base_model: "llama"' in (out / "README.md").read_text()
