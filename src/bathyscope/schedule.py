@@ -132,11 +132,10 @@ class Schedule:
         Raises:
             OptionError: none of these, or made for another number of blocks.
         """
-        if isinstance(given, Scheduling):
-            given = given.as_schedule()
-        if not isinstance(given, Schedule | str):
-            raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {given!r} given.")
-        chosen = cls.parse(given, n_blocks) if isinstance(given, str) else given
+        order = given.as_schedule() if isinstance(given, Scheduling) else given
+        if not isinstance(order, Schedule | str):
+            raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {order!r} given.")
+        chosen = cls.parse(order, n_blocks) if isinstance(order, str) else order
         if chosen.n_blocks != n_blocks:
             raise OptionError(
                 f"The schedule is made for {chosen.n_blocks} blocks and this model has {n_blocks}; make it with "

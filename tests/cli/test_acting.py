@@ -95,7 +95,10 @@ def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Pa
         (["repair", "{plan}", "--schedule", "drop:1"], "A plan holds its own schedule; leave --schedule out"),
         (["export", "{model}", "--out", "x"], "export needs --schedule, or the folder of a plan"),
         (["repair", "{model}", "--schedule", "drop:1"], "repair needs --calibration, or the folder of a plan"),
-        (["evaluate", "{plan}", "--tasks", "a", "--schedules", "drop"], "A plan holds its own schedule; leave --sched"),
+        (
+            ["evaluate", "{plan}", "--tasks", "a", "--schedules", "drop"],
+            "A plan holds its own schedule; leave --schedules out",
+        ),
     ],
 )
 def test_what_a_plan_says_is_not_said_twice(

@@ -46,7 +46,7 @@ def test_texts_for_other_tools_are_printed(llama: Path, capsys: pytest.CaptureFi
     [
         (["--schedule", "drop:9", "--emit", "layers"], 2, "block 9 is out of range"),
         (["--schedule", "drop:1"], 2, "neither asked for"),
-        (["--schedule", "drop:1", "--out", "{llama}"], 5, "exists and holds something else"),
+        (["--schedule", "drop:1", "--out", "{llama}"], 5, "is the folder of the model that is exported"),
     ],
 )
 def test_errors_have_their_exit_codes(

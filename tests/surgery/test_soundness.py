@@ -39,7 +39,7 @@ def test_a_tensor_of_another_shape_is_refused(folder: Path) -> None:
     weight = load_file(folder / "model.safetensors")[NAME]
     altered(folder, weight[:, :-1])
     rows, columns = weight.shape
-    said = f"{NAME} is {rows}×{columns - 1} in the checkpoint, and its configuration makes it {rows}×{columns}; the copy"
+    said = f"{NAME} is {rows}×{columns - 1} in the checkpoint, and its configuration makes it {rows}×{columns};"
     refused(folder, ModelError, said)
 
 
@@ -67,13 +67,13 @@ def test_a_tokenizer_that_nobody_could_read_is_refused(folder: Path, model_folde
     text = (folder / "tokenizer.json").read_text()
     for broken in (text[: len(text) // 2], '{"version": "1.0"}'):
         (folder / "tokenizer.json").write_text(broken)
-        refused(folder, ModelError, r"tokenizer.json cannot be read \(.*\), and the copy would have it too. Restore the")
+        refused(folder, ModelError, r"tokenizer.json cannot be read \(.*\), and the copy would have it too")
 
 
 def test_the_models_own_folder_stays_as_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = sorted(path.name for path in folder.iterdir())
     monkeypatch.chdir(folder.parent)
-    for target, where in ((folder, "is"), (folder / "smaller", "lies inside of"), (Path("llama/smaller"), "lies inside")):
+    for target, where in ((folder, "is"), (folder / "smaller", "lies inside of"), (Path("llama/in"), "lies inside")):
         with pytest.raises(StoreError, match=f"{where}.* the folder of the model that is exported|exists and holds"):
             bathyscope.export(str(folder), "drop:3", target)
     assert sorted(path.name for path in folder.iterdir()) == before

@@ -9,7 +9,7 @@ import shlex
 from typing import Any
 
 from bathyscope.pages import html
-from bathyscope.pages.figures import plan as plan_figure
+from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_text import HEADINGS, cells
 from bathyscope.surgery.repaired import HEADINGS as REPAIR_HEADINGS

@@ -20,7 +20,6 @@ from bathyscope.pages.explorer.answer import answer, plan_for
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
-from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.side_by_side import differences, together

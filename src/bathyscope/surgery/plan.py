@@ -168,7 +168,8 @@ class Plan:
     @property
     def before_after(self) -> pd.DataFrame:
         """What the choice changes: blocks, loss on the test prompts, parameters, size and speed, before and after."""
-        attrs, rows = self.data.attrs, []
+        attrs = self.data.attrs
+        rows: list[tuple[Any, ...]] = []
         gone = int(attrs["size"]) if self.leaves_blocks else 0
         rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - gone))
         if "full_loss" in self.data:  # not in plans of older versions

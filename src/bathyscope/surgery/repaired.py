@@ -281,9 +281,10 @@ def open_repaired(folder: str | Path) -> Repaired:
     path = folder_path(folder) / REPAIR
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        rungs = tuple(
-            Rung(**{name: nan if value is None else value for name, value in row.items()}) for row in record["rungs"]
-        )
+        rows: list[dict[str, Any]] = [
+            {name: nan if value is None else value for name, value in row.items()} for row in record["rungs"]
+        ]
+        rungs = tuple(Rung(**row) for row in rows)
         settings = dict(record["settings"])
         about = Told(record["model"], record["data"], settings, str(settings.pop("units")))
         settings.pop("chosen")

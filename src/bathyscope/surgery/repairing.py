@@ -179,11 +179,11 @@ def ladder(
         )
         for name in RUNGS[: RUNGS.index(how) + 1]
     )
-    told = {"how": how, "rate": rate, "resamples": resamples, "level": level, "seed": seed}
-    told |= {} if cluster is None else {"cluster": cluster}
+    settings: dict[str, Any] = {"how": how, "rate": rate, "resamples": resamples, "level": level, "seed": seed}
+    settings |= {} if cluster is None else {"cluster": cluster}
     if budget is not None:
-        told |= {"tokens": budget.tokens} if budget.tokens else {"minutes": budget.minutes}
-    about = Told(_model(whole), {"calibration": _data(known), "test": _data(unseen)}, told, resampled(cluster))
+        settings |= {"tokens": budget.tokens} if budget.tokens else {"minutes": budget.minutes}
+    about = Told(_model(whole), {"calibration": _data(known), "test": _data(unseen)}, settings, resampled(cluster))
     repaired = Repaired(chosen, rungs, about, whole)
     return replace(repaired, hf=climb.restore(repaired.chosen).hf, _changes=climb.changes[repaired.chosen])
 

@@ -100,6 +100,7 @@ def measured_rung(
     why_not: str,
     cluster: IntArray | None = None,
 ) -> Rung:
+    """Return a rung as the test prompts measure it; without numbers where it could not be had."""
     if cost_P is None:
         return Rung(name, why_not=why_not)
     rung = _gained(name, cost_P, none_P, resamples, level, seed, cluster)

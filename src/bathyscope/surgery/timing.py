@@ -38,8 +38,15 @@ def measure_speeds(
                 after.append(_seconds(model, ids, clock))
             bar.advance_to(2 * (repeat + 1))
     ratios = [first / second for first, second in zip(before, after)]
-    rates = [len(ids) / median(seconds) for seconds in (before, after)]
-    return Speeds(*rates, median(ratios), min(ratios), max(ratios), len(ids), _REPEATS)
+    return Speeds(
+        before=len(ids) / median(before),
+        after=len(ids) / median(after),
+        ratio=median(ratios),
+        ratio_low=min(ratios),
+        ratio_high=max(ratios),
+        tokens=len(ids),
+        repeats=_REPEATS,
+    )
 
 
 @torch.no_grad()

@@ -61,8 +61,9 @@ def prune_command(
         with interruptible(lambda: kept), quiet_libraries(downloads=not quiet):
             plan = bathyscope.prune(loaded, *sources, progress=not quiet, **given)
     except bathyscope.PruningError as error:
-        if error.plan is not None:
-            show_plan(error.plan, format)  # the numbers that say that no block can go
+        plan_of_error: Any = error.plan
+        if plan_of_error is not None:
+            show_plan(plan_of_error, format)  # the numbers that say that no block can go
             _say_where(out, quiet)
         raise
     show_plan(plan, format)

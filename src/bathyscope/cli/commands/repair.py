@@ -59,7 +59,8 @@ def repair_command(
 
         out = out.expanduser()
         require_free(out)  # the ladder takes minutes
-    place, chosen = model, schedule
+    place = model
+    chosen: Any = schedule
     if is_plan(model):
         plan = bathyscope.open_plan(model)
         _require_no_schedule(schedule)

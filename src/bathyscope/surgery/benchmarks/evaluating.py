@@ -15,7 +15,6 @@ from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model, alone, config_hash, loaded
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
-from bathyscope.schedule import Scheduling
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
@@ -34,7 +33,7 @@ TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
-    schedules: Sequence[str | Scheduling] = ("drop", "swap"),
+    schedules: Sequence[str] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
     limit: int | None = None,
     batch_size: int = 8,
@@ -75,9 +74,10 @@ def evaluate(
     """
     with alone(model):
         model = loaded(model)
-        for schedule in schedules:
-            if isinstance(schedule, Plan):
-                require_same_weights(schedule, model)
+        plans: Sequence[object] = schedules
+        for chosen in plans:
+            if isinstance(chosen, Plan):
+                require_same_weights(chosen, model)
         found = variants(schedules, model.n_blocks)
         benchmarks = require_answerable(model, tasks, data, limit, batch_size)
         from bathyscope.surgery.benchmarks import harness
