@@ -110,10 +110,8 @@ def require_same_weights(plan: Choice, given: AnyModel) -> Model | None:
     """
     if "weight_hash" not in plan.data.attrs:
         return None
-    if isinstance(given, str | Path):
-        now = load(given, dtype=str(plan.data.attrs["precision"]))
-    else:
-        now = loaded(given)
+    precision = str(plan.data.attrs["precision"])
+    now = load(given, dtype=precision) if isinstance(given, str | Path) else loaded(given)
     if now.weight_hash != plan.data.attrs["weight_hash"]:
         raise ModelError(
             f"{now.name} has other weights now than when {plan.left_out} was chosen, so that its costs say nothing of "
