@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,21 @@ def test_errors_have_their_exit_codes(
 ) -> None:
     assert main(["export", str(llama), *(word.format(llama=llama) for word in words)]) == code
     assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_tokenizer_that_nobody_could_read_is_refused(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, out = tmp_path / "model", tmp_path / "out"
+    shutil.copytree(model_folder, folder)
+    text = (folder / "tokenizer.json").read_text()
+    for broken in (text[: len(text) // 2], '{"version": "1.0"}'):
+        (folder / "tokenizer.json").write_text(broken)
+        assert main(["export", str(folder), "--schedule", "drop:3", "--out", str(out)]) == 4
+        said = " ".join(capsys.readouterr().err.split())
+        assert "tokenizer.json cannot be read (" in said
+        assert "and the copy would have it too. Restore the file" in said
+        assert not out.exists()
 
 
 def test_a_repaired_model_is_measured_and_written(
