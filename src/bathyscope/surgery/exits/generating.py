@@ -39,18 +39,21 @@ class Generated:
 
 
 @torch.no_grad()
-def generated(model: Model, ids: Sequence[int], new_tokens: int, exit_: int | None = None, draft: int = 1) -> Generated:
+def generated(
+    model: Model, ids: Sequence[int], new_tokens: int, exit_: int | None = None, draft: int = 1, *, ends: bool = True
+) -> Generated:
     """Continues one prompt greedily.
 
     Args:
         new_tokens: at most so many.
         exit_: blocks that drafts are made by; None = no drafts.
         draft: tokens of one.
+        ends: stop at the end of text; where times are taken, every call makes all its tokens.
     """
     hf: Any = model.hf
     given = torch.tensor([list(ids)], device=model.device)
     options = {} if exit_ is None else {"assistant_early_exit": exit_}
-    with evaluating(hf), _greedy(hf, new_tokens, draft), _passes(model) as passes:
+    with evaluating(hf), _greedy(hf, new_tokens, draft, ends), _passes(model) as passes:
         began = now(model.device)
         found = hf.generate(given, attention_mask=torch.ones_like(given), **options)
         seconds = now(model.device) - began
@@ -90,7 +93,7 @@ def now(device: torch.device) -> float:
 
 
 @contextmanager
-def _greedy(hf: Any, new_tokens: int, draft: int) -> Iterator[None]:
+def _greedy(hf: Any, new_tokens: int, draft: int, stops: bool = True) -> Iterator[None]:
     """Inside, ``generate`` is greedy, without penalties, and its drafts have one length.
 
     What drafts are made by is read from the model's settings alone, not from the arguments of a call.
@@ -100,7 +103,7 @@ def _greedy(hf: Any, new_tokens: int, draft: int) -> Iterator[None]:
     ends = own.eos_token_id
     hf.generation_config = GenerationConfig(
         bos_token_id=own.bos_token_id,
-        eos_token_id=ends,
+        eos_token_id=ends if stops else None,
         # drafts would not attend to tokens that pad (where the end of text does they do): one prompt needs none
         pad_token_id=ends[0] if isinstance(ends, list) else ends,
         do_sample=False,
