@@ -7,6 +7,7 @@ the rungs. It is proved where the test prompts show that it costs less than doin
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import isnan, nan
@@ -261,7 +262,8 @@ class Repaired:
 
 def is_repaired(folder: object) -> bool:
     """Return whether a folder is one that ``bathyscope repair --out`` wrote."""
-    return isinstance(folder, str | Path) and (Path(folder).expanduser() / REPAIR).is_file()
+    # os.path, not Path, which raises where a text is longer than a file's name may be
+    return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), REPAIR))
 
 
 def open_repaired(folder: str | Path) -> Repaired:
