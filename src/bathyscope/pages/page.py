@@ -79,6 +79,7 @@ def report(
     # each figure of each run is computed once, for its section and for what stands side by side
     drawn = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
     path = given_path(out, "out")
+    plans = [act for act in acts if isinstance(act, Plan)]
     html.write_page(
         "page.html.j2",
         path,
