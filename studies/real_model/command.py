@@ -9,6 +9,8 @@ from cyclopts import App
 from bathyscope.cli.console import quiet_libraries, say
 from studies.common.command import Quiet
 
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
 app = App(name="real_model", help="What a real pretrained model shows of the claims of the papers.")
 
 
@@ -51,4 +53,26 @@ def measure_command(
     jobs = [job for job in JOBS if names is None or job.name in names]
     with quiet_libraries():
         measure(folder, data, results or RESULTS, jobs, lambda line: say(line, quiet))
+    return 0
+
+
+@app.command(name="page")
+def page_command(*, results: Path | None = None, page: Path | None = None, figure: Path | None = None) -> int:
+    """Write the tables and the figure of the page from the stored results; nothing is measured.
+
+    Args:
+        results: folder of results; left out = the one in this repository.
+        page: Markdown with the marks; left out = docs/real_model.md.
+        figure: PNG to write; left out = docs/images/real_model.png.
+    """
+    from bathyscope.pages.export import write_output
+    from bathyscope.pages.render import render
+    from studies.real_model.figure import draw
+    from studies.real_model.measuring import RESULTS
+    from studies.real_model.page import load_results, with_results
+
+    stored = load_results(results or RESULTS)
+    place = page or DOCS / "real_model.md"
+    place.write_text(with_results(place.read_text(encoding="utf-8"), stored), encoding="utf-8")
+    write_output(figure or DOCS / "images/real_model.png", render(draw(stored), "png"))
     return 0

@@ -29,7 +29,7 @@ NAMES = [
     *("llama", "mistral", "qwen2_windows", "diffllama", "phi3", "gpt2", "gpt_bigcode", "gpt_neo", "gptj", "gpt_neox"),
     *("opt", "xglm", "bloom", "mpt", "falcon", "falcon_new", "cohere2", "ctrl", "olmo2", "gemma2", "gemma3", "gemma4"),
     *("granite", "mixtral", "deepseek_v2", "gpt_oss", "llama4", "granite_swa", "doge", "universal", "moeut"),
-    *("jamba", "lfm2", "qwen3_next", "recurrent_gemma"),
+    *("jamba", "lfm2", "qwen3_next", "recurrent_gemma", "gpt2_sink"),
 ]
 VARIABLES = ("weight", "mean_prev5", "total_prev5", "self_weight", "first_key", "head_prev1", "head_prev5")
 

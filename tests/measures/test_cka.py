@@ -19,7 +19,7 @@ from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, CkaProbe, Minibatch
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 LENGTHS = (14, 9, 17, 5, 8, 20, 11, 13, 6, 7, 9, 10, 12)
-LOOPED = frozenset(("llama", "llama_longrope", "gemma4", "moeut"))
+LOOPED = frozenset(("llama", "llama_longrope", "gemma4", "moeut", "gpt2_sink"))
 OPTIONS = {"batch": 7, "tokens_batch": 25}
 Array = np.ndarray
 
@@ -68,7 +68,7 @@ def loops(one: Sequence[Array], other: Sequence[Array]) -> Array:
 
 
 @pytest.mark.parametrize(
-    "name", zoo.swept(("llama", "gpt2", "gemma4", "llama_longrope", "jamba", "universal", "moeut"), LOOPED)
+    "name", zoo.swept(("llama", "gpt2", "gemma4", "llama_longrope", "jamba", "universal", "moeut", "gpt2_sink"), LOOPED)
 )
 def test_equals_loops_over_the_models_own_states(name: str) -> None:
     got = surveyed(waves.loaded(name))

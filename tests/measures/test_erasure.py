@@ -26,6 +26,7 @@ LENGTHS = (13, 7)
 ANSWERS = (2, 3)
 
 DENSE = ["llama", "gemma", "ministral", "diffllama", "minicpm3", "gpt2", "gpt_neo", "gptj", "bloom", "mpt", "falcon"]
+DENSE += ["gpt2_sink"]
 OTHER = [
     "phi",
     "cohere2",

@@ -17,6 +17,7 @@ from bathyscope.wavefront.gradients import depth
 NAMES = [
     *("llama", "mistral", "gpt2", "gpt_neo", "deepseek_v3", "diffllama", "gpt_neox", "falcon", "cohere2"),
     *("olmo2", "gemma2", "granite", "mixtral", "llama4", "bloom", "mpt", "opt", "opt_post_norm"),
+    "gpt2_sink",  # a first token that outweighs all others
     *("gemma4", "gemma4_plain"),  # keys and values of one block used by later ones
     *("mamba", "jamba", "lfm2", "qwen3_next", "openai-gpt"),  # no rows of one token
     *("universal", "moeut"),  # blocks that run several times

@@ -26,7 +26,7 @@ from bathyscope.wavefront.gradients import integrate
 STEPS = 2
 POINTS = [(k / STEPS, 1 / STEPS) for k in range(STEPS)]
 NAMES = [
-    *("llama", "mistral", "gpt2", "gpt_neo", "deepseek_v3", "llama_dynamic"),
+    *("llama", "mistral", "gpt2", "gpt_neo", "deepseek_v3", "llama_dynamic", "gpt2_sink"),
     *("gpt_neox", "gptj", "falcon", "falcon_serial", "phi", "cohere2"),  # parallel, and one of them in series
     *("olmo2", "gemma2", "gemma3", "glm4"),  # norms on the outputs
     *("granite", "granitemoeshared", "hyperclovax"),  # scaled contributions

@@ -26,7 +26,7 @@ from bathyscope.wavefront.engine import Wavefront
 CLOSE = 1e-5
 PARTS = ("block", "attention", "mlp")
 LENGTH, ANSWER = 8, 2
-QUICK = ("llama", "gpt2", "gemma4", "lfm2")
+QUICK = ("llama", "gpt2", "gemma4", "lfm2", "gpt2_sink")
 THOROUGH = [name for name in zoo.names() if name not in QUICK]
 WITH_PARTS = [entry.name for entry in zoo.entries() if entry.parts]
 

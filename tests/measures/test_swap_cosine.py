@@ -29,6 +29,7 @@ MIXERS = ["jamba", "qwen3_next", "lfm2", "falcon_h1", "recurrent_gemma"]
 OTHERS = [
     "llama",
     "gpt2",
+    "gpt2_sink",
     "opt",
     "llama4",
     "deepseek_v3",

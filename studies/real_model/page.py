@@ -1,0 +1,157 @@
+"""The page of the study: what was claimed, what was bounded, what was measured. Rows that are not measured say so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import xarray as xr
+
+from bathyscope.errors import OptionError
+from studies.real_model.claims import CLAIMS, Claim
+from studies.real_model.jobs import JOBS
+from studies.real_model.quantities import QUANTITIES, Reading, decide, read
+
+BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
+END: Final = "<!-- end of the results -->"
+NOT_YET: Final = "not measured yet"
+UNTRAINED: Final = ("untrained_0", "untrained_1", "untrained_2")
+_PAPERS: Final = {"csordas2025": "C", "hu2025": "H", "lad2024": "L"}
+
+Stored = Mapping[str, Mapping[str, xr.Dataset]]
+"""Model → job → what was stored."""
+
+
+def load_results(folder: Path) -> dict[str, dict[str, xr.Dataset]]:
+    """Read every stored survey of a folder."""
+    stored: dict[str, dict[str, xr.Dataset]] = {}
+    for file in sorted(folder.glob("*__*.nc")):
+        job, _, model = file.stem.partition("__")
+        stored.setdefault(model, {})[job] = xr.load_dataset(file, engine="h5netcdf")
+    return stored
+
+
+def readings(claim: Claim, stored: Stored) -> dict[str, Reading]:
+    """Model → what a claim's quantity reads there, of the models whose surveys are all there."""
+    if claim.key not in QUANTITIES:
+        return {}
+    jobs = QUANTITIES[claim.key][0]
+    return {model: read(claim.key, surveys) for model, surveys in stored.items() if set(jobs) <= set(surveys)}
+
+
+def decision(claim: Claim, by_model: Mapping[str, Reading]) -> str:
+    """In words, with the reason where there is none."""
+    reading = by_model.get("smollm2")
+    if reading is None:
+        return NOT_YET
+    if reading.value != reading.value:
+        return "cannot be decided, because the criterion is not met"
+    outcome = decide(claim, reading)
+    return f"{outcome}, because the interval crosses the bound" if outcome == "cannot be decided" else outcome
+
+
+def markdown(stored: Stored) -> str:
+    """Summary, table of claims, and what was measured on what."""
+    rows = [(claim, readings(claim, stored)) for claim in CLAIMS]
+    return "\n".join([*_summary(rows), *_table(rows), *_surveys(stored)])
+
+
+def with_results(text: str, stored: Stored) -> str:
+    """Return a page with what stands between its two marks replaced.
+
+    Raises:
+        OptionError: the marks are not there, once each and in order.
+    """
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end or BEGIN in rest or END in before + after:
+        raise OptionError(f"The page has no place for the results; add the lines {BEGIN!r} and {END!r}, once each.")
+    return f"{before}{BEGIN}\n\n{markdown(stored)}\n{END}{after}"
+
+
+def _summary(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
+    decisions = [decision(claim, by_model).partition(",")[0] for claim, by_model in rows]
+    counts = {word: decisions.count(word) for word in ("holds", "does not hold", "cannot be decided", NOT_YET)}
+    yield (
+        f"Of {len(rows)} claims {counts['holds']} hold, {counts['does not hold']} do not hold, "
+        f"{counts['cannot be decided']} cannot be decided with so few prompts, and {counts[NOT_YET]} are not measured "
+        "yet."
+    )
+    yield ""
+
+
+def _table(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
+    yield "| claim | quantity | bound | SmolLM2 | untrained | shuffled | decision |"
+    yield "|---|---|---|---|---|---|---|"
+    for claim, by_model in rows:
+        cells = [
+            f"{_PAPERS[claim.paper]} {claim.figure}: {claim.text}",
+            claim.quantity,
+            claim.bound,
+            _with_interval(by_model.get("smollm2")),
+            _range([by_model[name].value for name in UNTRAINED if name in by_model]),
+            _range([by_model["shuffled"].value] if "shuffled" in by_model else []),
+            f"**{decision(claim, by_model)}**",
+        ]
+        yield f"| {' | '.join(cells)} |"
+    yield ""
+
+
+def _with_interval(reading: Reading | None) -> str:
+    if reading is None:
+        return "–"
+    if reading.value != reading.value:
+        return "not met"
+    if reading.low == reading.high:
+        return f"{reading.value:.2f}"
+    return f"{reading.value:.2f} ({reading.low:.2f} to {reading.high:.2f})"
+
+
+def _range(values: list[float]) -> str:
+    present = [value for value in values if value == value]
+    if not present:
+        return "not met" if values else "–"
+    low, high = f"{min(present):.2f}", f"{max(present):.2f}"
+    return low if low == high else f"{low} to {high}"
+
+
+def _surveys(stored: Stored) -> Iterator[str]:
+    yield "| survey | data | models | prompts, controls' | tokens, controls' | CPU minutes | peak GB |"
+    yield "|---|---|---|---|---|---|---|"
+    for job in JOBS:
+        present = {model: surveys[job.name] for model, surveys in stored.items() if job.name in surveys}
+        if not present:
+            yield f"| `{job.name}` | {job.data} | {NOT_YET} | | | | |"
+            continue
+        first = present.get("smollm2")
+        controls = [data for model, data in present.items() if model != "smollm2"]
+        cells = [
+            f"`{job.name}`",
+            job.data,
+            ", ".join(sorted(present, key=lambda model: model != "smollm2")),
+            _pair(first, controls, _prompts),
+            _pair(first, controls, _tokens),
+            f"{sum(data.attrs['cpu_seconds'] for data in present.values()) / 60:.1f}",
+            f"{max(data.attrs['peak_bytes'] for data in present.values()) / 1e9:.1f}",
+        ]
+        yield f"| {' | '.join(cells)} |"
+    versions = sorted({data.attrs["versions"] for surveys in stored.values() for data in surveys.values()})
+    if versions:
+        told = "; ".join(", ".join(f"{key} {value}" for key, value in json.loads(text).items()) for text in versions)
+        yield f"\nMeasured with {told}, in float32, with one thread."
+
+
+def _pair(first: xr.Dataset | None, controls: list[xr.Dataset], count: object) -> str:
+    assert callable(count)
+    own = "–" if first is None else f"{count(first)}"
+    return f"{own}, {count(controls[0])}" if controls else own
+
+
+def _prompts(data: xr.Dataset) -> int:
+    return int(data.attrs.get("prompts", data.sizes.get("prompt", 0)))
+
+
+def _tokens(data: xr.Dataset) -> int:
+    return int(data["n_tokens"].sum()) if "n_tokens" in data else 0

@@ -1,0 +1,125 @@
+"""Claims are decided by their bounds, and what is not measured is never filled in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bathyscope.errors import OptionError
+from studies.real_model.claims import CLAIMS, Claim
+from studies.real_model.jobs import JOBS, job
+from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
+from studies.real_model.quantities import QUANTITIES, Reading, decide, read
+
+BLOCKS = 10
+CLAIM = Claim("key", "hu2025", "Fig. 1", "It is so.", "a number", "stream", low=1.0, high=2.0)
+
+
+@pytest.mark.parametrize(
+    ("reading", "decision"),
+    [
+        (Reading(1.5, 1.0, 2.0), "holds"),
+        (Reading(1.5, 0.9, 2.0), "cannot be decided"),
+        (Reading(2.5, 2.0, 3.0), "cannot be decided"),
+        (Reading(2.5, 2.1, 3.0), "does not hold"),
+        (Reading(0.5, 0.1, 0.9), "does not hold"),
+    ],
+)
+def test_an_interval_is_compared_with_the_bound(reading: Reading, decision: str) -> None:
+    assert decide(CLAIM, reading) == decision
+
+
+def stream(prompts: int = 6, noise: float = 0.0) -> xr.Dataset:
+    """Curves whose criteria are known: cosine turns behind block 5, KL halves at boundary 7, overlap comes at 8."""
+    place = np.arange(BLOCKS + 1)
+    jitter = noise * np.random.default_rng(0).standard_normal((prompts, 1))
+    boundary = {
+        "lens.kl_lens_final": np.where(place < 7, 10.0, 10.0 - 3 * (place - 6)).clip(0),
+        "lens.overlap": np.where(place < 8, 0.1, 0.5),
+        "lens.entropy": np.where(place < 5, 12.0, 12.0 - 2 * (place - 4)),
+        "residual.largest": place + 1.0,
+    }
+    cosine = np.where(place[:-1] <= 5, -0.2, 0.2)
+    block = {f"residual.cos_{part}": cosine for part in ("block", "attn", "mlp")}
+    block |= {"residual.ratio_block": np.array([9, 2, 2, 2, 2, 1, 1, 1, 3, 3.0])}
+    block |= {"residual.norm_mlp_rest": np.array([1.0] * 8 + [4.0] * 2), "residual.norm_block_max": place[1:] * 1.0}
+    variables = {name: (("prompt", "boundary"), curve + jitter) for name, curve in boundary.items()}
+    variables |= {name: (("prompt", "block"), curve + jitter) for name, curve in block.items()}
+    attributes = {
+        "blocks": BLOCKS,
+        "prompts": prompts,
+        "cpu_seconds": 90.0,
+        "peak_bytes": 2e9,
+        "versions": '{"a": "1"}',
+    }
+    variables["n_tokens"] = (("prompt",), np.full(prompts, 100))
+    return xr.Dataset(variables, attrs=attributes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("contribution_falls", (1 + 1 + 1 + 3 + 3) / 5 / 2),
+        ("contribution_ends", 3.0),
+        ("cosine_rises", 4 * 0.2 * 2 / 5),
+        ("phase_transition", 0.6),
+        ("criterion_cosine", 0.6),
+        ("criterion_kl", 0.9),
+        ("criterion_overlap", 0.9),
+        ("criteria_order", 0.0),
+        ("lens_kl_late", 1.0),
+        ("lens_overlap_late", 0.1),
+        ("entropy_falls", 10 / 12),
+        ("mlp_grows", 4.0),
+    ],
+)
+def test_quantities_are_those_of_known_curves(key: str, value: float) -> None:
+    reading = read(key, {"stream": stream()})
+    assert reading.value == pytest.approx(value)
+    assert reading.low == pytest.approx(value)
+    assert reading.high == pytest.approx(value)
+
+
+def test_an_interval_is_wider_where_prompts_differ() -> None:
+    reading = read("lens_overlap_late", {"stream": stream(noise=0.05)})
+    assert reading.low < reading.value < reading.high
+
+
+def test_every_quantity_has_a_claim_and_every_claim_a_quantity_or_no_survey() -> None:
+    claims = {claim.key: claim for claim in CLAIMS}
+    assert set(QUANTITIES) <= set(claims)
+    for key, claim in claims.items():
+        assert (key in QUANTITIES) == all(job(name) is not None for name in claim.job.split(" and ")), key
+
+
+def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
+    for model in ("smollm2", "untrained_0"):
+        stream().to_netcdf(tmp_path / f"stream__{model}.nc", engine="h5netcdf")
+    (tmp_path / "stream__shuffled.partial").write_bytes(b"half")
+    text = markdown(load_results(tmp_path))
+    rows = {line.split(" | ")[0]: line for line in text.splitlines() if line.startswith("| ")}
+    middle = next(line for name, line in rows.items() if "most predictions stay" in name)
+    assert middle.endswith("| – | – | – | **not measured yet** |")
+    first = next(line for name, line in rows.items() if "appear in the second half only" in name)
+    assert first.endswith("| at most 0.2 | 0.10 (0.10 to 0.10) | 0.10 | – | **holds** |")
+    assert "| `drop` | WikiText-2, windows of 160 letters | not measured yet |" in text
+    assert "| `stream` | GSM8K, first of test, with rationale and answer | smollm2, untrained_0 | 6, 6 |" in text
+    measured = [claim for claim in CLAIMS if set(claim.job.split(" and ")) == {"stream"}]
+    assert f"and {len(CLAIMS) - len(measured)} are not measured yet." in text
+
+
+def test_the_page_is_rewritten_between_its_marks() -> None:
+    page = with_results(f"before {BEGIN} old {END} after", {})
+    assert page.startswith("before ")
+    assert page.endswith(f"{END} after")
+    assert " old " not in page
+    assert with_results(page, {}) == page
+    with pytest.raises(OptionError, match="The page has no place for the results"):
+        with_results(page + BEGIN, {})
+
+
+def test_every_survey_names_prompts_and_variables() -> None:
+    assert all(chosen.kept.keys() == set(chosen.measures) for chosen in JOBS)
