@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -39,6 +40,8 @@ Examples:
   bathyscope reproduce hu2025-table1 --models Qwen2.5-Math-1.5B=./math mine=./mine --data ./data
   bathyscope reproduce csordas2025 --models ./llama --figures 2,3b --data gsm8k=test.jsonl --prompts 4
   bathyscope reproduce hu2025-table1 --format csv > table1.csv
+  bathyscope reproduce hu2025-table1 --record table1.json
+  bathyscope reproduce --score table1.json
 
 Every result is kept in OUT/PRESET/MODEL/WORK: the same command goes on where it was
 interrupted, and what is finished is only read."""
@@ -47,11 +50,13 @@ Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=
 
 
 def reproduce_command(
-    target: str,
+    target: str | None = None,
     /,
     *,
     models: Several = None,
     data: Several = None,
+    record: Annotated[Path | None, Parameter(show_default=False)] = None,
+    score: Annotated[Path | None, Parameter(show_default=False)] = None,
     list_only: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
     format: Records = "table",
     quiet: Quiet = False,
@@ -65,10 +70,20 @@ def reproduce_command(
             that name, separated by blanks or commas (not given = all of the paper's).
         data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
             is a text file, pile=FILE.txt.
+        record: also write one file (JSON) with revisions, hashes, versions and numbers.
+        score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
         list_only: say what there is, and measure nothing.
     """
     from bathyscope.pages.reproducing.reproduce import Plan
 
+    if score is not None:
+        if target is not None or models or data or record is not None or list_only:
+            raise OptionError("--score reads a record and measures nothing; give it alone (and --format).")
+        return _score(score, format)
+    if target is None:
+        raise OptionError("What is to be reproduced? Give hu2025-table1, csordas2025 or lad2024, or --score FILE.")
+    if list_only and record is not None:
+        raise OptionError("--list measures nothing, so there is nothing to record; leave --record out.")
     if list_only and (models or data):
         raise OptionError("--list says what there is for all models of the paper; leave --models and --data out.")
     if list_only:
@@ -77,8 +92,42 @@ def reproduce_command(
     plan = Plan.of(target, models or (), data=data or (), **given)
     with interruptible(lambda: f"{_finished(plan)} of {len(plan.cells)} runs are finished and kept in {plan.place}"):
         outcomes = _measured(plan, loading, quiet)
-    _show(plan.result(outcomes), format)
+    result = plan.result(outcomes)
+    if record is not None:
+        from bathyscope.pages.reproducing.records import write_record
+
+        write_record(result, record)
+        say(f"Written: {record}", quiet)
+    _show(result, format)
     return next((outcome.exit_code for outcome in outcomes if outcome.result is None), 0)
+
+
+def _score(file: Path, format_: Format) -> int:
+    """The table of a record's numbers, and how many are as published and as predicted."""
+    from bathyscope.pages.reproducing.records import score, score_rows
+
+    scores = score(file)
+    if write_data(score_rows(scores), format_):
+        return 0
+    cells = [
+        [
+            entry.model,
+            entry.work,
+            entry.quantity,
+            _NONE if entry.value is None else f"{entry.value:.4g}",
+            _NONE if entry.published is None else f"{_MARKS[entry.agrees]} {entry.published}",
+            _NONE if entry.predicted_low is None else f"{entry.predicted_low:g} to {entry.predicted_high:g}",
+            {True: "yes", False: "no", None: _NONE}[entry.as_predicted],
+        ]
+        for entry in scores
+    ]
+    write_table(("Model", "Data", "Quantity", "Measured", "Published", "Predicted", "As predicted"), cells)
+    for words, marks in (
+        ("as published", [entry.agrees for entry in scores]),
+        ("as predicted", [entry.as_predicted for entry in scores]),
+    ):
+        write(f"{marks.count(True)} of {len(marks) - marks.count(None)} numbers are {words}.")
+    return 0
 
 
 def _finished(plan: Plan) -> int:
