@@ -56,3 +56,34 @@ def test_a_missing_bundle_is_a_clear_error(
     assert printed == ""
     assert f"The bundled model is not in {tmp_path}: this installation is incomplete" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_a_real_model_is_the_stored_one_where_no_hub_can_be_reached(
+    model_folder: Path,
+    prompts_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The page says which of the two weights it measured."""
+    monkeypatch.setattr(f"{DEMO}.stored_smollm2", lambda: model_folder)
+    monkeypatch.setattr(f"{DEMO}.prompts_path", lambda: prompts_file)
+    monkeypatch.setattr(import_module("bathyscope.pages.page"), "report", captions)
+    out = tmp_path / "demo"
+    assert main(["demo", "--real", "--out", str(out)]) == 0
+    told = capsys.readouterr().err
+    assert "Surveying HuggingFaceTB/SmolLM2-135M-Instruct: residual, lens, skip, drop, effective_depth. 270 MB" in told
+    run = open_run(out)
+    assert set(run.measures) == {"residual", "lens", "skip", "drop", "effective_depth", "noise"}
+    assert run.caption().startswith("SmolLM2-135M-Instruct unpacked from Q4_1 on bundled prompts: 3 prompts")
+
+
+def test_without_hub_and_copy_the_way_to_a_real_model_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(f"{DEMO}.stored_smollm2", lambda: tmp_path)
+    assert main(["demo", "--real", "--out", str(tmp_path / "out"), "--quiet"]) == 4
+    told = capsys.readouterr().err
+    assert "HuggingFaceTB/SmolLM2-135M-Instruct cannot be had from the hub, and no copy is stored here." in told
+    assert "run python -m studies.real_model fetch in a checkout of bathyscope" in told
+    assert not (tmp_path / "out").exists()

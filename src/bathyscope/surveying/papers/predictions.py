@@ -95,7 +95,7 @@ def _output_late(dataset: xr.Dataset) -> float:
 
 
 def _given_late(dataset: xr.Dataset) -> float:
-    """The last block, which has no later one, is left out."""
+    """The last block gives nothing to later ones and is left out."""
     curve = _mean(dataset, "given_future", part="block", reduction="max")
     half = curve.size // 2
     return float(np.nanmean(curve[half:-1]) / np.nanmean(curve[1:half]))
@@ -167,7 +167,7 @@ TABLE_MARGIN: Final = {"cosine": 2, "kl": 1, "overlap": 1}
 
 
 def prediction(paper: str, model: str, work: str, quantity: str) -> Prediction | None:
-    """The prediction of a number; None = there is none."""
+    """The prediction of a number; None without one."""
     return next((entry for entry in PREDICTIONS if entry.covers(paper, model, work, quantity)), None)
 
 
