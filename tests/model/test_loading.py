@@ -123,7 +123,7 @@ def test_changed_weights_are_said_once_where_the_survey_is_called() -> None:
     with torch.no_grad():
         hf.lm_head.weight[3] += 1
     with pytest.warns(
-        UserWarning, match="The weights of LlamaForCausalLM have changed since it was loaded; it is"
+        UserWarning, match="The weights or constants of LlamaForCausalLM have changed since it was loaded; it is"
     ) as caught:
         loaded(model)
     assert [one.filename for one in caught] == [__file__]

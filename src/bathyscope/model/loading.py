@@ -34,7 +34,7 @@ from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.placement import Placement, blocks_of
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
-from bathyscope.model.weights import WeightReading
+from bathyscope.model.weights import WeightReading, settings_hash
 from bathyscope.options import Range, checked
 
 AnyModel = Model | PreTrainedModel | str | Path
@@ -117,11 +117,21 @@ def load(
                 "placement='stream' (--placement stream) with it, or leave it out."
             )
         sha256, anatomy, checks = _read_and_checked(name, hf, family)
-    return Model(name, revision, anatomy, checks, sha256, trust_remote_code, tokenizer, gguf=gguf)
+    return Model(
+        name,
+        revision,
+        anatomy,
+        checks,
+        sha256,
+        trust_remote_code,
+        tokenizer,
+        gguf=gguf,
+        settings_hash=settings_hash(hf),
+    )
 
 
 def loaded(model: AnyModel) -> Model:
-    """What ``load`` gives; of a loaded model itself, the same, or one checked anew where its weights have changed."""
+    """Return what ``load`` gives; of a loaded model the same one, checked again if its weights or settings changed."""
     if not isinstance(model, Model):
         return load(model)
     if not model.weight_hash:  # an outline without weights, for estimates
@@ -132,11 +142,12 @@ def loaded(model: AnyModel) -> Model:
         sha256 = _readable(model.name, hf).sha256()
         listed = submodule(hf, model.anatomy.family.blocks)
         same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
-        if sha256 == model.weight_hash and same_blocks:
+        if (sha256, settings_hash(hf)) == (model.weight_hash, model.settings_hash) and same_blocks:
             return model
-        warn(f"The weights of {model.name} have changed since it was loaded; it is measured as it is now.")
+        what = "settings" if sha256 == model.weight_hash and same_blocks else "weights or constants"
+        warn(f"The {what} of {model.name} have changed since it was loaded; it is measured as it is now.")
         anatomy, checks = _checked(model.name, hf, model.anatomy.family)
-    return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256)
+    return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256, settings_hash=settings_hash(hf))
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:

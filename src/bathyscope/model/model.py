@@ -30,9 +30,11 @@ class Model:
         revision: the hub revision, None for a folder.
         anatomy: where its parts are.
         checks: what the checks at load measured.
-        weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded.
+        weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded, and over
+            constants of its modules that are not those of its configuration.
         given_tokenizer: the tokenizer that was given in the place of the checkpoint's own; None = none was.
         schedule: the order in which it runs another model's blocks; None = its own.
+        settings_hash: of its configuration when it was checked.
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
 
     Example:
@@ -51,6 +53,7 @@ class Model:
     given_tokenizer: Any = None
     schedule: str | None = None
     gguf: GgufFile | None = None
+    settings_hash: str = ""
 
     @property
     def hf(self) -> PreTrainedModel:

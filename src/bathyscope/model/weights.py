@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
+from bathyscope.model.constants import departure_of
 from bathyscope.model.marks import Mark, chunks, marks_of
 from bathyscope.model.streaming.offloaded import store_of
 
@@ -34,6 +35,7 @@ class WeightReading:
     """
 
     def __init__(self, hf: nn.Module) -> None:
+        self._hf = hf
         self._store = store_of(hf)
         shared = set() if self._store is None else self._store.repeated
         absent = set() if self._store is None else self._store.names
@@ -69,16 +71,19 @@ class WeightReading:
         return next((self._bad[name] for name in self._order if name in self._bad), None)
 
     def sha256(self) -> str:
-        """Over names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
+        """Hash names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
 
-        Blocks that nobody has run are brought now.
+        Constants count where they are not those that the model's configuration makes. Blocks that nobody has run are
+        brought now.
         """
         missing = [name for name in self._order if name not in self._digests]
         if self._store is not None:
             if missing:
                 self._store.bring_all(self.look)
             self._store.digests |= {name: self._digests[name] for name in self._store.lasting & set(self._order)}
-        return hashlib.sha256(b"".join(self._digests[name] for name in self._order)).hexdigest()
+        departure = departure_of(self._hf, config_hash(self._hf)) if hasattr(self._hf, "config") else None
+        changed = b"" if departure is None else departure.encode()
+        return hashlib.sha256(b"".join(self._digests[name] for name in self._order) + changed).hexdigest()
 
 
 def weight_hash(hf: nn.Module) -> str:
@@ -126,6 +131,12 @@ def config_hash(hf: nn.Module) -> str:
     }
     text = json.dumps([_told(hf.config), adapters], sort_keys=True, default=str)  # type: ignore[arg-type]
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def settings_hash(hf: nn.Module) -> str:
+    """Return a hash of everything in a model's configuration that its anatomy was read and checked with."""
+    kernels = [str(getattr(hf.config, name, None)) for name in ("_attn_implementation", "_experts_implementation")]
+    return hashlib.sha256(json.dumps([config_hash(hf), *kernels]).encode()).hexdigest()
 
 
 def adapters_of(hf: nn.Module) -> str | None:

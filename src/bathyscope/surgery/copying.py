@@ -119,5 +119,10 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     hf, _ = lent(model.hf, *_rewritten(model, chosen))
     copy = load(hf, family=model.anatomy.family)
     return replace(
-        model, anatomy=copy.anatomy, checks=copy.checks, weight_hash=copy.weight_hash, schedule=chosen.in_words
+        model,
+        anatomy=copy.anatomy,
+        checks=copy.checks,
+        weight_hash=copy.weight_hash,
+        settings_hash=copy.settings_hash,
+        schedule=chosen.in_words,
     )

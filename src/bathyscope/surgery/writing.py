@@ -15,6 +15,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
+from bathyscope.model.constants import changed_values
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
@@ -145,7 +146,7 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     """Refuses a model in memory that is not what its configuration makes.
 
     Raises:
-        ModelError: another class, or layers in the place of its own.
+        ModelError: another class, layers in the place of its own, or constants that were changed in memory.
     """
     if source.hf is None:
         return
@@ -159,6 +160,12 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
         raise ModelError(
             f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
             "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
+        )
+    changed = changed_values(source.hf)
+    if changed:
+        raise ModelError(
+            f"{changed[0]} of this {type(source.hf).__name__} (and {len(changed) - 1} more) is not what its "
+            "configuration makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
         )
 
 

@@ -1,0 +1,243 @@
+"""Constants of a model: what it computes with that is neither in its weights nor in its configuration.
+
+Tables that no checkpoint holds (rotary frequencies, masks) and plain values in modules (an attention's ``scaling``, a
+norm's epsilon) follow from the configuration, until somebody changes them in memory. What counts is therefore the
+difference from the model that the configuration makes: a model as it was loaded has none, on every version of the
+library, and its hash is that of its weights alone.
+"""
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from bathyscope.model.anatomy.mode import default_settings
+from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.model.tables import tables_of
+
+# what a module is called and where it stands, and switches of training and of caches, change no number of a survey
+_OF_NO_ACCOUNT = frozenset(
+    {
+        *("training", "name_or_path", "forward", "is_loaded_in_4bit", "is_loaded_in_8bit", "is_quantized"),
+        *("gradient_checkpointing", "is_gradient_checkpointing", "hf_device_map", "quantization_method"),
+    }
+)
+# state of forwards so far: the longest one, and whether RWKV has divided its weights
+_STATE = ("max_seq_len_cached", "layers_are_rescaled")
+_STATEFUL_ROPE = ("dynamic", "longrope")
+# these put layers of their own in the place of a model's, and say so in its configuration or as its adapters
+_REPLACING = frozenset(
+    {
+        *("peft", "bitsandbytes", "gptqmodel", "auto_gptq", "awq", "hqq", "optimum", "compressed_tensors"),
+        *("torchao", "accelerate", "eetq", "aqlm", "vptq", "quark", "auto_round"),
+    }
+)
+_PLAIN = (bool, int, float, str, type(None), torch.dtype)
+_FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_ROUNDINGS = 4
+"""By how many roundings tables may differ that were computed on another device."""
+
+Constants = dict[str, Any]
+_MISSING = object()
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What was found of a model's constants.
+
+    Args:
+        first: their hash when the model was met first.
+        now: their hash when they were looked at last.
+        settings: hash of the configuration then.
+        departure: what was found then.
+    """
+
+    first: str
+    now: str
+    settings: str
+    departure: str | None
+
+
+_KNOWN: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
+
+
+def departure_of(hf: nn.Module, settings: str) -> str | None:
+    """Return a hash of the constants that the model's configuration would make otherwise; None where there are none.
+
+    A model that cannot be made of its configuration is compared with itself as it was met first.
+
+    Args:
+        settings: hash of the configuration.
+    """
+    reset_rotary(hf)
+    constants = _constants_of(hf)
+    now = _hash(sorted((name, _text(value)) for name, value in constants.items()))
+    before = _KNOWN.get(hf)
+    if before is not None and before.now == now and before.settings == settings:
+        return before.departure
+    first = now if before is None else before.first
+    built = _built(hf)
+    departure = _departure(constants, built) if built is not None else None if now == first else now
+    _KNOWN[hf] = _Known(first, now, settings, departure)
+    return departure
+
+
+def changed_values(hf: nn.Module) -> list[str]:
+    """Return the plain values and classes of modules that the model's configuration would make otherwise, by path."""
+    built = _built(hf)
+    constants = _constants_of(hf)
+    tables = tables_of(hf)
+    return [] if built is None else [name for name in _differing(constants, built) if name not in tables]
+
+
+def _departure(constants: Constants, built: Constants) -> str | None:
+    differing = _differing(constants, built)
+    return _hash([(name, _text(constants.get(name))) for name in differing]) if differing else None
+
+
+def _differing(constants: Constants, built: Constants) -> list[str]:
+    names = sorted(constants.keys() | built.keys())
+    pairs = {name: (constants.get(name, _MISSING), built.get(name, _MISSING)) for name in names}
+    return [name for name, pair in pairs.items() if not _same(*pair) and not _is_cache(*pair)]
+
+
+def _built(hf: nn.Module) -> Constants | None:
+    """The constants of the model that the configuration makes, without weights; None where it cannot be made."""
+    if not isinstance(hf, PreTrainedModel):
+        return None
+    parameter = next((p for p in hf.parameters() if p.is_floating_point()), None)
+    dtype = None if parameter is None or parameter.element_size() < 2 else parameter.dtype
+    tables = tables_of(hf)
+    try:
+        with default_settings(), torch.device("meta"):
+            outline = type(hf)._from_config(copy.deepcopy(hf.config), dtype=dtype)
+        with default_settings():
+            _fill_tables(outline, tables)
+    # code of whatever family, which may need its weights to be made
+    except Exception:
+        return None
+    return _constants_of(outline, like=hf)
+
+
+def _fill_tables(outline: PreTrainedModel, tables: dict[str, Tensor]) -> None:
+    """Let the library compute tables where the model has them, and leave weights alone, which are not there."""
+    for module in outline.modules():
+        for value in (*module._parameters.values(), *module._buffers.values()):
+            if value is not None:
+                value._is_hf_initialized = True  # type: ignore[attr-defined]
+    for name in tables_of(outline):
+        path, _, key = name.rpartition(".")
+        owner = outline.get_submodule(path)
+        absent = owner._buffers[key]
+        assert absent is not None
+        device = tables[name].device if name in tables else torch.device("cpu")
+        owner._buffers[key] = torch.zeros_like(absent, device=device)
+        owner._is_hf_initialized = False  # type: ignore[assignment]
+    outline.initialize_weights()
+
+
+def _constants_of(hf: nn.Module, like: nn.Module | None = None) -> Constants:
+    """Classes, plain values and tables by path, outside of layers that other libraries have put in their places.
+
+    Args:
+        like: the model whose layers decide about that; None = this one.
+    """
+    replaced = _replaced(hf if like is None else like)
+    constants: Constants = {}
+    for path, module in hf.named_modules():
+        if _is_inside(path, replaced):
+            continue
+        constants[f"{path} (class)"] = f"{type(module).__module__}.{type(module).__qualname__}"
+        constants.update({f"{path}.{key}": value for key, value in _plain_values(module)})
+    for name, table in tables_of(hf).items():
+        owner_path, _, key = name.rpartition(".")
+        if not _is_inside(owner_path, replaced) and not _is_state(hf.get_submodule(owner_path), key):
+            constants[name] = table.detach()
+    return constants
+
+
+def _replaced(hf: nn.Module) -> tuple[str, ...]:
+    quantised = getattr(hf.config, "quantization_config", None) is not None
+    return tuple(
+        path
+        for path, module in hf.named_modules()
+        if type(module).__module__.partition(".")[0] in _REPLACING
+        or (quantised and type(module).__module__.startswith("transformers.integrations"))
+    )
+
+
+def _is_inside(path: str, outer: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(f"{one}.") for one in outer)
+
+
+def _plain_values(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    for key, value in vars(module).items():
+        if key.startswith("_") or key in _OF_NO_ACCOUNT or key.endswith(_STATE):
+            continue
+        if isinstance(value, Tensor):
+            yield key, value.detach()
+        elif isinstance(value, _FUNCTIONS):
+            yield key, f"{value.__module__}.{value.__qualname__}"
+        elif _is_plain(value):
+            yield key, value
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(_is_plain(part) for pair in value.items() for part in pair)
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN)
+
+
+def _is_state(module: nn.Module, key: str) -> bool:
+    """A rotary table that the library itself exchanges, as the length of a forward demands."""
+    kinds = getattr(module, "rope_type", None)
+    if not key.endswith("inv_freq") or "original" in key or kinds is None:
+        return False
+    kind = kinds.get(key.removesuffix("_inv_freq")) if isinstance(kinds, dict) else kinds
+    return any(word in str(kind) for word in _STATEFUL_ROPE)
+
+
+def _is_cache(value: Any, built: Any) -> bool:
+    """A tensor that a forward has left behind (recurrent states), or one on the meta device, has no counterpart."""
+    return (isinstance(value, Tensor) and not isinstance(built, Tensor)) or _is_absent(value) or _is_absent(built)
+
+
+def _is_absent(value: Any) -> bool:
+    return isinstance(value, Tensor) and value.device.type == "meta"
+
+
+def _same(value: Any, built: Any) -> bool:
+    if not isinstance(value, Tensor) or not isinstance(built, Tensor):
+        return type(value) is type(built) and repr(value) == repr(built)
+    if value.shape != built.shape or value.dtype != built.dtype:
+        return False
+    if _is_absent(value) or _is_absent(built):
+        return True
+    if not value.is_floating_point():
+        return torch.equal(value, built.to(value.device))
+    rounding = _ROUNDINGS * torch.finfo(value.dtype).eps
+    return torch.allclose(value.double(), built.to(value.device).double(), rtol=rounding, atol=0.0, equal_nan=True)
+
+
+def _text(value: Any) -> str:
+    """A constant as text; a table by its bytes."""
+    if not isinstance(value, Tensor):
+        return repr(value)
+    if _is_absent(value):
+        return f"{tuple(value.shape)} {value.dtype} elsewhere"
+    content = value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return f"{tuple(value.shape)} {value.dtype} {hashlib.sha256(content.data).hexdigest()}"
+
+
+def _hash(*parts: Any) -> str:
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
