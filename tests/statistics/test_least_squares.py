@@ -110,3 +110,35 @@ def test_more_penalty_fits_less() -> None:
     errors = made(fit, fit, sorted(PENALTIES))
     assert (np.diff(errors) > 0).all()
     assert errors[-1] < ((fit[1] - fit[1].mean(0)) ** 2).sum()
+
+
+def rounded(seed: int, n: int, last_bits: int) -> tuple[Array, Array]:
+    """Float32 features, of which three are sums of others to rounding; their last bits as another kernel leaves them."""
+    draw = np.random.default_rng(seed)
+    x = (draw.normal(size=(n, 12)) + 20).astype(np.float32)
+    x[:, 9:] = x[:, :3] + x[:, 3:6] * np.float32(0.7)
+    step = np.random.default_rng([seed, last_bits]).integers(-1, 2, size=(n, 3)).astype(np.float32)
+    x[:, 9:] += step * np.spacing(x[:, 9:])
+    y = x[:, :4] @ draw.normal(size=(4, 4)) + draw.normal(size=(n, 4))
+    return x.astype(np.float64), y
+
+
+def test_the_chosen_penalty_does_not_hang_on_the_last_bit() -> None:
+    """Directions of rounding alone (eigenvalues near 1e-15) are no features, whatever the penalty."""
+    penalties = (0.0, 1e-6, 1e-5)
+    for seed in range(8):
+        errors = [
+            made(rounded(seed, 40, last_bits), rounded(100 + seed, 20, last_bits), penalties) for last_bits in (0, 1)
+        ]
+        np.testing.assert_allclose(errors[0], errors[1], rtol=1e-5)
+        assert errors[0].argmin() == errors[1].argmin()
+        fit = sums_of(*rounded(seed, 40, 0))
+        assert RidgeMaps(fit, fit, penalties).rank == 9
+
+
+def test_a_weak_direction_of_float32_features_is_kept() -> None:
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(50, 4)).astype(np.float32)
+    x[:, 3] = x[:, 0] + np.float32(1e-4) * x[:, 3]
+    fit = sums_of(x.astype(np.float64), x[:, :2].astype(np.float64))
+    assert RidgeMaps(fit, fit, (0.0,)).rank == 4

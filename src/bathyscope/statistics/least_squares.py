@@ -9,8 +9,8 @@ that is W_λ = P (e + λ)⁻¹ P' Σ (x − x̄)(y − ȳ)' / N, where U diag(e)
 P = diag(1/σ) U. Penalties are counted in standardised features, whose mean eigenvalue is 1: so one value of λ means the
 same for every boundary, and a channel that is a thousand times larger than the others does not decide how much these
 are shrunk. The squared error on other tokens is a quadratic form in their sums; in the basis P it costs next to nothing
-for one more λ. Directions without variance in the fitted tokens have no weight, which for λ = 0 is the solution of
-least norm.
+for one more λ. Directions without variance in the fitted tokens, to the rounding of float32, have no weight, which for
+λ = 0 is the solution of least norm.
 
 Suffixes: D features, E width of the target, K directions with variance, R penalties, N tokens.
 """
@@ -30,6 +30,9 @@ RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 # A float32 channel that differs at one of a million tokens deviates by more than this share of its mean.
 _CONSTANT = 1e-12
+# Rounding of float32 features gives directions of 1e-15 to 1e-12 of the mean eigenvalue. Without a penalty they would be
+# amplified most of all, so that which penalty is best would depend on the last bits of matrix products.
+_ROUNDING = 1e-10
 
 
 @dataclass(frozen=True)
@@ -102,5 +105,6 @@ def _decomposed(covariance_DD: Array, mean_D: Array) -> tuple[Array, Array]:
     varies_D = deviation_D > _CONSTANT * np.abs(mean_D)
     inverse_D = np.divide(1.0, deviation_D, out=np.zeros_like(deviation_D), where=varies_D)
     values, vectors = np.linalg.eigh(covariance_DD * inverse_D[:, None] * inverse_D)
-    kept = values > len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0)
-    return values[kept], inverse_D[:, None] * vectors[:, kept]
+    least = max(_ROUNDING, len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0))
+    varies_K = values > least
+    return values[varies_K], inverse_D[:, None] * vectors[:, varies_K]
