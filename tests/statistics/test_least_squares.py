@@ -113,7 +113,7 @@ def test_more_penalty_fits_less() -> None:
 
 
 def rounded(seed: int, n: int, last_bits: int) -> tuple[Array, Array]:
-    """Float32 features, of which three are sums of others to rounding; their last bits as another kernel leaves them."""
+    """Float32 features, of which three are sums of others but for their last bits, as another kernel leaves them."""
     draw = np.random.default_rng(seed)
     x = (draw.normal(size=(n, 12)) + 20).astype(np.float32)
     x[:, 9:] = x[:, :3] + x[:, 3:6] * np.float32(0.7)

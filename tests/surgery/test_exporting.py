@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from support import exported, waves, zoo
 from support.word_tokenizer import word_tokenizer
-from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, StoreError
@@ -298,3 +299,60 @@ def test_folders_and_file_sizes_are_checked(llama: Path, tmp_path: Path, monkeyp
         bathyscope.export(llama, "drop:1", 5)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="shard_bytes=0 is out of range; allowed: 1 or more"):
         bathyscope.export(llama, "drop:1", tmp_path / "out", shard_bytes=0)
+
+
+def test_a_hybrid_without_attention_is_exported_with_a_warning(tmp_path: Path) -> None:
+    hybrid = zoo.entry("lfm2").build()
+    with pytest.warns(UserWarning, match=r"cannot generate from this model with a cache, .* \(ValueError\)\. Generate"):
+        bathyscope.export(hybrid, "drop:1,drop:4", tmp_path / "none")
+    assert "Generate with use_cache=False" in (tmp_path / "none" / "README.md").read_text(encoding="utf-8")
+    written = AutoModelForCausalLM.from_pretrained(tmp_path / "none")
+    ids = torch.tensor([[5, 6, 7]])
+    with pytest.raises(ValueError, match="get_seq_length"):
+        written.generate(ids, max_new_tokens=2, do_sample=False)
+    assert written.generate(ids, max_new_tokens=2, do_sample=False, use_cache=False).shape == (1, 5)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*with a cache")
+        warnings.filterwarnings("ignore", message=".*without a tokenizer")
+        bathyscope.export(hybrid, "drop:1", tmp_path / "some")
+        bathyscope.export(zoo.build("gemma2"), "drop:1,drop:3", tmp_path / "windows")
+
+
+def test_a_configuration_that_refuses_the_order_itself_is_one_sentence(tmp_path: Path) -> None:
+    said = r"^olmo_hybrid cannot be exported with this order .*: its configuration refuses it \(OLMoHybrid expects"
+    with pytest.raises(ModelError, match=said):
+        bathyscope.export(zoo.build("olmo_hybrid"), "drop:1,drop:4", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+DECODERS = ("bart", "mbart", "pegasus", "marian", "blenderbot", "blenderbot-small", "plbart", "whisper", "trocr")
+
+
+@pytest.mark.filterwarnings("ignore:.*without a tokenizer")
+@pytest.mark.parametrize("kind", [pytest.param(k, marks=() if k == "bart" else pytest.mark.thorough) for k in DECODERS])
+def test_a_decoder_of_an_encoder_decoder_type_counts_its_own_layers(kind: str, tmp_path: Path) -> None:
+    config = AutoConfig.for_model(
+        kind,
+        vocab_size=120,
+        d_model=64,
+        encoder_layers=2,
+        decoder_layers=4,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        encoder_ffn_dim=96,
+        decoder_ffn_dim=96,
+        max_position_embeddings=128,
+        is_decoder=True,
+        is_encoder_decoder=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    hf = AutoModelForCausalLM.from_config(config).eval()
+    ids = torch.tensor([[5, 6, 7, 8]])
+    with bathyscope.scheduled(hf, "drop:1,swap:2") as running:
+        expected = running(ids, use_cache=False).logits
+    bathyscope.export(hf, "drop:1,swap:2", tmp_path / "out")
+    written = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
+    assert (written.config.decoder_layers, written.config.to_dict().get("encoder_layers")) == (3, 2)
+    torch.testing.assert_close(written(ids, use_cache=False).logits, expected, rtol=0, atol=0)

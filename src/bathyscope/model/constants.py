@@ -184,7 +184,8 @@ def _plain_values(module: nn.Module) -> Iterator[tuple[str, Any]]:
             continue
         if isinstance(value, Tensor):
             yield key, value.detach()
-        elif isinstance(value, _FUNCTIONS):
+        # a method that was exchanged is a switch of whoever holds the model, such as a streamed model's ``to``
+        elif isinstance(value, _FUNCTIONS) and not hasattr(type(module), key):
             yield key, f"{value.__module__}.{value.__qualname__}"
         elif _is_plain(value):
             yield key, value

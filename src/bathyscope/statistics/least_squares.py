@@ -30,8 +30,8 @@ RIDGE = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 
 # A float32 channel that differs at one of a million tokens deviates by more than this share of its mean.
 _CONSTANT = 1e-12
-# Rounding of float32 features gives directions of 1e-15 to 1e-12 of the mean eigenvalue. Without a penalty they would be
-# amplified most of all, so that which penalty is best would depend on the last bits of matrix products.
+# Rounding of float32 features gives directions of 1e-15 to 1e-12 of the mean eigenvalue. Without a penalty they would
+# have the largest weights, so that which penalty is best would depend on the last bits of matrix products.
 _ROUNDING = 1e-10
 
 

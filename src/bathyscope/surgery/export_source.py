@@ -18,6 +18,7 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.place import folder_of, here
+from bathyscope.surgery.rewriting import count_entry
 from bathyscope.surgery.weight_files import file_hashes, stored_in
 
 _BESIDE = (
@@ -53,7 +54,8 @@ class Source:
     @property
     def n_blocks(self) -> int:
         """L, the number of blocks."""
-        return int(self.config.get_text_config().num_hidden_layers)
+        config = self.config.get_text_config()
+        return int(getattr(config, count_entry(config)))
 
     @property
     def dtype(self) -> torch.dtype:

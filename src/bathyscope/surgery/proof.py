@@ -53,7 +53,8 @@ def require_same(
     wanted = _scheduled(anatomy, schedule, ids)
     try:
         target = outlined(made)
-    except (ValueError, TypeError, RuntimeError, LookupError) as error:
+    # whatever a family's code, or a validator of its configuration, meets in an order that it does not know
+    except Exception as error:
         raise ModelError(f"{_cannot(anatomy, schedule)}: {' '.join(str(error).split())}") from error
     _require_same_parts(anatomy, target, schedule)
     _lend(source, target, Layout(anatomy.family.blocks, schedule))

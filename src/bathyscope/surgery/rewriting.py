@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
 
 _LEADING = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
@@ -31,22 +32,42 @@ def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
     """A copy in which slot s is what block ``schedule.order[s]`` was; its text part, where it has one, inside of it.
 
     Lists of one entry a block, lists of blocks, dictionaries by block, counts of first and last blocks, and periods
-    are written anew; where a period has no explicit form it is left, for the proof to refuse.
+    are rewritten; where a period has no explicit form it is left, for the proof to refuse.
+
+    Raises:
+        ModelError: the configuration's own checks refuse the order.
     """
     whole = config.to_dict()
     inner = next((name for name, part in vars(config).items() if part is config.get_text_config()), None)
     part = whole[inner] if inner is not None else whole
     _rewrite(part, config.get_text_config(), schedule)
-    made = type(config).from_dict(whole)
-    made._name_or_path = ""
-    return made
+    try:
+        copy = type(config).from_dict(whole)
+    # configurations check themselves by validators of their own, whose errors have no common class
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1].strip().removeprefix("ValueError: ") or type(error).__name__
+        raise ModelError(
+            f"{config.model_type} cannot be exported with this order of its blocks ({schedule}): its configuration "
+            f"refuses it ({reason.rstrip('.')}). Keep another block."
+        ) from error
+    copy._name_or_path = ""
+    return copy
+
+
+def count_entry(config: PreTrainedConfig) -> str:
+    """Return the entry of a configuration that says how many blocks its causal language model has.
+
+    Encoder-decoders call their encoder's number ``num_hidden_layers``, and their causal language model is the decoder.
+    """
+    entry = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    return "decoder_layers" if entry == "encoder_layers" and hasattr(config, "decoder_layers") else entry
 
 
 def _rewrite(entries: dict[str, Any], config: PreTrainedConfig, schedule: Schedule) -> None:
     order, n_blocks = schedule.order, schedule.n_blocks
     for name, value in list(entries.items()):
         entries[name] = _by_block(name, value, order, n_blocks)
-    count = config.attribute_map.get("num_hidden_layers", "num_hidden_layers")
+    count = count_entry(config)
     if count in entries:
         entries[count] = len(order)
     for alias in ("num_hidden_layers", "num_blocks"):  # one of them is kept for compatibility (xLSTM)

@@ -19,6 +19,7 @@ from bathyscope.model.constants import changed_values
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
+from bathyscope.surgery.cached_generation import uncached_reason
 from bathyscope.surgery.card import CARD, RECORD, Record, card, same
 from bathyscope.surgery.export_source import Source, companions
 from bathyscope.surgery.layout import Layout
@@ -67,6 +68,7 @@ def write_export(
         changes=_hashed(changes),
     )
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so there is none here."]
+    lacking += _cache_notes(source.config, config)
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
@@ -94,6 +96,18 @@ def write_export(
     for note in lacking:
         warn(f"{folder}: {note}")
     return folder
+
+
+def _cache_notes(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
+        reason = uncached_reason(config, rewritten_config)
+    if reason is None:
+        return []
+    return [
+        "Transformers cannot generate from this model with a cache, because the blocks that remain give it none it can "
+        f"count ({reason.partition(':')[0]}). Generate with use_cache=False, or keep a block with attention."
+    ]
 
 
 def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:

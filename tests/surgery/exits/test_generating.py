@@ -75,6 +75,9 @@ def test_families_that_cannot_are_refused() -> None:
     with pytest.raises(ModelError, match=r"transformers cannot stop a gpt2 model early: .* fails \(IndexError"):
         require_early_exit(gpt2)
     assert gpt2.hf.config.num_hidden_layers == gpt2.n_blocks
+    # its anatomy is that of Llama, which can be stopped
+    with pytest.raises(ModelError, match="transformers cannot stop a gpt_oss model early"):
+        require_early_exit(waves.loaded("gpt_oss"))
     with pytest.raises(ModelError, match="assisted generation is not supported with stateful models"):
         require_early_exit(waves.loaded("mamba"))
     one = bathyscope.load(first_blocks("llama", 1))
