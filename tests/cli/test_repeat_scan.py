@@ -42,5 +42,9 @@ def test_the_table_is_that_of_the_call(model_folder: Path, prompts: Path, capsys
     assert [float(row["cost"]) for row in rows] == scan.table["cost"].tolist()
     assert main(asked) == 0
     assert " ".join(scan.text.split()) in " ".join(capsys.readouterr().out.split())
+    assert main([*asked, "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["kind"], record["conclusion"]) == ("windows", scan.text)
+    assert [row["window"] for row in record["windows"]] == scan.table["window"].tolist()
     assert main([*asked, "--orders", "order:9"]) == 2
     assert "block 9 is out of range" in " ".join(capsys.readouterr().err.split())

@@ -20,7 +20,11 @@ import bathyscope
 from bathyscope import Model, ModelError, OptionError, PromptError, PruningError, StoreError
 from bathyscope.runs import folder as folder_module
 from bathyscope.surgery import ledger as ledger_module
+from bathyscope.surgery.benchmarks.result import Evaluation
+from bathyscope.surgery.exits.result import ExitAdvice
 from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.repeats import RepeatScan
 from bathyscope.surgery.timing import measure_speeds
 
 LENGTHS = (12, 9, 12, 10)
@@ -276,6 +280,11 @@ def test_the_record_has_one_head_and_a_table_of_each_kind(model: Model, plan: Pl
     json.dumps(record, allow_nan=False)
 
 
+def test_every_result_of_acting_can_be_printed_alike() -> None:
+    for kind in (Plan, Repaired, RepeatScan, ExitAdvice, Evaluation):
+        assert all(hasattr(kind, name) for name in ("text", "to_dataframe", "record")), kind
+
+
 def test_before_and_after_are_those_of_the_model(model: Model, plan: Plan) -> None:
     hf, rows = zoo.build("llama"), plan.before_after.set_index("quantity")
     full = np.mean([float(naive.loss(naive.logits(hf, ids), ids).mean()) for ids in TEST])
@@ -337,19 +346,20 @@ def test_a_loss_that_falls_is_a_warning_and_no_success() -> None:
     assert "Warning" not in planned({"choice": 0.05}, ["choice"])
 
 
+@pytest.mark.parametrize("file", ["plan.nc", "prune.json"])
 def test_a_full_disk_at_the_last_write_is_a_sentence(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    file: str, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = folder_module.write_atomically
 
     def full(path: Path, content: bytes) -> None:
-        if path.name == "plan.nc":
+        if path.name == file and (file == "plan.nc" or path.exists()):
             raise OSError(errno.ENOSPC, "No space left on device")
         plain(path, content)
 
     monkeypatch.setattr(folder_module, "write_atomically", full)
     with pytest.raises(
-        StoreError, match=r"plan.nc' of the pruning cannot be written \(No space left on device\). Free"
+        StoreError, match=rf"{file}' of the pruning cannot be written \(No space left on device\). Free"
     ):
         pruned(model, drop=1, out=tmp_path / "plan")
 

@@ -61,13 +61,23 @@ class Pieces(Folder):
         with uninterrupted():
             try:
                 self._files[name] = self.write(name, content)
-                self.enter()
             except OSError as error:
-                raise StoreError(
-                    f"{str(self.path / name)!r} of the {self.kind.noun} cannot be written ({reason(error)}). Free some "
-                    "space, then run the same command again: finished pieces are saved and not computed again."
-                ) from error
+                raise self._unwritable(name, error) from error
+            self.enter()
 
     def enter(self) -> None:
-        """Writes the manifest anew."""
-        self.save({"schema": self.kind.schemas[-1], "identity": self.identity, **self.record(self._files)})
+        """Write the manifest again.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        try:
+            self.save({"schema": self.kind.schemas[-1], "identity": self.identity, **self.record(self._files)})
+        except OSError as error:
+            raise self._unwritable(self.kind.manifest, error) from error
+
+    def _unwritable(self, name: str, error: OSError) -> StoreError:
+        return StoreError(
+            f"{str(self.path / name)!r} of the {self.kind.noun} cannot be written ({reason(error)}). Free some space, "
+            "then run the same command again: finished pieces are saved and not computed again."
+        )

@@ -148,6 +148,10 @@ class Plan:
         frame = self.data[list(COLUMNS)].to_dataframe().reset_index()
         return frame.astype({"indistinguishable": bool})
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every candidate."""
+        return self.table
+
     @property
     def tasks(self) -> pd.DataFrame:
         """A row for every task and metric: the full and the pruned model, and their paired difference, with intervals.

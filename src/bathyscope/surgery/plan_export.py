@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import source_of
@@ -43,6 +43,10 @@ class Choice(Protocol):
         """Whether whole blocks are left out."""
 
     @property
+    def proved(self) -> bool:
+        """Whether the choice stands on the test prompts."""
+
+    @property
     def evidence(self) -> str:
         """Markdown for the model card."""
 
@@ -69,6 +73,8 @@ def export_plan(
             weights of its own.
         StoreError: as ``bathyscope.export``.
     """
+    if not plan.proved:
+        warn(f"This plan is not proved on its test prompts, and its card says so: {plan.left_out}.")
     source: Any = model if model is not None else plan.model if plan.model is not None else plan.place
     told = "\n\n".join(text for text in (plan.evidence, evidence) if text)
     with alone(source):

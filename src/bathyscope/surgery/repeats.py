@@ -13,7 +13,7 @@ from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over
-from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
@@ -22,6 +22,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.surgery.ledger import Ledger
+from bathyscope.surgery.records import Act, model_of, record_of, settings_of
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
@@ -74,6 +75,23 @@ class RepeatScan:
     def table(self) -> pd.DataFrame:
         """A row for every window."""
         return self.data.to_dataframe().reset_index().astype({"helps": bool})
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every window."""
+        return self.table
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record: the head that all acting commands share, and the windows."""
+        attrs = self.data.attrs
+        act = Act(
+            kind="windows",
+            conclusion=self.text,
+            proved=bool(self.helping),
+            model=model_of(attrs),
+            data={"prompts": {"name": attrs["data"], "prompts": attrs["prompts"], "tokens": attrs["tokens"]}},
+            settings=settings_of(attrs),
+        )
+        return record_of(act, windows=self.table)
 
     @property
     def text(self) -> str:
@@ -177,6 +195,8 @@ def repeat_scan(
         cost = simultaneous(found["loss"][1:], **judge, cluster=together)
         data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
         attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
+        attrs |= {"weight_hash": ready.weight_hash, "config_hash": config_hash(ready.hf)}
+        attrs |= {"precision": str(ready.dtype).removeprefix("torch.")}
         attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
         attrs |= told_clusters(cluster, together)
         p_value, helps = cost.p_value, cost.high < 0

@@ -5,7 +5,7 @@ from typing import Any
 import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
 from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import write, write_data, write_table
+from bathyscope.cli.console import write, write_data, write_json, write_table
 
 _SHOWN = 10
 _EXAMPLES = """\
@@ -20,6 +20,9 @@ def repeat_scan_command(
 ) -> int:
     """Run every window of blocks twice in a row."""
     scan = on_models(bathyscope.repeat_scan, [model], one_source(prompts), given=given, quiet=quiet)
+    if format == "json":
+        write_json(scan.record())
+        return 0
     if write_data(scan.table, format):
         return 0
     table = scan.table.sort_values("gain" if "gain" in scan.data else "cost", ascending="gain" not in scan.data)

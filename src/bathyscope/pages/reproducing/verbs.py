@@ -14,12 +14,12 @@ from bathyscope.analysis.probes.probe import Kind, probe
 from bathyscope.analysis.probes.subjoiner import LEAST
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.model import Model
+from bathyscope.pages.export import write_output
 from bathyscope.pages.reproducing.data import VALIDATION, localised
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
 from bathyscope.prompts.spec import SourceSpec
-from bathyscope.runs.atomic import write_atomically
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.shards import encode_results, read_results
 from bathyscope.surgery.benchmarks import evaluate
@@ -89,8 +89,7 @@ class Cell:
             given: dict[str, Any] = {"preset": self.preset, "progress": progress, "command": command, **self.options()}
             return survey(models[0], self.prompts, self.measures, self.folder, **given)
         found = _COMPUTE[self.work.verb](self, models, progress).assign_attrs({_ASKED: self._told})
-        self.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(self.folder / _FILE, encode_results({self.work.verb: found}))
+        write_output(self.folder / _FILE, encode_results({self.work.verb: found}))
         return found
 
     def options(self) -> dict[str, dict[str, Any]]:

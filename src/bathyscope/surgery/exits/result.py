@@ -97,6 +97,10 @@ class ExitAdvice:
         """A row for every exit, with the draft length that pays most there."""
         return best_drafts(self.data).to_dataframe().reset_index()
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every exit, with the draft length that pays most there."""
+        return self.table
+
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the exits."""
         attrs = dict(self.data.attrs)
