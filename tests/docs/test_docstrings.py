@@ -27,11 +27,22 @@ LETTERS = {"model": "abcdefghijkl", "test": "nopqrstuvwxy"}
 """What the prompts of both files are of."""
 HARMLESS = {"variable"}
 """Calls that refuse nothing."""
-GIVEN = ("ExitAdvice", "Plan", "RepeatScan", "Run", "Schedule")
+GIVEN = ("ExitAdvice", "Plan", "RepeatScan", "Repaired", "Run", "Schedule")
 """Classes of what calls give back, all of whose members stand in an example."""
 SAME = {"grouped"}
 """Further names of a call."""
-NOT_RUN = {"Run.explore", "Run.push", "demo", "evaluate", "open_evaluation", "open_maps", "probe", "push", "reproduce"}
+NOT_RUN = {
+    "Run.explore",
+    "Run.push",
+    "demo",
+    "evaluate",
+    "open_evaluation",
+    "open_maps",
+    "open_repaired",
+    "probe",
+    "push",
+    "reproduce",
+}
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""
 ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}
 
@@ -106,7 +117,7 @@ def documented() -> Iterator[tuple[str, str]]:
 def test_examples_run(name: str, names: dict[str, Any], shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(shelf)
     monkeypatch.setattr(rates, "SECONDS", 0.01)
-    monkeypatch.setattr(times, "_REPEATS", 1)
+    monkeypatch.setattr(times, "_ROUNDS", 1)
     text = dict(documented())[name]
     test = doctest.DocTestParser().get_doctest(text, dict(names), name, None, None)
     said: list[str] = []

@@ -87,9 +87,9 @@ def test_an_interrupted_training_ends_in_the_same_weights(tmp_path: Path) -> Non
 def test_a_signal_is_answered_behind_the_step_and_what_it_made_is_kept(tmp_path: Path) -> None:
     whole = changed(healed())
     with pytest.raises(KeyboardInterrupt):
-        healed(tmp_path, interrupt=0.18)  # in the fourth step of fifteen, where nothing is saved by itself
+        healed(tmp_path, interrupt=0.18)  # behind the third step of fifteen, where nothing is saved by itself
     with safe_open(tmp_path / STATE, framework="pt") as held:
-        assert json.loads(held.metadata()["at"])[:2] == [4, 160]
+        assert json.loads(held.metadata()["at"])[:2] == [3, 120]
     resumed = changed(healed(tmp_path))
     assert all(torch.equal(value, whole[name]) for name, value in resumed.items())
 
@@ -112,7 +112,8 @@ def test_minutes_are_counted_by_the_clock(tmp_path: Path) -> None:
         clock=lambda: float(next(ticks)),
         progress=shares.append,
     )
-    assert shares == [pytest.approx(seconds / 6) for seconds in range(1, 6)]
+    # a second passes between two looks at the clock, which is looked at before and behind each step
+    assert shares == [pytest.approx(seconds / 6) for seconds in (0, 2, 4, 6)]
 
 
 def test_a_damaged_state_is_refused(tmp_path: Path) -> None:

@@ -67,8 +67,13 @@ class Plan:
         (True, True)
         >>> plan.before_after["quantity"].tolist()[:2]
         ['blocks', 'loss (nats per token)']
-        >>> plan.record()["kind"]
-        'plan'
+        >>> plan.record()["kind"], plan.to_dataframe().equals(plan.table)
+        ('plan', True)
+        >>> plan.fits, plan.leaves_blocks, plan.as_schedule() == plan.schedule
+        (True, True, True)
+        >>> plan.require_choice()
+        >>> plan.source("test"), plan.place.endswith("model")
+        ('test.jsonl', True)
         >>> plan.evidence.count("| random |")
         1
         >>> plan.tasks

@@ -123,8 +123,17 @@ class Repaired:
         >>> found = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
         >>> found.chosen in ("none", "scale"), found.proved in (True, False)
         (True, True)
-        >>> found.record()["kind"], found.data.sizes["rung"]
-        ('repair', 2)
+        >>> found.record()["kind"], found.data.sizes["rung"], len(found.table), len(found.to_dataframe())
+        ('repair', 2, 2, 2)
+        >>> found.text.startswith(("Proved on", "Not proved on", "No repair helps"))
+        True
+        >>> found.best.name == found.chosen, found.evidence.startswith(found.text)
+        (True, True)
+        >>> try:
+        ...     found.require_proved()
+        ...     _ = found.export("fixed")
+        ... except bathyscope.RepairError as error:
+        ...     print(error.exit_code)
     """
 
     schedule: Schedule

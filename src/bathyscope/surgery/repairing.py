@@ -42,6 +42,7 @@ from bathyscope.wavefront.batch import plan_batches
 How = Literal["scale", "linear", "heal"]
 RUNGS: tuple[str, ...] = (NONE, "scale", "linear", "heal")
 _SHARE_TO_CHOOSE = 0.1
+_ENOUGH_TO_CHOOSE = 8
 _FEWEST = 4
 
 
@@ -74,7 +75,8 @@ def repair(
     Args:
         model: what ``load`` returns or takes.
         schedule: which blocks are dropped, such as ``"drop:2,drop:5"``, or the plan that ``prune`` made.
-        calibration: prompts that maps and training see, as for ``survey``; a tenth is kept aside to choose the rung.
+        calibration: prompts that maps and training see, as for ``survey``; a tenth, or of few a quarter, is kept
+            aside to choose the rung.
         test: other prompts, that the rungs are measured on.
         how: the last rung of the ladder that is tried.
         tokens: budget of healing; the same command goes on where it was interrupted and ends in the same weights.
@@ -290,7 +292,8 @@ def _split(prompts: list[list[int]], seed: int) -> tuple[list[list[int]], list[l
     if len(prompts) < _FEWEST:
         raise PromptError(f"Repairing takes at least {_FEWEST} calibration prompts; {len(prompts)} given.")
     order = np.random.default_rng(seed).permutation(len(prompts))
-    aside = max(1, round(_SHARE_TO_CHOOSE * len(prompts)))
+    # a tenth of few prompts is one, which would choose the rung by chance
+    aside = max(1, round(_SHARE_TO_CHOOSE * len(prompts)), min(_ENOUGH_TO_CHOOSE, len(prompts) // 4))
     return [prompts[place] for place in order[aside:]], [prompts[place] for place in order[:aside]]
 
 

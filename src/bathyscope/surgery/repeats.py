@@ -54,6 +54,8 @@ class RepeatScan:
         []
         >>> scan.table.window.tolist()
         ['0', '0…1', '1']
+        >>> scan.to_dataframe().equals(scan.table), scan.record()["kind"]
+        (True, 'windows')
         >>> print(scan.text)
         No window helps: of 3 windows run twice in a row, 12 prompts, ...
     """

@@ -56,8 +56,10 @@ class ExitAdvice:
         >>> advice = bathyscope.exit_advice("model", "prompts.jsonl", new_tokens=4, longest=2, resamples=100)
         >>> (advice.exit is None) == (advice.draft is None)
         True
-        >>> advice.table.empty, advice.text == ""
-        (False, False)
+        >>> advice.table.empty, advice.text == "", advice.busy in (True, False)
+        (False, False, True)
+        >>> advice.to_dataframe().equals(advice.table), advice.record()["kind"]
+        (True, 'exits')
     """
 
     data: xr.Dataset
