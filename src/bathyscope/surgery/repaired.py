@@ -129,11 +129,9 @@ class Repaired:
         True
         >>> found.best.name == found.chosen, found.evidence.startswith(found.text)
         (True, True)
-        >>> try:
+        >>> if found.proved:
         ...     found.require_proved()
         ...     _ = found.export("fixed")
-        ... except bathyscope.RepairError as error:
-        ...     print(error.exit_code)
     """
 
     schedule: Schedule
