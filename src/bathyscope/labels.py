@@ -5,6 +5,7 @@ Nothing here needs torch, and arrays' libraries are imported only once there is 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,6 +131,15 @@ def labelled(
     import xarray as xr
 
     return xr.Dataset({name: table[name].of(value, **texts) for name, value in values.items()}, coords)
+
+
+def mean_limits(name: str) -> tuple[float, float]:
+    """Smallest and largest mean that a variable can have, by its name: to these its intervals are cut."""
+    if name in ("overlap", "top1_agreement", "mrr", "hits"):
+        return 0.0, 1.0
+    if name.partition("_")[0] in ("kl", "jsd", "norm", "ratio", "output"):
+        return 0.0, math.inf
+    return -math.inf, math.inf
 
 
 def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:

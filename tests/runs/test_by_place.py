@@ -61,3 +61,16 @@ def test_only_variables_along_the_depth_are_summed_up() -> None:
     (found,) = by_place(data, seed=0)
     assert (found.key, found.units, found.places) == ("one", "nats", (0, 1))
     assert found.mean.tolist() == [2.0, 2.0]
+
+
+def test_intervals_end_at_what_a_mean_can_be() -> None:
+    """Of two prompts Student's interval of a norm or a share would reach far below 0 or above 1."""
+    run = synthetic_run(3, prompts=2)
+    for key in ("norm-block", "output-all"):
+        (quantity,) = [one for one in by_block(run) if one.key == key]
+        assert min(interval.low for interval in quantity.intervals) >= 0
+    shares = [one for one in by_place(run["lens"], seed=0) if one.key in ("overlap", "top1_agreement")]
+    assert all(0 <= interval.low and interval.high <= 1 for one in shares for interval in one.intervals)
+    # a cost may be a gain
+    (cost,) = [one for one in by_block(run) if one.key == "drop"]
+    assert min(interval.low for interval in cost.intervals) < 0

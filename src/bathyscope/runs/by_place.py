@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
+from bathyscope.labels import mean_limits
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.selecting import PLACES
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
@@ -46,6 +48,7 @@ class ByPlace:
         by_prompt: [P, X]; NaN where a prompt has no value.
         seed: of the resampling.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
+        limits: smallest and largest mean there can be; intervals are cut to them.
     """
 
     key: str
@@ -55,6 +58,7 @@ class ByPlace:
     by_prompt: FloatArray
     seed: int = 0
     cluster: IntArray | None = None
+    limits: tuple[float, float] = (-math.inf, math.inf)
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -67,7 +71,7 @@ class ByPlace:
     @cached_property
     def intervals(self) -> list[Interval]:
         """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
-        return mean_intervals(self.by_prompt, seed=self.seed, cluster=self.cluster)
+        return mean_intervals(self.by_prompt, seed=self.seed, cluster=self.cluster, limits=self.limits)
 
 
 def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
@@ -78,7 +82,15 @@ def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
     """
     seed = run.identity.seed
     return [
-        ByPlace(key, label, units, *_both(values, dim), seed, clusters_in(values, cluster))
+        ByPlace(
+            key,
+            label,
+            units,
+            *_both(values, dim),
+            seed,
+            clusters_in(values, cluster),
+            mean_limits(key.replace("-", "_")),
+        )
         for key, label, units, dim, values in _of_blocks(run)
     ]
 
@@ -109,7 +121,8 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
             own = values.sel(dict(zip(others, chosen, strict=True)))
             said = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
-            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed, clusters_in(values, cluster))
+            member, limits = clusters_in(values, cluster), mean_limits(str(name))
+            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed, member, limits)
 
 
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:

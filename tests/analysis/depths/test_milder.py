@@ -41,7 +41,7 @@ def test_the_difference_is_paired_by_prompt_at_each_place_and_over_all() -> None
     found = milder(run, resamples=4000)
     assert found["place"].values.tolist() == ["0", "1", "2", "3", "all"]
     drop, swap = run["drop"].kl.values, run["swap"].kl.values
-    weights = run["drop"].n_averaged.values.astype(float)
+    weights = np.ones(run["drop"].sizes["prompt"])  # each prompt counts the same, whatever its tokens
     between = swap - (drop[:, :-1] + drop[:, 1:]) / 2
     one = found.sel(quantity="kl")
     np.testing.assert_allclose(one.difference[:-1], weights @ between / weights.sum())

@@ -37,7 +37,7 @@ def milder(
     """What swap and drop do to the prediction, and their paired difference, at each place and in the mean.
 
     Args:
-        run: with drop and swap, on their own tokens (each prompt counts by its tokens).
+        run: with drop and swap, on their own tokens (each prompt counts the same).
         cluster: label of prompts that belong together; they are resampled as one.
         resamples: bootstrap resamples of the prompts.
         level: coverage of the intervals.
@@ -66,7 +66,7 @@ def milder(
             "blocks (drop.blocks, swap.blocks)."
         )
     member = None if cluster is None else run.prompts.clusters(cluster)
-    weights = token_weights(drop)
+    weights = np.sign(token_weights(drop))
     found = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
     for row, quantity in enumerate(_QUANTITIES):
         without = drop[quantity].transpose("prompt", "dropped")

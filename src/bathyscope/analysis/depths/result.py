@@ -64,6 +64,8 @@ class Comparison:
         tests, alpha = int(tested.sum()), 1 - self.level
         if not tests:
             intervals = int(np.isfinite(low).sum())
+            if not intervals:
+                return "No estimator has a difference with an interval."
             return f"{int(outside.sum())} of {intervals} intervals exclude 0; none of these estimators has a test."
         holm = int((self.data["p_holm"].values[tested] < alpha).sum())
         said = (

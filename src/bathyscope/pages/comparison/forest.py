@@ -3,6 +3,7 @@
 Source: hu2025, effective depth compared between models and data sets.
 """
 
+import math
 import textwrap
 from functools import partial
 from typing import Final
@@ -51,7 +52,10 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     said = textwrap.fill(title(one), _TITLE_LETTERS)
     # from the picture's edge: beside the names of estimators there is too little room for those of two models
     figure.suptitle(said, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
-    looks = {"interval excludes 0": (style.VERMILION, style.VERMILION), "interval holds 0": (style.MUTED, style.PAPER)}
+    looks = {
+        "interval excludes 0": (style.VERMILION, style.VERMILION),
+        "interval holds 0, or there is none": (style.MUTED, style.PAPER),
+    }
     handles = [
         Line2D([], [], color=colour, marker="o", markerfacecolor=face, markersize=6, label=label)
         for label, (colour, face) in looks.items()
@@ -70,5 +74,9 @@ def _rows(one: xr.Dataset) -> list[Row]:
 
 
 def _alt(one: xr.Dataset) -> str:
-    said = [f"{row.label} {signed(row.value)} ({signed(row.low)} to {signed(row.high)})" for row in _rows(one)]
-    return f"Forest plot, {title(one)}: {'; '.join(said)}."
+    differences = [f"{row.label} {signed(row.value)} ({_interval(row)})" for row in _rows(one)]
+    return f"Forest plot, {title(one)}: {'; '.join(differences)}."
+
+
+def _interval(row: Row) -> str:
+    return "no interval" if math.isnan(row.low) else f"{signed(row.low)} to {signed(row.high)}"

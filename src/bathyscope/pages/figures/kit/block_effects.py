@@ -1,5 +1,6 @@
 """What figures of effects between blocks share: maps over all prompts, and maps of single prompts."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -124,7 +125,7 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
     effect_PSL = effects.effect.reindex(skipped=every, block=every).transpose("prompt", "skipped", "block").values
     cluster = clusters_in(effects.effect, options.cluster)
     curves = [
-        Series(label, every, summarise(values, np.ones(len(values)), options, cluster), look)
+        Series(label, every, summarise(values, np.ones(len(values)), options, cluster, (0.0, math.inf)), look)
         for label, values, look in (
             ("given to later blocks", influence_given(effect_PSL), Look(style.BLUE, "o")),
             ("received from earlier blocks", influence_received(effect_PSL), Look(style.VERMILION, "s", "--")),
