@@ -70,7 +70,7 @@ def test_intervals_end_at_what_a_mean_can_be() -> None:
         (quantity,) = [one for one in by_block(run) if one.key == key]
         assert min(interval.low for interval in quantity.intervals) >= 0
     shares = [one for one in by_place(run["lens"], seed=0) if one.key in ("overlap", "top1_agreement")]
-    assert all(0 <= interval.low and interval.high <= 1 for one in shares for interval in one.intervals)
+    assert all(interval.low >= 0 and interval.high <= 1 for one in shares for interval in one.intervals)
     # a cost may be a gain
     (cost,) = [one for one in by_block(run) if one.key == "drop"]
     assert min(interval.low for interval in cost.intervals) < 0
