@@ -28,7 +28,7 @@ from bathyscope.surveying.asking import Survey
 from bathyscope.wavefront import calls, compare, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.gradients.chain import Chain
+from bathyscope.wavefront.gradients.chain import AnswerChain
 from bathyscope.wavefront.probe import BaselineView, Probe
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -263,7 +263,7 @@ def test_calls_that_are_out_of_memory_are_made_in_pieces(name: str, few: int) ->
     assert refused
     said = told(caught)
     assert len(said) == 1
-    assert re.search(r"on \d+ tokens was out of memory; .* call_tokens=\d+ \(--call-tokens\)", said[0])
+    assert re.search(r"on \d+ tokens ran out of memory; .* call_tokens=\d+ \(--call-tokens\)", said[0])
     assert_close(plain, found)
 
 
@@ -291,7 +291,10 @@ def test_backward_passes_that_are_out_of_memory_are_made_in_pieces() -> None:
     model = load(zoo.entry("llama").build())
     asked = prompts(model.hf, (9,))
     plain = survey(model, asked, ["integrated_gradients"], progress=False)
-    with little_room(Chain, "predict", 6) as refused, pytest.warns(UserWarning, match="A backward pass through the"):
+    with (
+        little_room(AnswerChain, "predict", 6) as refused,
+        pytest.warns(UserWarning, match="A backward pass through the"),
+    ):
         found = survey(model, asked, ["integrated_gradients"], progress=False)
     assert refused
     assert_close(plain, found)

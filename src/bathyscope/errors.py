@@ -75,15 +75,15 @@ class RepairError(BathyscopeError, ValueError):
         self.repaired = repaired
 
 
-def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
-    others = [name for name in allowed if name != given]  # the word itself cannot be what was meant
-    close = difflib.get_close_matches(given, others, n=1, cutoff=0.5)
+    others = [word for word in allowed if word != name]  # the word itself cannot be what was meant
+    close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory did not suffice, on an accelerator or on the host.
+    """Say whether an error means out of memory, on an accelerator or on the host.
 
     Torch has a class for its own allocator's failure alone, and texts for the host's, for CUDA's (pinned memory)
     and for those of CUDA's libraries, which make room for themselves.
@@ -99,9 +99,9 @@ def warn(message: str) -> None:
     and contexts put between count for nothing.
     """
     # 1 is this frame, 2 its caller
-    own, level, frame = 1, 2, sys._getframe(0).f_back
+    outermost, level, frame = 1, 2, sys._getframe(0).f_back
     while frame is not None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
-            own = level
+            outermost = level
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=own + 1)
+    warnings.warn(message, stacklevel=outermost + 1)

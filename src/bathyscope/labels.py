@@ -53,8 +53,8 @@ def variable(
     if direction:
         attrs["direction"] = direction
     if hasattr(values, "detach"):
-        held = values.detach().cpu()
-        values = held.float() if str(held.dtype) == "torch.bfloat16" else held  # which numpy does not have
+        array = values.detach().cpu()
+        values = array.float() if str(array.dtype) == "torch.bfloat16" else array  # which numpy does not have
     return xr.Variable(tuple(dims), np.asarray(values), attrs)
 
 
@@ -109,7 +109,7 @@ Table = Mapping[str, Label]
 """Every variable of a result by name, in order."""
 
 
-def interval(name: str, label: Callable[..., Label], of: str, *said: str, **more: str) -> dict[str, Label]:
+def interval(name: str, label: Callable[..., Label], of: str, *details: str, **more: str) -> dict[str, Label]:
     """Both ends of an interval, ``name_low`` and ``name_high``.
 
     Args:
@@ -117,7 +117,7 @@ def interval(name: str, label: Callable[..., Label], of: str, *said: str, **more
         of: what they are ends of, such as ``"its interval"``.
     """
     ends = (("low", "lower"), ("high", "upper"))
-    return {f"{name}_{end}": label(f"{side} end of {of}", *said, **more) for end, side in ends}
+    return {f"{name}_{end}": label(f"{side} end of {of}", *details, **more) for end, side in ends}
 
 
 def labelled(
@@ -150,11 +150,11 @@ def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:
     Args:
         name: of the variable.
     """
-    for own in (f"n_averaged_{name}", "n_averaged"):
-        if own in dataset:
-            return dataset[own].values.astype("float64")
+    for counts_name in (f"n_averaged_{name}", "n_averaged"):
+        if counts_name in dataset:
+            return dataset[counts_name].values.astype("float64")
     counts = dataset["n_tokens"].values.astype("float64")
-    # position 0 left out; or, in runs of before counts were kept, the last token, which has no next one
+    # Position 0 is left out; or, in runs that earlier versions wrote without counts, the last token.
     without_one = name.endswith("_rest") or name == "cross_entropy" or "baseline_loss" in dataset
     return counts - without_one
 
@@ -168,11 +168,11 @@ def weighed_by(dataset: xr.Dataset) -> list[str]:
 def documented(table: Table) -> list[str]:
     """The rows of a document's table: variable, dimensions, units, what, formula and source."""
     rows = [
-        (f"`{name}`", ", ".join(one.always), one.units, one.long_name, one.formula, one.source)
-        for name, one in table.items()
+        (f"`{name}`", ", ".join(label.always), label.units, label.long_name, label.formula, label.source)
+        for name, label in table.items()
     ]
     return ["| " + " | ".join(_filled(cell, {}).replace("|", "\\|") for cell in row) + " |" for row in rows]
 
 
 def _filled(text: str, texts: Mapping[str, object]) -> str:
-    return _BLANK.sub(lambda found: str(texts.get(found[1], found[2])), text)
+    return _BLANK.sub(lambda match: str(texts.get(match[1], match[2])), text)

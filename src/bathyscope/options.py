@@ -205,7 +205,7 @@ def _convert_annotated(arguments: tuple[Any, ...], value: Any, where: str) -> An
 
 
 def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
-    """Convert a value to the only type beside None, or leave it to the measure where several are allowed."""
+    """Convert a value to the only type other than None, or leave it to the measure where several are allowed."""
     if value is None and type(None) in arguments:
         return None
     alternatives = [alternative for alternative in arguments if alternative is not type(None)]

@@ -126,13 +126,13 @@ class Schedule:
         return schedule
 
     @classmethod
-    def of(cls, given: object, n_blocks: int) -> Schedule:
+    def of(cls, schedule: object, n_blocks: int) -> Schedule:
         """Return a schedule for a model of ``n_blocks``, from itself, its text, or a plan that ``prune`` made.
 
         Raises:
             OptionError: none of these, or made for another number of blocks.
         """
-        order = given.as_schedule() if isinstance(given, Scheduling) else given
+        order = schedule.as_schedule() if isinstance(schedule, Scheduling) else schedule
         if not isinstance(order, Schedule | str):
             raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {order!r} given.")
         chosen = cls.parse(order, n_blocks) if isinstance(order, str) else order

@@ -41,7 +41,7 @@ def drawn(prompts: Sequence[Sequence[int]], seed: int = 0, **options: int) -> li
 def states(model: PreTrainedModel, minibatch: Minibatch, tokens: str) -> Array:
     """[L+1, points, d], each prompt run alone by the model itself."""
     found = []
-    for prompt, positions in zip(minibatch.prompts, minibatch.drawn):
+    for prompt, positions in zip(minibatch.prompts, minibatch.sampled):
         stream = naive.boundaries(model, naive.blocks_of(model), prompt.ids).double().numpy()
         kept = {"last": [len(prompt) - 1], "all": positions, "rest": [p for p in positions if p]}[tokens]
         found.append(stream[:, list(kept)])
@@ -119,12 +119,12 @@ def test_minibatches_are_of_nearly_equal_size_and_neighbours() -> None:
 
 def test_tokens_are_drawn_once_each_and_alike_from_all_places() -> None:
     everyone = drawn(ids(), tokens_batch=8192)
-    assert [own for one in everyone for own in one.drawn] == [tuple(range(n)) for n in LENGTHS]
+    assert [own for one in everyone for own in one.sampled] == [tuple(range(n)) for n in LENGTHS]
     counts = np.zeros((4, 10))
     for seed in range(400):
         (one,) = drawn([[1] * 10] * 4, seed, tokens_batch=16)
-        assert sum(len(set(own)) for own in one.drawn) == sum(len(own) for own in one.drawn) == 16
-        for prompt, own in enumerate(one.drawn):
+        assert sum(len(set(own)) for own in one.sampled) == sum(len(own) for own in one.sampled) == 16
+        for prompt, own in enumerate(one.sampled):
             counts[prompt, list(own)] += 1
     assert (abs(counts / 400 - 0.4) < 0.1).all()
     assert drawn(ids(), seed=3) == drawn(ids(), seed=3) != drawn(ids(), seed=4)

@@ -8,8 +8,8 @@ _STATISTICS = (
     Bug(
         "statistics/bootstrap",
         "resamples-with-the-populations-deviation",
-        "found.std(ddof=1)",
-        "found.std()",
+        "existing.std(ddof=1)",
+        "existing.std()",
         "statistics/test_bootstrap.py",
     ),
     Bug(
@@ -78,7 +78,7 @@ _STATISTICS = (
     Bug(
         "statistics/stages",
         "held-out-prompts-choose-their-own-breaks",
-        "Curves(curves.by_prompt[~held], curves.fixed)",
+        "Curves(curves.by_prompt[~is_held_out], curves.fixed)",
         "Curves(curves.by_prompt, curves.fixed)",
         "statistics/test_stages.py",
     ),
@@ -113,7 +113,7 @@ _STATISTICS = (
 )
 
 _STORE = (
-    Bug("runs/folder", "checksums-are-not-compared", "if found != sha256:", "if not found:", "runs/test_shards.py"),
+    Bug("runs/folder", "checksums-are-not-compared", "if actual != sha256:", "if not actual:", "runs/test_shards.py"),
     Bug(
         "runs/atomic",
         "a-failed-write-leaves-its-part",
@@ -176,8 +176,8 @@ _COMPARISON = (
     Bug(
         "analysis/depths/comparing",
         "the-second-runs-prompts-stay-unsorted",
-        "found.second[others]]",
-        "np.sort(found.second[others])]",
+        "matched.second[others]]",
+        "np.sort(matched.second[others])]",
         "analysis/depths/test_comparing.py",
     ),
     Bug(

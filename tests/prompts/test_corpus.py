@@ -225,7 +225,7 @@ def test_files_that_hold_no_text(tmp_path: Path, plain: PreTrainedTokenizerFast)
             "is not UTF-8 text .*; convert it to UTF-8",
         ),
         ("plain.txt.gz", TEXT.encode(), "cannot be read: Not a gzipped file"),
-        ("cut.txt.gz", whole_file[:-9], r"cannot be read: Compressed .*reached\. Copy or download it anew\."),
+        ("cut.txt.gz", whole_file[:-9], r"cannot be read: Compressed .*reached\. Copy or download it again\."),
         ("begun.txt.gz", whole_file[:5], "cannot be read: Compressed file ended before"),
         ("altered.txt.gz", whole_file[:100] + b"\x00" * 40 + whole_file[140:], "cannot be read: "),
     ):

@@ -7,7 +7,7 @@ from inspect import signature
 from pathlib import Path
 
 from bathyscope.prompts.datasets import REGISTRY
-from bathyscope.prompts.generators import GENERATORS, Arithmetic
+from bathyscope.prompts.generators import GENERATORS, ArithmeticGenerator
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
@@ -35,7 +35,7 @@ def test_every_data_set_is_listed_as_declared() -> None:
 def test_every_generator_and_option_is_listed() -> None:
     listed = rows_under("Generated problems")
     # those of tasks are listed with the tasks
-    generators = {name: one for name, one in GENERATORS.items() if isinstance(one, Arithmetic)}
+    generators = {name: one for name, one in GENERATORS.items() if isinstance(one, ArithmeticGenerator)}
     assert set(listed) == set(generators)
     for name, generator in generators.items():
         assert set(generator.axes) <= set(listed[name][1].split(", "))

@@ -48,7 +48,7 @@ def test_whole_numbers_that_would_be_rounded_are_refused() -> None:
     require_exact(prompts({"n": large}, {"n": -large}))
     require_exact(prompts({"n": 2**53}, {}, {"n": 0.5}))
     require_exact(prompts({"n": large}, {"n": "a text beside"}, {}))
-    expected = "The label 'n' of prompt 'p1' is 9007199254740993, which would be rounded beside "
+    expected = "The label 'n' of prompt 'p1' is 9007199254740993, which would be rounded next to "
     with pytest.raises(PromptError, match=expected + "prompts without the label: numbers with gaps are floats"):
         require_exact(prompts({}, {"n": large}))
     with pytest.raises(PromptError, match=expected + "fractions"):

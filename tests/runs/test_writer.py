@@ -178,7 +178,7 @@ def test_changed_library_version_is_refused_while_unfinished(tmp_path: Path) -> 
     message = str(caught.value)
     assert f"  torch: run has {library_versions()['torch']}, installed is 99.0\n" in message
     assert "could change its numbers in the last bits" in message
-    assert "Either install the run's versions, and it resumes, or begin anew in another folder" in message
+    assert "Install the library versions of this run to resume it, or start again in another folder" in message
     assert "belongs to another configuration" not in message
 
 

@@ -217,7 +217,7 @@ class Accelerator(TorchDispatchMode):
         global _COUNTS
         before, _COUNTS = _COUNTS, Counts()
         visits = itertools.count()
-        visit, land = engine._Sweep.visit, engine._Sweep._land
+        visit, land = engine._BatchPass.visit, engine._BatchPass._land
 
         def visited(sweep: Any, number: int, index: int, block: nn.Module) -> None:
             global _BLOCK
@@ -232,11 +232,11 @@ class Accelerator(TorchDispatchMode):
             _BLOCK = None
             land(sweep, **given)
 
-        engine._Sweep.visit, engine._Sweep._land = visited, landed  # type: ignore[method-assign]
+        engine._BatchPass.visit, engine._BatchPass._land = visited, landed  # type: ignore[method-assign]
         try:
             yield _COUNTS
         finally:
-            engine._Sweep.visit, engine._Sweep._land = visit, land  # type: ignore[method-assign]
+            engine._BatchPass.visit, engine._BatchPass._land = visit, land  # type: ignore[method-assign]
             _COUNTS = before
 
 

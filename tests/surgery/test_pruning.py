@@ -403,7 +403,7 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         bathyscope.prune(model, CALIBRATION, [*TEST[:-1], CALIBRATION[3]], drop=1)
     with pytest.raises(PromptError, match="12 of 12 test prompts stand among"):
         bathyscope.prune(model, CALIBRATION, CALIBRATION, drop=1)
-    with pytest.raises(PromptError, match="There is one test prompt; an interval needs at least two"):
+    with pytest.raises(PromptError, match="Only one test prompt: an interval needs at least two"):
         bathyscope.prune(model, CALIBRATION, TEST[:1], drop=1)
     with pytest.raises(PromptError, match="over='answer' counts the tokens of answers, and 12 of 12 calibration"):
         pruned(model, drop=1, over="answer")

@@ -198,7 +198,7 @@ def test_what_cannot_be_repaired_is_refused() -> None:
     model = waves.loaded("llama")
     with pytest.raises(PromptError, match=r"1 of [0-9]+ test prompts stand among the calibration prompts too"):
         bathyscope.repair(model, "drop:1", KNOWN, test=[UNSEEN[0], KNOWN[3]], progress=False)
-    with pytest.raises(PromptError, match="There is one test prompt; an interval needs at least two"):
+    with pytest.raises(PromptError, match="Only one test prompt: an interval needs at least two"):
         bathyscope.repair(model, "drop:1", KNOWN, test=UNSEEN[:1], progress=False)
     with pytest.raises(PromptError, match="at least 4 calibration prompts; 2 given"):
         bathyscope.repair(model, "drop:1", KNOWN[:2], test=UNSEEN, progress=False)

@@ -64,7 +64,7 @@ def answered(*lengths: int | None) -> Prompts:
 
 def test_one_prompt_is_refused_and_prompts_with_answers_are_counted() -> None:
     model = waves.loaded("llama")
-    with pytest.raises(PromptError, match="There is one prompt; an interval needs at least two"):
+    with pytest.raises(PromptError, match="Only one prompt: an interval needs at least two"):
         bathyscope.repeat_scan(model, answered(None), longest=1, progress=False)
     with pytest.raises(PromptError, match="One of 3 prompts has an answer"):
         bathyscope.repeat_scan(model, answered(None, 2, None), longest=1, progress=False)

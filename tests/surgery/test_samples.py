@@ -25,12 +25,12 @@ def test_copies_are_left_out_and_counted() -> None:
 
 def test_five_copies_of_one_prompt_have_no_interval() -> None:
     model = waves.loaded("llama")
-    said = r"There is one test prompt \(5 copies of it were given\); an interval needs at least two"
+    said = r"Only one test prompt \(5 copies of it were given\): an interval needs at least two"
     with pytest.raises(PromptError, match=said):
         bathyscope.prune(model, PROMPTS[1:], PROMPTS[:1] * 5, drop=1, progress=False)
     with pytest.raises(PromptError, match=said):
         bathyscope.repair(model, "drop:1", PROMPTS[1:], test=PROMPTS[:1] * 5, progress=False)
-    with pytest.raises(PromptError, match=r"There is one prompt \(5 copies of it were given\)"):
+    with pytest.raises(PromptError, match=r"Only one prompt \(5 copies of it were given\)"):
         bathyscope.repeat_scan(model, PROMPTS[:1] * 5, progress=False)
 
 

@@ -165,7 +165,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         (
             {"measures": ["residual", "lens", "drop"]},
-            ["is a part of what is asked for, which has the measure drop beside"],
+            ["is a part of what is asked for, which also has the measure drop"],
         ),
         ({"count": 5}, ["has 2 further prompts beside", "grow=True (--grow)"]),
         ({"measures": ["lens"]}, ["belongs to another configuration", "measures.residual: run has"]),

@@ -43,7 +43,7 @@ def test_what_is_out_of_memory_is_done_again_in_halves_and_in_order() -> None:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         done.extend(range(first, last))
 
-    with pytest.warns(UserWarning, match="Looking was out of memory; it is done in smaller pieces"):
+    with pytest.warns(UserWarning, match="Looking ran out of memory; it continues in smaller pieces"):
         in_pieces(20, 12, do, "Looking", torch.device("cpu"))
     assert done == list(range(20))
     assert tried[:2] == [(0, 10), (0, 5)]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.wavefront.calls import CallPolicy, CallResult
-from bathyscope.wavefront.slots import Lender, Slots
+from bathyscope.wavefront.slots import LentPrefix, Slots
 
 ROWS, BATCH, TOKENS, WIDTH = 7, 2, 3, 4
 
@@ -183,7 +183,7 @@ def test_tails_get_the_keys_and_values_of_their_donors(own_control: bool, rows_a
     slots = Slots(replay, CallPolicy(rows_a_call * BATCH * TOKENS, own_control), ROWS)  # type: ignore[arg-type]
     slots.state[:] = rows()
     list(slots.run(nn.Identity(), 0, asked, lends=donors))
-    lender = slots.lender(donors, prompt=1, start=2)
+    lender = slots.lend_prefix(donors, prompt=1, start=2)
     assert lender.attends
     picked = list(range(len(donors)))
     for tails in (picked, picked[1:] or picked, [*picked[-1:], *picked[:-1]]):
@@ -199,10 +199,10 @@ def test_only_rows_that_were_to_lend_do() -> None:
     slots = Slots(Attention(), CallPolicy(3 * BATCH * TOKENS, True), ROWS)  # type: ignore[arg-type]
     slots.state[:] = rows()
     list(slots.run(nn.Identity(), 0, range(ROWS), lends=[0]))
-    cache = slots.lender([0, 0], prompt=0, start=1).cache([0, 1])
+    cache = slots.lend_prefix([0, 0], prompt=0, start=1).cache([0, 1])
     assert torch.equal(cache.update(*[torch.zeros(2, 1, 2, WIDTH)] * 2)[0][:, 0, 0], rows()[[0, 0], 0, 0])
     with pytest.raises(KeyError):
-        slots.lender([1], prompt=0, start=1)
+        slots.lend_prefix([1], prompt=0, start=1)
 
 
 def test_a_block_without_keys_lends_none() -> None:
@@ -212,7 +212,7 @@ def test_a_block_without_keys_lends_none() -> None:
 
     slots = Slots(Silent(), CallPolicy(99, False), ROWS)  # type: ignore[arg-type]
     list(slots.run(nn.Identity(), 0, range(ROWS), lends=range(ROWS)))
-    lender = slots.lender([0, 1], prompt=0, start=1)
+    lender = slots.lend_prefix([0, 1], prompt=0, start=1)
     assert not lender.attends
     with pytest.raises(RuntimeError, match="whose donor rows gave no keys and values"):
         lender.cache([0, 1]).update(torch.zeros(2, 1, 2, WIDTH), torch.zeros(2, 1, 2, WIDTH))
@@ -225,9 +225,9 @@ def test_what_a_block_lends_is_forgotten_at_the_next() -> None:
 
     slots = Slots(Mixed(), CallPolicy(99, False), ROWS)  # type: ignore[arg-type]
     list(slots.run(nn.Identity(), 0, range(ROWS), lends=range(ROWS)))
-    assert slots.lender([0], prompt=0, start=1).attends
+    assert slots.lend_prefix([0], prompt=0, start=1).attends
     list(slots.run(nn.Identity(), 1, [0, 4], lends=[0, 4]))
-    lender = slots.lender([4], prompt=0, start=1)
+    lender = slots.lend_prefix([4], prompt=0, start=1)
     assert (lender.keys, lender.values, lender.attends) == (None, None, False)
 
 
@@ -241,7 +241,7 @@ def test_tails_are_told_whether_their_donors_looked_at_keys(attends: bool) -> No
             return super().run(*args, **other)
 
     tails = Slots(Told(), CallPolicy(99, False), 2, prompt=0, start=1)  # type: ignore[arg-type]
-    list(tails.run(nn.Identity(), 0, [0, 1], lender=Lender(None, None, [0, 0], 0, 1, attends)))
+    list(tails.run(nn.Identity(), 0, [0, 1], prefix=LentPrefix(None, None, [0, 0], 0, 1, attends)))
     assert told == [(attends, 1)]
 
 

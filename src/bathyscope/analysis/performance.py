@@ -71,11 +71,11 @@ def depth_performance(
     """
     _require_others(covariates, score)
     rows = _rows(table)
-    wanted = list(dict.fromkeys([*_TEXTS, LAYERS, *covariates, score]))
-    _require_columns(rows, wanted)
+    columns = list(dict.fromkeys([*_TEXTS, LAYERS, *covariates, score]))
+    _require_columns(rows, columns)
     names, families = (_texts(rows, column) for column in _TEXTS)
     _require_different(names)
-    numbers = {column: _numbers(rows, column) for column in wanted if column not in _TEXTS}
+    numbers = {column: _numbers(rows, column) for column in columns if column not in _TEXTS}
     fit, exact = regress(
         numbers[score],
         numbers[LAYERS],
@@ -87,11 +87,13 @@ def depth_performance(
     )
     _warn(fit, [names[place] for place in exact], len(set(families)) if clustered else None)
     by_model = {"score" if name == score else name: values for name, values in numbers.items()}
-    given = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
+    inputs = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
     counts = {"models": len(names), "families": len(set(families))}
-    asked = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
+    settings = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
     return (
-        fit.assign(given.data_vars).assign_coords(model=names, family=("model", families)).assign_attrs(counts | asked)
+        fit.assign(inputs.data_vars)
+        .assign_coords(model=names, family=("model", families))
+        .assign_attrs(counts | settings)
     )
 
 
@@ -128,35 +130,35 @@ def _require_others(covariates: Sequence[str], score: str) -> None:
         )
 
 
-def _require_columns(rows: Sequence[Mapping[Any, Any]], wanted: Sequence[str]) -> None:
+def _require_columns(rows: Sequence[Mapping[Any, Any]], columns: Sequence[str]) -> None:
     if not rows:
-        raise OptionError(f"The table has no rows; give one a model, with the columns {', '.join(wanted)}.")
-    given = list(dict.fromkeys(str(name) for row in rows for name in row))
-    missing = [name for name in wanted if name not in given]
+        raise OptionError(f"The table has no rows; give one a model, with the columns {', '.join(columns)}.")
+    present = list(dict.fromkeys(str(name) for row in rows for name in row))
+    missing = [name for name in columns if name not in present]
     if missing:
-        hints = "".join(did_you_mean(name, [own for own in given if own not in wanted]) for name in missing[:1])
+        hints = "".join(did_you_mean(name, [name for name in present if name not in columns]) for name in missing[:1])
         raise OptionError(
-            f"The table has no column {', '.join(map(repr, missing))}.{hints} It has: {', '.join(given)}. Needed: "
-            f"{', '.join(wanted)} (other names: score= and covariates=, --score and --covariates)."
+            f"The table has no column {', '.join(map(repr, missing))}.{hints} It has: {', '.join(present)}. Needed: "
+            f"{', '.join(columns)} (other names: score= and covariates=, --score and --covariates)."
         )
 
 
 def _texts(rows: Sequence[Mapping[Any, Any]], column: str) -> list[str]:
-    found = ["" if _is_missing(row.get(column)) else str(row[column]).strip() for row in rows]
-    empty = [str(number) for number, text in enumerate(found, start=1) if not text]
+    texts = ["" if _is_missing(row.get(column)) else str(row[column]).strip() for row in rows]
+    empty = [str(number) for number, text in enumerate(texts, start=1) if not text]
     if empty:
         raise OptionError(f"{column} is missing in row {', '.join(empty)}; every model needs one. {_ROWS}")
-    return found
+    return texts
 
 
 def _numbers(rows: Sequence[Mapping[Any, Any]], column: str) -> FloatArray:
-    found = np.array([_number(row.get(column)) for row in rows])
-    wrong = ~np.isfinite(found)
+    numbers = np.array([_number(row.get(column)) for row in rows])
+    wrong = ~np.isfinite(numbers)
     if wrong.any():
         raise OptionError(f"{column} is not a number in {_places(rows, column, wrong)}. {_ROWS}")
-    if column in _POSITIVE and (found <= 0).any():
-        raise OptionError(f"{column} must be positive, and is not in {_places(rows, column, found <= 0)}. {_ROWS}")
-    return found
+    if column in _POSITIVE and (numbers <= 0).any():
+        raise OptionError(f"{column} must be positive, and is not in {_places(rows, column, numbers <= 0)}. {_ROWS}")
+    return numbers
 
 
 def _number(value: Any) -> float:
@@ -167,11 +169,11 @@ def _number(value: Any) -> float:
 
 
 def _places(rows: Sequence[Mapping[Any, Any]], column: str, wrong: NDArray[np.bool_]) -> str:
-    said = []
+    cells = []
     for place in np.flatnonzero(wrong).tolist():
         value = rows[place].get(column)
-        said.append(f"row {place + 1} ({'nothing' if _is_missing(value) else repr(value)})")
-    return ", ".join(said)
+        cells.append(f"row {place + 1} ({'nothing' if _is_missing(value) else repr(value)})")
+    return ", ".join(cells)
 
 
 def _is_missing(value: Any) -> bool:
@@ -181,7 +183,7 @@ def _is_missing(value: Any) -> bool:
 def _require_different(names: Sequence[str]) -> None:
     for name, times in Counter(names).items():
         if times > 1:
-            places = [str(number) for number, own in enumerate(names, start=1) if own == name]
+            places = [str(number) for number, other in enumerate(names, start=1) if other == name]
             raise OptionError(
                 f"The model {name!r} stands in rows {', '.join(places)}; each counts once. Leave repeated rows out, or "
                 f"give several benchmarks a column each (score=, --score). {_ROWS}"

@@ -78,14 +78,14 @@ def solved(
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     with alone(model):
-        asked = loaded(model)
-        read = tokenized(asked, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
+        loaded_model = loaded(model)
+        read = tokenized(loaded_model, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
         without = sum(p.answer_tokens is None for p in read)
         if without == len(read):
             raise _no_answers(read.dataset)
         if without:
             warn(f"{without} of {len(read)} prompts have no answer, and no value.")
-        return _answered(asked, read, progress)
+        return _answered(loaded_model, read, progress)
 
 
 @checked
@@ -133,23 +133,29 @@ def solved_by(
             )
         models = [loaded(model) for model in (shallow, deep)]
         _require_order(*models)
-        given = sources(prompts)
-        tokenizer = models[0].tokenizer if needs_tokenizer(given) else None
-        resolved = resolve(given, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
+        resolvable = sources(prompts)
+        tokenizer = models[0].tokenizer if needs_tokenizer(resolvable) else None
+        resolved = resolve(resolvable, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
         _require_free(resolved, label)
         _require_same_ids(resolved, *models)
         read = [tokenized(model, resolved, seed=seed, beyond_context=beyond_context, chat=chat) for model in models]
-        answers = [[p.answer_tokens is not None for p in own] for own in read]
-        asked = np.logical_and.reduce(answers)
-        if not asked.any():
+        answers = [[p.answer_tokens is not None for p in model_prompts] for model_prompts in read]
+        has_answer = np.logical_and.reduce(answers)
+        if not has_answer.any():
             raise _no_answers(resolved.dataset)
-        if not asked.all():
+        if not has_answer.all():
             warn(
-                f"{int((~asked).sum())} of {len(asked)} prompts have no answer that both models can be asked for, and "
-                "are left out.",
+                f"{int((~has_answer).sum())} of {len(has_answer)} prompts have no answer that both models can be "
+                "asked for, and are left out.",
             )
-        right = [_answered(model, own, progress)["solved"].values == 1 for model, own in zip(models, read)]
-        classes = [class_of(bool(one), bool(other)) if there else None for one, other, there in zip(*right, asked)]
+        right = [
+            _answered(model, model_prompts, progress)["solved"].values == 1
+            for model, model_prompts in zip(models, read)
+        ]
+        classes = [
+            class_of(bool(by_shallow), bool(by_deep)) if answered else None
+            for by_shallow, by_deep, answered in zip(*right, has_answer)
+        ]
         return _labelled(resolved, label, read[0].names, classes)
 
 
@@ -184,36 +190,39 @@ class AnswerProbe(Probe):
 
 def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
     """``solved`` of prompts as the model reads them."""
-    found = {name: np.full(len(prompts), np.nan) for name in ("solved", "right_tokens", "answer_logprob")}
-    asked = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
+    numbers = {name: np.full(len(prompts), np.nan) for name in ("solved", "right_tokens", "answer_logprob")}
+    answered = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
-    lengths = [len(prompts[number]) for number in asked]
+    lengths = [len(prompts[number]) for number in answered]
     with ProgressBar(f"asking {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:
         for places in plan_batches(lengths, 1, wave.policy.tokens, model.anatomy.equal_lengths):
-            picked = [asked[place] for place in places]
-            own, probe = [prompts[number] for number in picked], AnswerProbe()
-            wave.run(Batch.of([p.ids for p in own], model.device, [p.answer_tokens for p in own]), [probe])
+            picked = [answered[place] for place in places]
+            batch_prompts, probe = [prompts[number] for number in picked], AnswerProbe()
+            wave.run(
+                Batch.of([p.ids for p in batch_prompts], model.device, [p.answer_tokens for p in batch_prompts]),
+                [probe],
+            )
             for number, right, log_p in zip(picked, probe.right, probe.log_p):
-                found["solved"][number] = float(right.all())
-                found["right_tokens"][number] = float(right.long().cumprod(0).sum())
-                found["answer_logprob"][number] = float(log_p.sum())
+                numbers["solved"][number] = float(right.all())
+                numbers["right_tokens"][number] = float(right.long().cumprod(0).sum())
+                numbers["answer_logprob"][number] = float(log_p.sum())
             bar.advance(sum(lengths[place] for place in places))
-    found["answer_tokens"] = np.array([p.answer_tokens or np.nan for p in prompts], dtype=np.float64)
+    numbers["answer_tokens"] = np.array([p.answer_tokens or np.nan for p in prompts], dtype=np.float64)
     attrs = {"model": model.name, "dataset": prompts.dataset}
-    return labelled(_TABLE, {name: found[name] for name in _TABLE}, prompts.coords()).assign_attrs(attrs)
+    return labelled(_TABLE, {name: numbers[name] for name in _TABLE}, prompts.coords()).assign_attrs(attrs)
 
 
 def _labelled(prompts: PromptSet, label: str, names: Sequence[str], classes: Sequence[str | None]) -> PromptSet:
     """The prompts that have a class, with it as a label and with the names that the whole set gives them."""
     labelled = iter(
-        None if one is None else replace(prompt, id=name, labels={**prompt.labels, label: one})
-        for prompt, name, one in zip(prompts.prompts, names, classes)
+        None if solver is None else replace(prompt, id=name, labels={**prompt.labels, label: solver})
+        for prompt, name, solver in zip(prompts.prompts, names, classes)
     )
     parts = []
     for part in prompts.parts or (prompts,):
-        kept: list[Prompt] = [one for _, one in zip(part.prompts, labelled) if one is not None]
-        if kept:
-            parts.append(replace(part, prompts=tuple(kept), parts=()))
+        labelled_prompts: list[Prompt] = [one for _, one in zip(part.prompts, labelled) if one is not None]
+        if labelled_prompts:
+            parts.append(replace(part, prompts=tuple(labelled_prompts), parts=()))
     return PromptSet.union(parts)
 
 
@@ -230,14 +239,14 @@ def _require_free(prompts: PromptSet, label: str) -> None:
     if taken:
         raise PromptError(
             f"{taken} of {len(prompts)} prompts of {prompts.dataset} have a label {label!r} already; choose another "
-            "name (label=, --label), so that results of several pairs of models can stand beside each other."
+            "name (label=, --label), so that results of several pairs of models can stand next to each other."
         )
 
 
 def _require_same_ids(prompts: PromptSet, shallow: Model, deep: Model) -> None:
     """Token ids are read by both models as they stand."""
-    given = {token for prompt in prompts.prompts for token in prompt.ids or ()}
-    reason = vocabularies_differ(shallow, deep, given) if given else None
+    token_ids = {token for prompt in prompts.prompts for token in prompt.ids or ()}
+    reason = vocabularies_differ(shallow, deep, token_ids) if token_ids else None
     if reason is not None:
         raise PromptError(
             f"Prompts of {prompts.dataset} are given as token ids, and these mean something else to the other model: "

@@ -92,9 +92,9 @@ def _handled(answer: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
         before = {one: signal.getsignal(one) for one in _SIGNALS}
         before = {one: was for one, was in before.items() if was not in (None, signal.SIG_IGN)}
     try:
-        for one in before:
-            signal.signal(one, answer)
+        for number in before:
+            signal.signal(number, answer)
         yield
     finally:
-        for one, was in before.items():
-            signal.signal(one, was)
+        for number, was in before.items():
+            signal.signal(number, was)

@@ -9,12 +9,12 @@ from typing import Any
 def homes(file: str) -> dict[str, str]:
     """Name → ``module:attribute`` of all that stands under ``if TYPE_CHECKING`` in the file of a package."""
     statements = ast.parse(Path(file).read_text(encoding="utf-8")).body
-    imports = [one for held in statements if isinstance(held, ast.If) for one in held.body]
+    imports = [one for guard in statements if isinstance(guard, ast.If) for one in guard.body]
     return {
-        alias.asname or alias.name: f"{one.module}:{alias.name}"
-        for one in imports
-        if isinstance(one, ast.ImportFrom)
-        for alias in one.names
+        alias.asname or alias.name: f"{statement.module}:{alias.name}"
+        for statement in imports
+        if isinstance(statement, ast.ImportFrom)
+        for alias in statement.names
     }
 
 

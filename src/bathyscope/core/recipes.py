@@ -29,10 +29,10 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
     return {str(name): value for name, value in content.items()}
 
 
-def overlay(recipe: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe with what was given in its place; options of a measure are replaced one by one."""
+def overlay(recipe: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recipe with overrides in its place; options of a measure are replaced one by one."""
     merged = dict(recipe)
-    for name, value in given.items():
+    for name, value in overrides.items():
         below = merged.get(name)
         both = isinstance(value, Mapping) and isinstance(below, Mapping)
         merged[name] = {**below, **value} if both else value  # type: ignore[dict-item]

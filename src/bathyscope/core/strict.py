@@ -74,12 +74,12 @@ def read_yaml(text: str) -> Any:
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key, value in pairs:
-        if key in found:
+        if key in mapping:
             raise GivenTwiceError(f"{key!r} is given twice; keep one")
-        found[key] = value
-    return found
+        mapping[key] = value
+    return mapping
 
 
 @cache

@@ -22,26 +22,26 @@ def shown(text: object, keep: str = "") -> str:
         text: anything; its ``str`` is taken.
         keep: letters that stay although they act, such as ``"\\n"`` where lines are wanted.
     """
-    given = str(text)
-    if given.isprintable():
-        return given
-    return "".join(one if _harmless(one) or one in keep else _escape(one) for one in given)
+    letters = str(text)
+    if letters.isprintable():
+        return letters
+    return "".join(one if _harmless(one) or one in keep else _escape(one) for one in letters)
 
 
-def elided(given: object, letters: int) -> str:
+def elided(content: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
-    text = shown(given)
+    text = shown(content)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
 def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], most: int = 20) -> str:
     """An HTML table for notebooks; nothing in its texts acts, and rows beyond ``most`` are counted."""
-    given = list(rows)
-    lines = [("th", headings), *(("td", row) for row in given[:most])]
+    listed = list(rows)
+    lines = [("th", headings), *(("td", row) for row in listed[:most])]
     body = "".join(
         f"<tr>{''.join(f'<{tag}>{escape(elided(cell, 80))}</{tag}>' for cell in cells)}</tr>" for tag, cells in lines
     )
-    more = len(given) - most
+    more = len(listed) - most
     return f"<table>{body}</table>" + (f"<p>… and {more} more.</p>" if more > 0 else "")
 
 

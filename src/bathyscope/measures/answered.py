@@ -39,7 +39,7 @@ class AnsweredMeasure(Measure[Options]):
     def choose(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> None:
         """Decides which prompts are measured: those that have an answer and at most ``max_tokens`` tokens.
 
-        Where there is none, the ``shortest`` few, up to ``BEYOND`` times as long. One warning counts the others.
+        If no prompt is that short, the ``shortest`` few, up to ``BEYOND`` times as long. One warning counts the others.
 
         Raises:
             PromptError: no prompt is left.
@@ -52,12 +52,12 @@ class AnsweredMeasure(Measure[Options]):
                 f"{name} measures the prediction of the answer, and none of the {len(prompts)} prompts has one; give "
                 "answer= with text=, or answer_tokens= with ids=."
             )
-        found = frozenset(n for n in with_answer if most is None or len(prompts[n]) <= most)
+        measured = frozenset(n for n in with_answer if most is None or len(prompts[n]) <= most)
         by_length = sorted(with_answer, key=lambda n: (len(prompts[n]), n))
-        if not found and most is not None:
-            found = frozenset(n for n in by_length[: options.shortest] if len(prompts[n]) <= BEYOND * most)
-        longer, without = len(with_answer) - len(found), len(prompts) - len(with_answer)
-        if not found:
+        if not measured and most is not None:
+            measured = frozenset(n for n in by_length[: options.shortest] if len(prompts[n]) <= BEYOND * most)
+        longer, without = len(with_answer) - len(measured), len(prompts) - len(with_answer)
+        if not measured:
             raise PromptError(
                 f"{name}: all {longer} prompts with an answer are longer than max_tokens={most} (the shortest has "
                 f"{len(prompts[by_length[0]])} tokens); give shorter prompts or a larger max_tokens. Its cost grows "
@@ -67,8 +67,8 @@ class AnsweredMeasure(Measure[Options]):
         reasons += [f"{longer} longer than max_tokens={most}"] if longer else []
         if reasons:
             warn(f"{name}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).")
-        self._measured, self._longest = found, max(len(prompts[n]) for n in found)
-        self.pieces = {n: facts.pieces(prompts[n].ids) for n in found}
+        self._measured, self._longest = measured, max(len(prompts[n]) for n in measured)
+        self.pieces = {n: facts.pieces(prompts[n].ids) for n in measured}
 
     def stands(self, before: Self, prompts: int) -> bool:
         return before._measured == {n for n in self._measured if n < prompts}
@@ -88,7 +88,7 @@ class AnsweredProbe(MeasureProbe):
         super().__init__()
         self._options, self._facts, self._batch, self._width = measure.options, facts, batch, measure.extents["token"]
         self._pieces = [measure.pieces.get(i) for i in indices]
-        self._measured = [prompt for prompt, own in enumerate(self._pieces) if own is not None]
+        self._measured = [prompt for prompt, texts in enumerate(self._pieces) if texts is not None]
 
     def answer(self, prompt: int) -> int:
         """Tokens of a measured prompt's answer."""
@@ -98,13 +98,13 @@ class AnsweredProbe(MeasureProbe):
 
     def answer_start(self) -> NDArray[np.int64]:
         """Each prompt's first token of the answer, −1 where the prompt is not measured."""
-        found = np.full(self._batch.size, -1, dtype=np.int64)
+        starts = np.full(self._batch.size, -1, dtype=np.int64)
         for prompt in self._measured:
-            found[prompt] = self._batch.lengths[prompt] - self.answer(prompt)
-        return found
+            starts[prompt] = self._batch.lengths[prompt] - self.answer(prompt)
+        return starts
 
     def token_coords(self) -> dict[str, Any]:
-        """The dimension of tokens, and their texts beside it."""
+        """The dimension of tokens, and the texts of tokens."""
         return {
             "token": np.arange(self._width),
             "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
@@ -113,7 +113,7 @@ class AnsweredProbe(MeasureProbe):
 
 def padded_pieces(pieces: Sequence[Sequence[str] | None], width: int) -> NDArray[np.object_]:
     """Tokens as texts, [prompt, token], empty where a prompt has none."""
-    found = np.full((len(pieces), width), "", dtype=object)
-    for prompt, own in enumerate(pieces):
-        found[prompt, : len(own or ())] = own or ()
-    return found
+    padded = np.full((len(pieces), width), "", dtype=object)
+    for prompt, texts in enumerate(pieces):
+        padded[prompt, : len(texts or ())] = texts or ()
+    return padded

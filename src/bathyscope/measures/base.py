@@ -133,7 +133,7 @@ class Measure(abc.ABC, Generic[Options]):
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
         by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
-            that grows by prompts keeps it, and computes all others anew.
+            that grows by prompts keeps it, and computes all others again.
         listens: measures whose probes leave it values (``MeasureProbe.beside``), where they are in the survey.
         looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
             only the cost is asked for, of a model without weights.
@@ -147,7 +147,7 @@ class Measure(abc.ABC, Generic[Options]):
         options: anything that ``options.coerce`` takes; None = the defaults.
 
     Raises:
-        OptionError: an option that there is not, or a value that is not allowed.
+        OptionError: unknown option, or value not allowed.
 
     Example:
         >>> class Length(bathyscope.MeasureProbe):

@@ -26,7 +26,7 @@ from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gra
 from bathyscope.statistics.hsic import cka as ratio
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Boundaries
+from bathyscope.wavefront.probe import BoundaryReader
 
 TOKENS = ("last", "all", "rest")
 """Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""
@@ -36,22 +36,22 @@ _TERMS = ("pair_pair", "pair_own", "own_own")
 
 @dataclass(frozen=True)
 class Minibatch:
-    """Some neighbouring prompts, and the tokens drawn from them.
+    """Some neighbouring prompts, and the tokens sampled from them.
 
     Args:
         first: number of its first prompt in the survey.
-        drawn: per prompt the drawn positions.
+        sampled: per prompt the positions of its sampled tokens.
     """
 
     first: int
     prompts: tuple[TokenizedPrompt, ...]
-    drawn: tuple[tuple[int, ...], ...]
+    sampled: tuple[tuple[int, ...], ...]
 
     @property
     def positions(self) -> list[tuple[int, int]]:
         """(prompt, position) of every point: the last tokens, then the drawn ones."""
         last = [(number, len(prompt) - 1) for number, prompt in enumerate(self.prompts)]
-        return last + [(number, position) for number, own in enumerate(self.drawn) for position in own]
+        return last + [(number, position) for number, positions in enumerate(self.sampled) for position in positions]
 
     def points(self, tokens: str) -> list[int]:
         """Which of ``positions`` are of a kind."""
@@ -64,10 +64,10 @@ class Minibatch:
         """Points of a kind, as places among them, by group of prompts."""
         positions = self.positions
         owners = [positions[point][0] for point in self.points(tokens)]
-        found = [
+        places_by_group = [
             [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
         ]
-        return [group for group in found if group]
+        return [group for group in places_by_group if group]
 
 
 class Cka(Measure[CkaOptions], declared=DECLARATION):
@@ -120,10 +120,10 @@ class CkaProbe(MeasureProbe):
     def result(self) -> xr.Dataset:
         index = np.arange(self._hsic.shape[-1])
         coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
-        found = DECLARATION.dataset({"hsic": self._hsic, "hsic_covariance": self._covariance}, coords)
-        for values in found.data_vars.values():
+        dataset = DECLARATION.dataset({"hsic": self._hsic, "hsic_covariance": self._covariance}, coords)
+        for values in dataset.data_vars.values():
             values.attrs["merge"] = "sum"
-        return found
+        return dataset
 
 
 def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: int) -> list[Minibatch]:
@@ -132,20 +132,20 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
     Tokens are drawn without replacement; all tokens of a minibatch have the same chance.
     """
     pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
-    found = []
+    batches = []
     for number, picked in enumerate(even_groups(len(prompts), pieces)):
-        own = tuple(prompts[i] for i in picked)
-        ends = np.cumsum([len(prompt) for prompt in own])
+        batch_prompts = tuple(prompts[i] for i in picked)
+        ends = np.cumsum([len(prompt) for prompt in batch_prompts])
         size = min(options.tokens_batch, ends[-1])
-        drawn = np.sort(np.random.default_rng([seed, number]).choice(ends[-1], size, replace=False))
-        by_prompt = np.split(drawn, np.searchsorted(drawn, ends[:-1]))
+        sampled_tokens = np.sort(np.random.default_rng([seed, number]).choice(ends[-1], size, replace=False))
+        by_prompt = np.split(sampled_tokens, np.searchsorted(sampled_tokens, ends[:-1]))
         positions = tuple(tuple((one - start).tolist()) for one, start in zip(by_prompt, (0, *ends)))
-        found.append(Minibatch(picked[0], own, positions))
-        if len(found[-1].points("rest")) < FEWEST:
+        batches.append(Minibatch(picked[0], batch_prompts, positions))
+        if len(batches[-1].points("rest")) < FEWEST:
             raise OptionError(
                 f"cka: of {size} drawn tokens fewer than {FEWEST} are not the first of a prompt; raise tokens_batch."
             )
-    return found
+    return batches
 
 
 def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
@@ -153,16 +153,18 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     anatomy = wave.anatomy
     device = home_of(anatomy.model)
     lengths = [len(prompt) for prompt in minibatch.prompts]
-    found: list[Tensor] = []
+    states: list[Tensor] = []
     order: list[int] = []
     for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
-        own = [(i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of]
-        points = Boundaries.of_tokens([place for _, *place in own], device)
+        points_of_batch = [
+            (i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of
+        ]
+        points = BoundaryReader.of_tokens([place for _, *place in points_of_batch], device)
         wave.run(Batch.of([minibatch.prompts[p].ids for p in picked], device), [points])
-        found.append(torch.stack(points.taken).cpu())
-        order += [i for i, _, _ in own]
-    return torch.cat(found, dim=1)[:, np.argsort(order)]
+        states.append(torch.stack(points.taken).cpu())
+        order += [i for i, _, _ in points_of_batch]
+    return torch.cat(states, dim=1)[:, np.argsort(order)]
 
 
 def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
@@ -172,11 +174,11 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
 
 def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     """CKA and its interval by kind of points."""
-    found = {kind: ratio(own, level) for kind, own in sums.items()}
+    cka_of = {kind: ratio(kind_sums, level) for kind, kind_sums in sums.items()}
     ends = {"cka": "values", "ci_low": "low", "ci_high": "high"}
-    data = {name: np.stack([getattr(one, field) for one in found.values()]) for name, field in ends.items()}
+    data = {name: np.stack([getattr(one, field) for one in cka_of.values()]) for name, field in ends.items()}
     first, second = data["cka"].shape[1:]
-    coords = {"tokens": list(found), "boundary": np.arange(first), "boundary_other": np.arange(second)}
+    coords = {"tokens": list(cka_of), "boundary": np.arange(first), "boundary_other": np.arange(second)}
     labelled = DECLARATION.dataset(data, coords, percent=f"{100 * level:g} %")
     for end in ("ci_low", "ci_high"):
         labelled[end].attrs["level"] = str(level)
@@ -185,10 +187,10 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
 
 def _restored(hsic_LL: Array, terms_KLL: Array, degrees_of_freedom: int) -> HsicSums:
     """The sums of one model with itself, in which a pair's other half is its mirror image."""
-    pair, mixed, own = terms_KLL
+    pair, mixed, shared = terms_KLL
     size = np.diagonal(hsic_LL)
-    variance = np.diagonal(own)
+    variance = np.diagonal(shared)
     values = np.stack(np.broadcast_arrays(hsic_LL, size[:, None], size[None, :]))
     first, second = np.broadcast_arrays(variance[:, None], variance[None, :])
-    covariance = np.array([[pair, mixed, mixed.T], [mixed, first, own], [mixed.T, own.T, second]])
+    covariance = np.array([[pair, mixed, mixed.T], [mixed, first, shared], [mixed.T, shared.T, second]])
     return HsicSums(values, covariance, degrees_of_freedom)

@@ -40,17 +40,17 @@ def one_norm(lens: xr.Dataset) -> xr.Dataset:
 
 
 def in_blocks_done(depths: xr.Dataset) -> xr.Dataset:
-    """A run's effective depths with all depths in blocks done; runs of before held each criterion's own index."""
+    """Return a run's effective depths in blocks done; earlier versions stored each criterion's own index."""
     if "index" in depths:
         return depths
     offset = xr.DataArray([blocks_done(str(name)) for name in depths["estimator"].values], dims="estimator")
     moved = {name: depths[name] + offset for name in ("depth", "ci_low", "ci_high")}
-    own = {"index": depths["depth"], "ratio": moved["depth"] / depths.attrs["n_blocks"]}
-    return depths.assign({**moved, **own})
+    published = {"index": depths["depth"], "ratio": moved["depth"] / depths.attrs["n_blocks"]}
+    return depths.assign({**moved, **published})
 
 
 def as_published(depths: xr.Dataset) -> xr.Dataset:
     """A run's effective depths and their intervals as each criterion's own index, which published tables give."""
-    own = in_blocks_done(depths)
-    offset = own["depth"] - own["index"]
-    return own.assign({name: own[name] - offset for name in ("depth", "ci_low", "ci_high")})
+    converted = in_blocks_done(depths)
+    offset = converted["depth"] - converted["index"]
+    return converted.assign({name: converted[name] - offset for name in ("depth", "ci_low", "ci_high")})

@@ -22,7 +22,7 @@ class Declaration:
         summary: what it measures, in one line.
         table: None = unknown (a measure from outside the package).
         code: its class; None = that of its name, in the module of its name, imported when it is made.
-        made: the measure itself, where a caller gave an instance.
+        instance: the measure itself, where a caller passed one instead of its name.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Declaration:
     needs_answers: bool = False
     derived: bool = False
     code: type | None = None
-    made: Any = None
+    instance: Any = None
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

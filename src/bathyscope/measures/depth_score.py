@@ -39,11 +39,13 @@ class DepthScore(EffectMeasure[DepthScoreOptions], declared=DECLARATION):
         self._by = check_label(options.by, [p for p, _ in measured])
         if options.cluster is not None:
             clusters([p for p, _ in measured], options.cluster)
-        own = sum(len(p) - t for p, starts in measured for t in starts)
-        self._tails = own / sum(len(p) for p, _ in measured)
+        tail_tokens = sum(len(p) - t for p, starts in measured for t in starts)
+        self._tails = tail_tokens / sum(len(p) for p, _ in measured)
 
     def _require_measurable(self, prompts: Sequence[TokenizedPrompt]) -> None:
-        reasons = Counter(_reason(p, self.options.positions) for p, own in zip(prompts, self.positions) if not own)
+        reasons = Counter(
+            _reason(p, self.options.positions) for p, starts in zip(prompts, self.positions) if not starts
+        )
         listed = ", ".join(f"{count} {reason}" for reason, count in reasons.items())
         if reasons.total() == len(prompts):
             raise PromptError(
@@ -113,7 +115,7 @@ def answer_positions(
     """
     generator = random.Random(seed)
     shift = 1 if first_answer_token else 0
-    found: list[tuple[int, ...]] = []
+    positions_of_prompts: list[tuple[int, ...]] = []
     for prompt in prompts:
         answer = prompt.answer_tokens or 0
         first = len(prompt) - answer - shift
@@ -121,8 +123,8 @@ def answer_positions(
         # tokens before PROTECT_FIRST are never skipped
         candidates = [first + k for k in offsets if first + k > PROTECT_FIRST]
         generator.shuffle(candidates)
-        found.append(tuple(candidates[:COUNT]))
-    return found
+        positions_of_prompts.append(tuple(candidates[:COUNT]))
+    return positions_of_prompts
 
 
 def _reason(prompt: TokenizedPrompt, positions: str) -> str:

@@ -14,7 +14,7 @@ from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOpti
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.depth_score import DepthScore, depth_score
+from bathyscope.statistics.depth_score import DepthScoreEstimate, depth_score
 from bathyscope.statistics.trend import trend
 
 SCORES = ("layer", "output")
@@ -27,12 +27,18 @@ def check_label(by: str | None, prompts: Sequence[TokenizedPrompt]) -> str | Non
     Raises:
         OptionError: no prompt has the label that is asked for.
     """
-    there = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
+    label_names = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
     if by is None:
-        by = difficulty_label(there)
-    elif by not in there:
-        listed = f"Their labels: {', '.join(there)}." if there else "They have no labels; give Prompt(labels={...})."
-        raise OptionError(f"depth_score: no measured prompt has the label {by!r}.{did_you_mean(by, there)} {listed}")
+        by = difficulty_label(label_names)
+    elif by not in label_names:
+        listed = (
+            f"Their labels: {', '.join(label_names)}."
+            if label_names
+            else "They have no labels; give Prompt(labels={...})."
+        )
+        raise OptionError(
+            f"depth_score: no measured prompt has the label {by!r}.{did_you_mean(by, label_names)} {listed}"
+        )
     without = 0 if by is None else sum(by not in prompt.labels for prompt in prompts)
     if without:
         warn(
@@ -51,17 +57,17 @@ class Levels(NamedTuple):
 
     @classmethod
     def of(cls, merged: xr.Dataset, by: str | None) -> Self:
-        """The levels of a merged dataset by one of its labels; all prompts where there is none."""
+        """Return the levels of a merged dataset by one of its labels; without a label all prompts are one level."""
         n_prompts = merged.sizes["prompt"]
         if by is None:
             reason = f"a trend needs prompts with a label such as {', '.join(DIFFICULTY_LABELS)}"
             return cls(np.array([EVERYONE], dtype=object), np.zeros(n_prompts, dtype=np.intp), reason)
         values = merged[by].values
         has_text = values.dtype.kind not in "iuf"
-        known = values != "" if has_text else ~np.isnan(values.astype(np.float64))
-        names, member = np.unique(values[known], return_inverse=True)
+        has_label = values != "" if has_text else ~np.isnan(values.astype(np.float64))
+        names, member = np.unique(values[has_label], return_inverse=True)
         of_prompt = np.full(n_prompts, -1, dtype=np.intp)
-        of_prompt[known] = member
+        of_prompt[has_label] = member
         return cls(names, of_prompt, f"the labels {by!r} are texts; a trend needs numbers" if has_text else "")
 
     @property
@@ -80,10 +86,12 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
     member = clusters_in(merged, options.cluster)
 
-    def score(kind: str, level: int, how: str) -> DepthScore:
-        own = levels.of_prompt == level
-        together = None if member is None else member[own]
-        return depth_score(effects[kind][own], how, cluster=together, resamples=resamples, coverage=coverage, seed=seed)
+    def score(kind: str, level: int, how: str) -> DepthScoreEstimate:
+        is_member = levels.of_prompt == level
+        together = None if member is None else member[is_member]
+        return depth_score(
+            effects[kind][is_member], how, cluster=together, resamples=resamples, coverage=coverage, seed=seed
+        )
 
     scores = [
         [[score(kind, level, how) for how in REDUCTIONS] for level in range(len(levels.names))] for kind in SCORES
@@ -96,7 +104,7 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
     measured = ~np.isnan(effects["output"]).any(axis=1)
     counts = [int((measured & (levels.of_prompt == n)).sum()) for n in range(len(levels.names))]
     data = {
-        **{f"score_{kind}": _gathered(own, "score") for kind, own in zip(SCORES, scores)},
+        **{f"score_{kind}": _gathered(kind_scores, "score") for kind, kind_scores in zip(SCORES, scores)},
         **{name: _gathered(scores, name) for name in ("ci_low", "ci_high", "reason")},
         "n_prompts": counts,
         **_trend(trends, merged.sizes["skipped"], levels.no_order),
@@ -113,11 +121,11 @@ def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions
 def _trend(trends: Sequence[Sequence[Any]], n_blocks: int, no_order: str) -> dict[str, np.ndarray]:
     """``trends`` is [score][reduction]; the reduction is that of the prompts' effects over tokens."""
     fields = ("slope", "ci_low", "ci_high", "effect_size", "rank_correlation", "p_value", "reason")
-    found = {f"trend_{field}": _gathered(trends, field) for field in fields}
-    found["trend_share"] = found["trend_slope"] / n_blocks
+    results = {f"trend_{field}": _gathered(trends, field) for field in fields}
+    results["trend_share"] = results["trend_slope"] / n_blocks
     if no_order:
-        found["trend_reason"] = np.full_like(found["trend_reason"], no_order)
-    return {name: found[name] for name in DECLARATION.table or () if name in found}
+        results["trend_reason"] = np.full_like(results["trend_reason"], no_order)
+    return {name: results[name] for name in DECLARATION.table or () if name in results}
 
 
 def _gathered(results: Sequence[Any], field: str) -> np.ndarray:

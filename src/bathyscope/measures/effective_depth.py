@@ -30,7 +30,7 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
         options = self.options
         inputs = depth_inputs(merged["residual"], merged["lens"], merged["skip"])
         inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
-        found = effective_depth(
+        estimates = effective_depth(
             inputs,
             resamples=options.resamples,
             level=options.level,
@@ -38,8 +38,8 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
             overlap_threshold=options.overlap_threshold,
             seed=seed,
         )
-        data = {name: [getattr(one, name) for one in found.values()] for name in DECLARATION.table or ()}
+        data = {name: [getattr(one, name) for one in estimates.values()] for name in DECLARATION.table or ()}
         percent = f"{100 * options.level:g} %"
-        dataset = DECLARATION.dataset(data, {"estimator": list(found)}, percent=percent)
+        dataset = DECLARATION.dataset(data, {"estimator": list(estimates)}, percent=percent)
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}
         return dataset

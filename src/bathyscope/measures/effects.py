@@ -3,7 +3,7 @@
 Skip effects, direct effects and depth scores share this.
 
 E[s,l] = ‖c_l − c̄_l‖₂ / max(‖c_l‖₂, 1e-6) per token, reduced over tokens to mean, 95th percentile and maximum. Where a
-contribution is nothing beside the stream, a change of it is no multiple of it: such a token is left out.
+contribution is tiny compared with the stream, its relative change means nothing: such a token is left out.
 """
 
 import abc
@@ -170,14 +170,14 @@ class EffectProbe(MeasureProbe):
     def rows(self, view: RowsView) -> None:
         gap_RBT, size_BT, stream_BT = view.control_change
         self._control[view.prompt, view.start].norms.append((gap_RBT, size_BT[None], stream_BT[None]))
-        wanted = self._all if view.prompt is None else self._later
-        found = [(i, wanted[r]) for i, served in enumerate(view.requests) for r in served if r in wanted]
-        found = [(i, cell) for i, cell in found if view.prompt is None or cell[1] != view.block]
-        if found:
+        cell_of = self._all if view.prompt is None else self._later
+        row_cells = [(i, cell_of[r]) for i, served in enumerate(view.requests) for r in served if r in cell_of]
+        row_cells = [(i, cell) for i, cell in row_cells if view.prompt is None or cell[1] != view.block]
+        if row_cells:
             gap_RBT, size_BT, stream_BT = view.change
-            places = [(view.block, cell) for _, cell in found]
-            own = at([i for i, _ in found], gap_RBT.device)
-            self.note((view.prompt, view.start), places, gap_RBT[own], size_BT, stream_BT)
+            places = [(view.block, cell) for _, cell in row_cells]
+            rows = at([i for i, _ in row_cells], gap_RBT.device)
+            self.note((view.prompt, view.start), places, gap_RBT[rows], size_BT, stream_BT)
 
     def note(
         self, begun: tuple[int | None, int], places: Places, gap_RBT: Tensor, size_BT: Tensor, stream_BT: Tensor
@@ -201,11 +201,11 @@ class EffectProbe(MeasureProbe):
         self._reduce()
         if not bool(self._finite):
             raise overflow("The model with a block left out", "contributions")
-        found = np.zeros(self._shape) if reach == "all" else self._unseen(self._shape)
+        effects = np.zeros(self._shape) if reach == "all" else self._unseen(self._shape)
         for prompt, places, values_KR in self._reduced[reach]:
             parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
-            found[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
-        return found
+            effects[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
+        return effects
 
     def output_later(self, final: FinalStates, *, control: bool = False) -> NDArray[np.float64]:
         """Change of the output at later tokens, ‖y − ȳ‖₂, [batch, part, reduction, skipped].
@@ -213,7 +213,7 @@ class EffectProbe(MeasureProbe):
         Args:
             control: the control's from the plain forward's is noise.
         """
-        found = self._unseen(self._shape[:-1])
+        changes = self._unseen(self._shape[:-1])
         tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
         for tail in final.tails:
             mine = {self._later[r]: state[: self._end] for r, state in tail.rows.items() if r in self._later}
@@ -230,18 +230,18 @@ class EffectProbe(MeasureProbe):
             # the last block has no tail: skipping it before t changes nothing from t on
             cells, change_RN = pooled(several)
             require_finite("The model with a block left out", [change_RN])
-            found[prompt, [part for part, _ in cells], :, [s for _, s in cells]] = (
+            changes[prompt, [part for part, _ in cells], :, [s for _, s in cells]] = (
                 reduce_tokens(change_RN).T.cpu().numpy()
             )
-        return found
+        return changes
 
     def dataset(self, declaration: Declaration, data: dict[str, Any], **coords: Any) -> xr.Dataset:
-        """A measure's variables, and the positions beside them; ``coords`` are its own dimensions."""
+        """A measure's variables, with the sampled positions; ``coords`` are its own dimensions."""
         blocks = np.arange(self._facts.n_blocks)
         coords |= {"reduction": list(REDUCTIONS), "skipped": blocks, "block": blocks}
         data["positions"] = np.full((len(self._positions), self._samples), -1, dtype=np.int64)
-        for own, starts in zip(data["positions"], self._positions):
-            own[: len(starts)] = starts
+        for sample_starts, starts in zip(data["positions"], self._positions):
+            sample_starts[: len(starts)] = starts
         return declaration.dataset(data, {**coords, "sample": np.arange(self._samples)})
 
     def _unseen(self, shape: tuple[int, ...]) -> NDArray[np.float64]:
@@ -261,7 +261,9 @@ class EffectProbe(MeasureProbe):
             # NaN is below nothing, and what is left out below everything
             self._finite &= ((values_RBT.amax(0) < torch.inf) | ~self._batch.valid_BT).all()
             reduced = over_prompts(values_RBT, self._batch)
-            self._reduced["all"] += [(number, calls.places, own) for number, own in enumerate(reduced)]
+            self._reduced["all"] += [
+                (number, calls.places, prompt_values) for number, prompt_values in enumerate(reduced)
+            ]
         for prompt, several in tails.items():
             places, values_RN = pooled(several)
             self._finite &= (values_RN.amax(0) < torch.inf).all()

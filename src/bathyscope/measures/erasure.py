@@ -26,7 +26,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import at_one_position, l2
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Boundaries, ReplacedStates
+from bathyscope.wavefront.probe import BoundaryReader, ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 
 
@@ -60,7 +60,7 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
         for picked in plan_batches(lengths, 1, wave.policy.tokens, wave.anatomy.equal_lengths):
             batch = Batch.of([reference[i].ids for i in picked], device)
             keep_BT = within(batch.tokens, first, batch.lengths, device)
-            sums = Boundaries(partial(_summed, keep_BT))
+            sums = BoundaryReader(partial(_summed, keep_BT))
             wave.run(batch, [sums])
             total_LD = total_LD + torch.stack(sums.taken)
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
@@ -137,10 +137,10 @@ class ErasureProbe(AnsweredProbe):
 
     def _change(self, states: ReplacedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
         """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
-        own = position - states.start
-        rows = states.rows_LSND[:, :tokens, own]
-        control = states.control_ND[own]
-        others = torch.stack([self._final_D.to(control), states.baseline_ND[own]])
+        place = position - states.start
+        rows = states.rows_LSND[:, :tokens, place]
+        control = states.control_ND[place]
+        others = torch.stack([self._final_D.to(control), states.baseline_ND[place]])
         readout, vocabulary = self._facts.anatomy.readout, self._facts.anatomy.vocabulary
         change = at_one_position(readout, control, torch.cat([rows.flatten(0, 1), others]), l2, vocabulary=vocabulary)
         noise = self._noise[states.replacement.prompt]

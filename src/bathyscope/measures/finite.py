@@ -10,22 +10,22 @@ from torch import Tensor
 from bathyscope.errors import ModelError
 
 
-def require_finite(what: str, values: Iterable[Tensor], found: str = "predictions") -> None:
-    """Refuses what overflowed in the model's dtype.
+def require_finite(what: str, values: Iterable[Tensor], quantity: str = "predictions") -> None:
+    """Refuse what overflowed in the model's dtype.
 
     Args:
         what: the beginning of the sentence.
-        found: what is not finite.
+        quantity: what the values are, as the message names them.
 
     Raises:
         ModelError: a value is NaN or infinite.
     """
     if not all(bool(torch.isfinite(one).all()) for one in values):
-        raise overflow(what, found)
+        raise overflow(what, quantity)
 
 
-def overflow(what: str, found: str = "predictions") -> ModelError:
+def overflow(what: str, quantity: str = "predictions") -> ModelError:
     """The refusal itself."""
     return ModelError(
-        f"{what} gives NaN or Inf {found} on this input; load the model with a wider dtype (dtype='float32')."
+        f"{what} gives NaN or Inf {quantity} on this input; load the model with a wider dtype (dtype='float32')."
     )

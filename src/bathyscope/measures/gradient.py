@@ -57,21 +57,21 @@ class GradientProbe(MeasureProbe):
         self._norms: list[np.ndarray] = []
 
     def baseline(self, view: BaselineView) -> None:
-        for kept in self._kept:
-            kept.add(view)
+        for trajectory in self._kept:
+            trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         facts, boundaries = self._facts, self._facts.n_blocks + 1
         with differentiating(wave.anatomy.model):
-            for done, kept in enumerate(self._kept):
-                ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
-                gradients = DepthGradients(facts.anatomy, facts.checks, kept.boundaries, ids)
-                found: list[Tensor] = []  # from the last boundary to the first
+            for done, trajectory in enumerate(self._kept):
+                ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()
+                gradients = DepthGradients(facts.anatomy, facts.checks, trajectory.boundaries, ids)
+                norms: list[Tensor] = []  # from the last boundary to the first
                 for boundary, total_TD, own_TD in gradients.sweep():
                     gradients_KTD = torch.stack([total_TD, own_TD, total_TD - own_TD])
-                    found.append(torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1))
+                    norms.append(torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1))
                     step((done + (boundaries - boundary) / boundaries) / len(self._kept))
-                self._norms.append(torch.stack(found[::-1], dim=1).double().cpu().numpy())
+                self._norms.append(torch.stack(norms[::-1], dim=1).double().cpu().numpy())
         self._kept = []
 
     def result(self) -> xr.Dataset:

@@ -19,7 +19,7 @@ from bathyscope.model.streaming.lending import lent
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.gradients.chain import Chain
+from bathyscope.wavefront.gradients.chain import AnswerChain
 from bathyscope.wavefront.gradients.differentiable import (
     differentiating,
     require_differentiable,
@@ -44,11 +44,11 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
 
     def _available(self, facts: ModelFacts) -> tuple[str, ...]:
         """The asked sites that this model has."""
-        asked = self.options.sites
-        if facts.checks.parts or asked == ("block",):
-            return asked
-        if set(asked) != set(SITES):
-            facts.require_parts(f"{self.name} of {' and '.join(site for site in asked if site != 'block')}")
+        sites = self.options.sites
+        if facts.checks.parts or sites == ("block",):
+            return sites
+        if set(sites) != set(SITES):
+            facts.require_parts(f"{self.name} of {' and '.join(site for site in sites if site != 'block')}")
         warn(
             f"{self.name}: this {facts.anatomy.family.name} model has no separable contributions of attention and "
             "MLP; their attributions are missing, those of whole blocks are given.",
@@ -85,36 +85,36 @@ class IntegratedGradientsProbe(AnsweredProbe):
         self._probability = np.full(batch.size, np.nan)
 
     def baseline(self, view: BaselineView) -> None:
-        for kept in self._kept:
-            kept.add(view)
+        for trajectory in self._kept:
+            trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         if not self._kept:
             return
         n_blocks = self._facts.n_blocks
-        total = sum(kept.length for kept in self._kept)
+        total = sum(trajectory.length for trajectory in self._kept)
         done = 0.0
         with differentiating(wave.anatomy.model), ExitStack() as stack:
             # a backward pass needs all blocks that its forward pass went through
             blocks = [stack.enter_context(lent(block)) for block in wave.anatomy.blocks]
-            for kept in self._kept:
-                ids = self._batch.ids_BT[kept.prompt, : kept.length].clone()
-                chain = Chain(wave.anatomy, blocks, ids, self.answer(kept.prompt))
-                self._probability[kept.prompt] = chain.probability
-                integrator = Integrator(chain, kept, rules(self._options), wave.policy.tokens)
+            for trajectory in self._kept:
+                ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()
+                chain = AnswerChain(wave.anatomy, blocks, ids, self.answer(trajectory.prompt))
+                self._probability[trajectory.prompt] = chain.probability
+                integrator = Integrator(chain, trajectory, rules(self._options), wave.policy.tokens)
                 for index in range(n_blocks):
                     self._integrate(integrator, index)
-                    done += kept.length * (n_blocks - index)
+                    done += trajectory.length * (n_blocks - index)
                     step(done / (total * n_blocks * (n_blocks + 1) / 2))
         self._kept = []
 
     def _integrate(self, integrator: Integrator, index: int) -> None:
-        kept = integrator.trajectory
-        found = integrator.integrate(index, self._sites, self._options.baseline)
-        for site, integral in zip(self._sites, found):
-            at = (kept.prompt, self._options.sites.index(site), index)
+        trajectory = integrator.trajectory
+        integrals = integrator.integrate(index, self._sites, self._options.baseline)
+        for site, integral in zip(self._sites, integrals):
+            at = (trajectory.prompt, self._options.sites.index(site), index)
             # the last token is seen by no prediction of the answer
-            self._attribution[at][: kept.length] = 0.0
+            self._attribution[at][: trajectory.length] = 0.0
             self._attribution[at][: len(integral.attribution_T)] = integral.attribution_T.numpy()
             self._completeness[at] = integral.completeness
 

@@ -93,7 +93,7 @@ class LensProbe(MeasureProbe):
         # the norm whose values of single tokens are kept: the model's own where it was asked for
         of_tokens = "recompute" if "recompute" in self._options.norm else self._options.norm[0]
         for norm in self._options.norm:
-            found = compare(
+            comparison = compare(
                 readout,
                 last,
                 [*self._boundaries, last],
@@ -104,27 +104,27 @@ class LensProbe(MeasureProbe):
                 k=self._options.k,
                 top_p=self._options.top_p,
             )
-            values = {name: found[metric] for name, metric in _METRICS.items()}
+            values = {name: comparison[metric] for name, metric in _METRICS.items()}
             require_finite("The lens", [values["entropy"], values["kl_lens_final"], values["kl_final_lens"]])
-            values["mrr"] = 1 / found["rank"]
-            values["settle_depth"] = settle_depth(found["jsd"])
+            values["mrr"] = 1 / comparison["rank"]
+            values["settle_depth"] = settle_depth(comparison["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
-            values["prediction_depth"] = prediction_depth(found["top1_agreement"])
+            values["prediction_depth"] = prediction_depth(comparison["top1_agreement"])
             if self.tokens is not None and norm == of_tokens:
-                self._leave(self.tokens, values, found)
-            kept = {name: self._per_prompt(own) for name, own in values.items()}
-            ranks = found["rank"]
+                self._leave(self.tokens, values, comparison)
+            prompt_means = {name: self._per_prompt(token_values) for name, token_values in values.items()}
+            ranks = comparison["rank"]
             hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
-            self._found.append({**kept, "hits": hits.movedim(1, -1)})
+            self._found.append({**prompt_means, "hits": hits.movedim(1, -1)})
         self._boundaries.clear()
 
-    def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], found: Mapping[str, Tensor]) -> None:
+    def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], comparison: Mapping[str, Tensor]) -> None:
         """Hands over what is known of single tokens."""
         for name in ("kl_final_lens", "entropy", "settle_depth", "prediction_depth"):
             tokens.put(name, values[name])
         tokens.put("next_probability", (-values["cross_entropy"]).exp())
-        tokens.put("top_id", found["top_ids"].long().mT)
-        tokens.put("top_probability", found["top_probabilities"].mT)
+        tokens.put("top_id", comparison["top_ids"].long().mT)
+        tokens.put("top_probability", comparison["top_probabilities"].mT)
 
     def _per_prompt(self, values_BN: Tensor) -> Tensor:
         """Mean over each prompt's tokens that have a value: [boundary, N] → [prompt, boundary], [N] → [prompt]."""
@@ -144,13 +144,13 @@ class LensProbe(MeasureProbe):
             range(n)[self._looked_at(answer)]
             for n, answer in zip(self._batch.lengths, self._batch.answers, strict=True)
         ]
-        with_next = [sum(t < n - 1 for t in own) for own, n in zip(looked_at, self._batch.lengths)]
-        counted = {"n_averaged": [len(own) for own in looked_at], "n_averaged_cross_entropy": with_next}
+        with_next = [sum(t < n - 1 for t in counted) for counted, n in zip(looked_at, self._batch.lengths)]
+        counted = {"n_averaged": [len(counted) for counted in looked_at], "n_averaged_cross_entropy": with_next}
         return {name: np.array(counts, dtype=np.int64) for name, counts in counted.items()}
 
     def result(self) -> xr.Dataset:
         several = len(self._options.norm) > 1
-        stacked = {name: torch.stack([found[name] for found in self._found]) for name in self._found[0]}
+        stacked = {name: torch.stack([norm_results[name] for norm_results in self._found]) for name in self._found[0]}
         data: dict[str, Any] = stacked if several else {name: values[0] for name, values in stacked.items()}
         data |= self._counts()
         coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}

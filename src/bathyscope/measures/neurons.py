@@ -57,14 +57,14 @@ class Neurons(Measure[NeuronsOptions], declared=DECLARATION):
                 f"neurons needs MLPs whose output is added to the residual stream, and finds none in this "
                 f"{facts.anatomy.family.name} model; leave this measure out."
             )
-        known = None if facts.tokenizer is None else set(facts.tokenizer.get_vocab().values())
-        self._unembedding = Unembedding(facts.anatomy.readout, known)
+        vocabulary_ids = None if facts.tokenizer is None else set(facts.tokenizer.get_vocab().values())
+        self._unembedding = Unembedding(facts.anatomy.readout, vocabulary_ids)
 
     @torch.no_grad()
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         """The census (needs no prompts): moments, fractions, and the top neurons by class of tokens."""
-        found = [_block_moments(weights, self._unembedding) for weights in self._weights]
-        data = _census(found, self.options.kurtosis)
+        block_moments = [_block_moments(weights, self._unembedding) for weights in self._weights]
+        data = _census(block_moments, self.options.kurtosis)
         classes_CV = members(facts.tokenizer, self._unembedding.kept_V.tolist())
         data.update(_profile(self._weights, self._unembedding, classes_CV, data))
         coords = {
@@ -84,9 +84,9 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
     """[4, neurons] mean, variance, skew and kurtosis, NaN for neurons without weights."""
     values = [np.empty((len(MOMENTS), 0))]
     for rows_ND in _tiles(weights):
-        found = unembedding.moments(rows_ND)
+        moments = unembedding.moments(rows_ND)
         filled = (rows_ND != 0).any(-1).cpu().numpy()
-        values.append(np.where(filled, [found.mean, found.variance, found.skew, found.kurtosis], np.nan))
+        values.append(np.where(filled, [moments.mean, moments.variance, moments.skew, moments.kurtosis], np.nan))
     return np.concatenate(values, axis=1)
 
 
@@ -96,9 +96,9 @@ def _tiles(weights: Sequence[OutputWeights]) -> Iterator[Tensor]:
         yield from (one.directions(rows) for one in weights for each in one.matrices() for rows in each.split(TILE))
 
 
-def _census(found: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
-    neurons = np.array([values.shape[1] for values in found])
-    data = dict(zip(MOMENTS, _padded(found, np.nan)))
+def _census(block_moments: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
+    neurons = np.array([values.shape[1] for values in block_moments])
+    data = dict(zip(MOMENTS, _padded(block_moments, np.nan)))
     kurtotic = data["kurtosis"] > threshold
     for name, signed in (("prediction", data["skew"] > 0), ("suppression", data["skew"] < 0)):
         with np.errstate(invalid="ignore"):
@@ -162,8 +162,10 @@ def effects_by_block(
     towards_CD = unembedding.class_directions(torch.from_numpy(classes_CV))
     by_block = []
     for block in weights:
-        found = [(towards_CD @ unembedding.directions(rows_ND).T).double().cpu().numpy() for rows_ND in _tiles(block)]
-        by_block.append(np.concatenate([np.empty((len(classes_CV), 0)), *found], axis=1))
+        tile_effects = [
+            (towards_CD @ unembedding.directions(rows_ND).T).double().cpu().numpy() for rows_ND in _tiles(block)
+        ]
+        by_block.append(np.concatenate([np.empty((len(classes_CV), 0)), *tile_effects], axis=1))
     return _padded(by_block, np.nan)
 
 
@@ -171,12 +173,12 @@ def directions_by_place(
     weights: Sequence[Sequence[OutputWeights]], places: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int], Tensor]:
     """(block, neuron) → its direction [1, width], from one visit of each block."""
-    found = {}
+    direction_of = {}
     for block in sorted({block for block, _ in places}):
         with at_hand(weights[block]):
             for neuron in sorted(neuron for owner, neuron in places if owner == block):
-                found[block, neuron] = directions_of(weights[block], [neuron])
-    return found
+                direction_of[block, neuron] = directions_of(weights[block], [neuron])
+    return direction_of
 
 
 def ranked(effects_LN: FloatArray) -> NDArray[np.int64]:
@@ -189,17 +191,17 @@ def ranked(effects_LN: FloatArray) -> NDArray[np.int64]:
 def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
     """Each neuron's routed expert, −1 where it belongs to none."""
     parts = [
-        np.full(one.neurons, -1)
-        if one.experts is None
-        else np.repeat(np.arange(one.experts), one.neurons // one.experts)
-        for one in weights
+        np.full(part.neurons, -1)
+        if part.experts is None
+        else np.repeat(np.arange(part.experts), part.neurons // part.experts)
+        for part in weights
     ]
     return np.concatenate([np.empty(0, dtype=int), *parts])
 
 
 def _padded(blocks: Sequence[NDArray[Scalar]], fill: float) -> NDArray[Scalar]:
     """Values [..., neurons] of every block as one array, [..., blocks, neurons], filled where a block has fewer."""
-    found = np.full((len(blocks), *blocks[0].shape[:-1], max(one.shape[-1] for one in blocks)), fill, blocks[0].dtype)
-    for block, values in zip(found, blocks):
+    padded = np.full((len(blocks), *blocks[0].shape[:-1], max(one.shape[-1] for one in blocks)), fill, blocks[0].dtype)
+    for block, values in zip(padded, blocks):
         block[..., : values.shape[-1]] = values
-    return np.moveaxis(found, 0, -2)
+    return np.moveaxis(padded, 0, -2)

@@ -42,21 +42,21 @@ class NormalEquations:
 
     def add(self, x_SND: Sequence[Tensor], y_TNE: Sequence[Tensor]) -> None:
         """Adds tokens; sources and targets in any floating-point dtype."""
-        found = len(x_SND[0])
+        n_tokens = len(x_SND[0])
         # how far the new means are from the old ones, and what that adds to second moments
-        share, weight = found / (self.count + found), self.count * found / (self.count + found)
+        share, weight = n_tokens / (self.count + n_tokens), self.count * n_tokens / (self.count + n_tokens)
         centred_x, moved_x = zip(*(self._centred(x, mean) for x, mean in zip(x_SND, self.mean_x_SD)))
         for xx_DD, x_ND, moved_D in zip(self.xx_SDD, centred_x, moved_x):
             xx_DD.addmm_(x_ND.T, x_ND).addr_(moved_D, moved_D, alpha=weight)
-        for t, given in enumerate(y_TNE):
-            y_NE, moved_E = self._centred(given, self.mean_y_TE[t])
+        for t, target_NE in enumerate(y_TNE):
+            y_NE, moved_E = self._centred(target_NE, self.mean_y_TE[t])
             self.yy_T[t] += (y_NE * y_NE).sum() + weight * (moved_E @ moved_E)
             for xy_TDE, x_ND, moved_D in zip(self.xy_STDE, centred_x, moved_x):
                 xy_TDE[t].addmm_(x_ND.T, y_NE).addr_(moved_D, moved_E, alpha=weight)
             self.mean_y_TE[t] += share * moved_E
         for mean_D, moved_D in zip(self.mean_x_SD, moved_x):
             mean_D += share * moved_D
-        self.count += found
+        self.count += n_tokens
 
     def of(self, source: int) -> Iterator[Sums]:
         """The sums of one source with each target, one target after the other."""
@@ -64,28 +64,28 @@ class NormalEquations:
         for mean_y, xy, yy in zip(self.mean_y_TE, self.xy_STDE[source], self.yy_T):
             yield Sums(self.count, mean_x, array(mean_y), xx, array(xy), float(yy))
 
-    def solve(self, source: int, held: Self, penalties: Sequence[float]) -> list[float]:
+    def solve(self, source: int, held_out: Self, penalties: Sequence[float]) -> list[float]:
         """The penalty of each target's map from one source; the maps W take the place of its Σ (x − x̄)(y − ȳ)'.
 
-        It is chosen by the error on the tokens that ``held`` is of.
+        It is chosen by the error on the tokens of ``held_out``.
         """
-        found: RidgeMaps | None = None
+        ridge_maps: RidgeMaps | None = None
         chosen = []
-        for target, (fitted, judged) in enumerate(zip(self.of(source), held.of(source))):
-            found = found or RidgeMaps(fitted, judged, penalties)
-            best = int(np.argmin(found.errors(fitted, judged)))
-            self.xy_STDE[source, target] = torch.from_numpy(found.weights(fitted, best))
+        for target, (fitted, judged) in enumerate(zip(self.of(source), held_out.of(source))):
+            ridge_maps = ridge_maps or RidgeMaps(fitted, judged, penalties)
+            best = int(np.argmin(ridge_maps.errors(fitted, judged)))
+            self.xy_STDE[source, target] = torch.from_numpy(ridge_maps.weights(fitted, best))
             chosen.append(penalties[best])
         return chosen
 
-    def _centred(self, given: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
+    def _centred(self, states: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
         """Values about their own mean, and that mean less ``mean``."""
-        values = given.to(mean)
-        own = values.mean(0)
-        return values - own, own - mean
+        values = states.to(mean)
+        own_mean = values.mean(0)
+        return values - own_mean, own_mean - mean
 
 
 def array(values: Tensor) -> Array:
     """As numpy has it; the same memory on a CPU."""
-    found: Array = values.cpu().numpy()
-    return found
+    numbers: Array = values.cpu().numpy()
+    return numbers

@@ -21,14 +21,14 @@ LABEL = "operands"
 def require_operands(measure: str, prompts: Iterable[TokenizedPrompt]) -> None:
     """Raises PromptError where a prompt's label ``operands`` holds no numbers of its tokens."""
     for prompt in prompts:
-        given = prompt.labels.get(LABEL, "")
+        label = prompt.labels.get(LABEL, "")
         try:
-            fits = all(0 <= token < len(prompt) for token in tokens_of(given))
+            fits = all(0 <= token < len(prompt) for token in tokens_of(label))
         except ValueError:
             fits = False
         if not fits:
             raise PromptError(
-                f"{measure}: prompt {prompt.id!r} has {LABEL}={given!r}, which names no tokens of its {len(prompt)}; "
+                f"{measure}: prompt {prompt.id!r} has {LABEL}={label!r}, which names no tokens of its {len(prompt)}; "
                 f'give their numbers, from 0 to {len(prompt) - 1}, in the order of its steps, such as "3 5 7".'
             )
 
@@ -59,13 +59,15 @@ def operand_summary(
     operands: Sequence[tuple[int, ...]] = [tokens_of(one) for one in merged[LABEL].values.tolist()]
     # prompts that are not measured may be longer than those that are
     tokens = effect.sizes["token"]
-    operands = [own if all(token < tokens for token in own) else () for own in operands]
+    operands = [
+        tokens_of_prompt if all(token < tokens for token in tokens_of_prompt) else () for tokens_of_prompt in operands
+    ]
     left = operands_left_at(effect.transpose("prompt", "boundary", "token").values, operands)
-    found = operand_trend(left, cluster=cluster, seed=seed)
+    operand_slope = operand_trend(left, cluster=cluster, seed=seed)
     data = {
         "operand_left": left,
-        "operand_slope": found.slope,
-        "operand_slope_low": found.ci_low,
-        "operand_slope_high": found.ci_high,
+        "operand_slope": operand_slope.slope,
+        "operand_slope_low": operand_slope.ci_low,
+        "operand_slope_high": operand_slope.ci_high,
     }
     return declared.dataset(data, {"operand": np.arange(left.shape[1])})

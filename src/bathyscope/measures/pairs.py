@@ -67,11 +67,11 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
             cluster=together,
         )
         low_AB, high_AB = np.full((2, *values_PAB.shape[1:]), np.nan)
-        for ends_AB, own in zip((low_AB, high_AB), zip(*ends)):
-            ends_AB[a, b] = ends_AB[b, a] = own
-        found = {"mean": values_PAB.mean(axis=0), "low": low_AB, "high": high_AB}
+        for ends_AB, values in zip((low_AB, high_AB), zip(*ends)):
+            ends_AB[a, b] = ends_AB[b, a] = values
+        statistics = {"mean": values_PAB.mean(axis=0), "low": low_AB, "high": high_AB}
         coords = {dim: merged[dim] for dim in ("dropped", "other")}
-        return DECLARATION.dataset({f"interaction_{name}": value for name, value in found.items()}, coords)
+        return DECLARATION.dataset({f"interaction_{name}": value for name, value in statistics.items()}, coords)
 
 
 class PairsProbe(MeasureProbe):
@@ -113,11 +113,11 @@ class PairsProbe(MeasureProbe):
     def _matrix(self, values_HP: np.ndarray) -> np.ndarray:
         """Singles and pairs as [prompts, blocks, blocks], symmetric."""
         size = len(self._blocks)
-        found = np.empty((values_HP.shape[1], size, size))
-        found[:, np.arange(size), np.arange(size)] = values_HP[:size].T
+        matrix = np.empty((values_HP.shape[1], size, size))
+        matrix[:, np.arange(size), np.arange(size)] = values_HP[:size].T
         for row, (a, b) in zip(values_HP[size:], combinations(range(size), 2)):
-            found[:, a, b] = found[:, b, a] = row
-        return found
+            matrix[:, a, b] = matrix[:, b, a] = row
+        return matrix
 
 
 def _tree(n_blocks: int, blocks: Sequence[int]) -> Tree:

@@ -2,13 +2,13 @@
 
 h_b[t] of a prompt (the target) is replaced by that of another one of the same length (the source) and everything after
 it recomputed, for every boundary b and token t; or a_b[t] or m_b[t], what block b's attention or MLP adds there. The
-prediction is read where the two answers first differ: how much of the way from the target's answer to the source's
-does it go? Beside single tokens all tokens are patched together. Source: Meng et al. 2022 (causal tracing); Zhang &
+prediction is read where the two answers first differ: how much of the way from the target's answer to the source's does
+it go? In addition to single tokens, all tokens are patched together. Source: Meng et al. 2022 (causal tracing); Zhang &
 Nanda 2024 (activation patching, logit differences).
 
 Both prompts of a pair must be in one wave, which shows the source's stream before the target's rows begin, and shards
 and batches are cut without regard to pairs. So the pairs of a batch's targets have a wave of their own: one more plain
-forward for each of the two, beside some hundred rows.
+forward for each of the two, next to some hundred rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -42,8 +42,8 @@ _NUMBERS = 3
 
 class Patching(Measure[PatchingOptions], declared=DECLARATION):
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        found = super().unavailable(facts, prompts) or refusal(lambda: self._paired(prompts))
-        return None if found is None else found.removeprefix("patching: ")
+        reason = super().unavailable(facts, prompts) or refusal(lambda: self._paired(prompts))
+        return None if reason is None else reason.removeprefix("patching: ")
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if set(self.options.parts) - {"block"}:
@@ -116,17 +116,17 @@ class PatchingProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         parts, boundaries = len(self._parts), self._facts.n_blocks + 1
-        found = [one.numbers(self._width) for one in self._patched]
+        pair_numbers = [one.numbers(self._width) for one in self._patched]
         single, everywhere = (
-            self._by_prompt([one[which] for one in found], shape)
+            self._by_prompt([one[which] for one in pair_numbers], shape)
             for which, shape in enumerate(((parts, boundaries, self._width, _NUMBERS), (parts, boundaries, _NUMBERS)))
         )
-        own = self._by_prompt([one.log_p for one in self._patched], (len(ANSWERS), len(ANSWERS)))
-        gap = (own[:, 0, 0] - own[:, 0, 1]) - (own[:, 1, 0] - own[:, 1, 1])
+        answer_log_p = self._by_prompt([one.log_p for one in self._patched], (len(ANSWERS), len(ANSWERS)))
+        gap = (answer_log_p[:, 0, 0] - answer_log_p[:, 0, 1]) - (answer_log_p[:, 1, 0] - answer_log_p[:, 1, 1])
         data = {
             **_named(single, gap),
             **{f"{name}_all": values for name, values in _named(everywhere, gap).items()},
-            "log_p": own,
+            "log_p": answer_log_p,
             "source": np.array(self._sources, dtype=np.int64),
             "read_at": np.array([-1 if pair is None else pair.read_at for pair in self._pairs], dtype=np.int64),
         }
@@ -142,11 +142,11 @@ class PatchingProbe(MeasureProbe):
 
     def _by_prompt(self, values: Sequence[object], shape: tuple[int, ...]) -> np.ndarray:
         """Of the patched prompts their values, NaN for the others."""
-        found = np.full((len(self._pairs), *shape), np.nan)
+        filled = np.full((len(self._pairs), *shape), np.nan)
         places = [place for place, pair in enumerate(self._pairs) if pair is not None]
         for place, value in zip(places, values):
-            found[place] = value
-        return found
+            filled[place] = value
+        return filled
 
 
 def _named(numbers: np.ndarray, gap: np.ndarray) -> dict[str, np.ndarray]:
@@ -184,7 +184,9 @@ class PatchedPair(Probe):
         self._spans = [range(pair.first, stop), *spans] if spans else []
         super().__init__(
             wants_parts=any(part != "block" for part in parts),
-            replacements=[Replacement(target, self._spans, stop, own, part) for part, own in self._values.items()],
+            replacements=[
+                Replacement(target, self._spans, stop, part_values, part) for part, part_values in self._values.items()
+            ],
         )
         self.noise = 0.0
         self.log_p = np.full((len(ANSWERS), len(ANSWERS)), np.nan)
@@ -194,22 +196,22 @@ class PatchedPair(Probe):
         self._at_L = np.zeros(_NUMBERS)
 
     def baseline(self, view: BaselineView) -> None:
-        given = {"block": view.before_BTD, "attention": view.attention_BTD, "mlp": view.mlp_BTD}
+        streams = {"block": view.before_BTD, "attention": view.attention_BTD, "mlp": view.mlp_BTD}
         for part, values_LTD in self._values.items():
-            shown = given[part]
-            if shown is not None:  # some families have blocks without one of the parts
-                values_LTD[view.block] = shown[self._source, : values_LTD.shape[1]]
+            stream_BTD = streams[part]
+            if stream_BTD is not None:  # some families have blocks without one of the parts
+                values_LTD[view.block] = stream_BTD[self._source, : values_LTD.shape[1]]
 
     def landed(self, states: ReplacedStates) -> None:
-        own = self._pair.read_at - states.start
-        rows_LSD, control_D = states.rows_LSND[:, :, own], states.control_ND[own]
-        numbers = self._numbers(control_D, torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[own, None]]))
+        read_place = self._pair.read_at - states.start
+        rows_LSD, control_D = states.rows_LSND[:, :, read_place], states.control_ND[read_place]
+        numbers = self._numbers(control_D, torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[read_place, None]]))
         require_finite("The model with a token patched", [numbers])
         self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
         shape = (len(rows_LSD), len(self._spans), _NUMBERS)
-        found = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
+        part_numbers = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
         first = next(place for place, span in enumerate(self._spans) if span is states.spans[0])
-        found[:, first : first + len(states.spans)] = numbers[:-1].unflatten(0, rows_LSD.shape[:2])
+        part_numbers[:, first : first + len(states.spans)] = numbers[:-1].unflatten(0, rows_LSD.shape[:2])
 
     def finish(self, final: FinalStates) -> None:
         ends = final.baseline_BTD[[self._target, self._source], self._pair.read_at]
@@ -230,9 +232,9 @@ class PatchedPair(Probe):
         everywhere = np.zeros((len(self._values), blocks + 1, _NUMBERS))
         for place, part in enumerate(self._values):
             if part in self._found:
-                found = self._found[part].cpu().numpy()
-                everywhere[place, :blocks] = found[:, 0]
-                single[place, :blocks, self._pair.first : seen] = found[:, 1:]
+                part_numbers = self._found[part].cpu().numpy()
+                everywhere[place, :blocks] = part_numbers[:, 0]
+                single[place, :blocks, self._pair.first : seen] = part_numbers[:, 1:]
             if part == "block":
                 # h_L is seen by the prediction at its own token alone
                 everywhere[place, -1] = single[place, -1, seen - 1] = self._at_L

@@ -15,12 +15,12 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
     One generator runs through all prompts, as in the published code (csordas2025: seed 123).
     """
     generator = random.Random(seed)
-    found: list[tuple[int, ...]] = []
+    sampled: list[tuple[int, ...]] = []
     for length in lengths:
         candidates = list(range(STEP, length - MARGIN, STEP))
         generator.shuffle(candidates)
-        found.append(tuple(candidates[:COUNT]))
-    return found
+        sampled.append(tuple(candidates[:COUNT]))
+    return sampled
 
 
 def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], measure: str) -> list[tuple[int, ...]]:
@@ -33,11 +33,11 @@ def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], 
         raise OptionError(
             f"{measure}: positions has {len(positions)} lists for {len(lengths)} prompts; give one list per prompt."
         )
-    for number, (given, length) in enumerate(zip(positions, lengths)):
-        for t in given:
+    for number, (prompt_positions, length) in enumerate(zip(positions, lengths)):
+        for t in prompt_positions:
             if not 1 <= t < length:
                 raise OptionError(
                     f"{measure}: position {t} of prompt {number} is out of range; "
                     f"this prompt has {length} tokens, allowed: 1 to {length - 1}."
                 )
-    return [tuple(int(t) for t in given) for given in positions]
+    return [tuple(int(t) for t in prompt_positions) for prompt_positions in positions]

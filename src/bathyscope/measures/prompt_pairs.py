@@ -44,7 +44,7 @@ class PromptPair:
                 f"{names} have answers of {target.answer_tokens} and {source.answer_tokens} tokens, so that they begin "
                 "at different ones; give answers of one length in tokens."
             )
-        apart = [token for token, (own, other) in enumerate(zip(target.ids, source.ids)) if own != other]
+        apart = [token for token, (token_id, other) in enumerate(zip(target.ids, source.ids)) if token_id != other]
         begin = len(target) - (target.answer_tokens or 0)
         return cls(
             target,
@@ -60,17 +60,17 @@ class PromptPair:
 
 
 def pairs_of(
-    prompts: Sequence[TokenizedPrompt], asked: str | Sequence[tuple[str | int, str | int]]
+    prompts: Sequence[TokenizedPrompt], selection: str | Sequence[tuple[str | int, str | int]]
 ) -> Mapping[int, int]:
     """Number of each prompt that is patched → number of the prompt that it is patched from.
 
     Args:
-        asked: a label's name, or (target, source) by id or number.
+        selection: a label's name, or (target, source) by id or number.
 
     Raises:
         PromptError: an unknown prompt or label, no pair at all, or a prompt with two to be patched from.
     """
-    return _by_label(prompts, asked) if isinstance(asked, str) else _by_name(prompts, asked)
+    return _by_label(prompts, selection) if isinstance(selection, str) else _by_name(prompts, selection)
 
 
 def _by_label(prompts: Sequence[TokenizedPrompt], label: str) -> Mapping[int, int]:
@@ -79,12 +79,13 @@ def _by_label(prompts: Sequence[TokenizedPrompt], label: str) -> Mapping[int, in
         if label in prompt.labels:
             groups.setdefault(prompt.labels[label], []).append(number)
     if not groups:
-        known = list(dict.fromkeys(name for prompt in prompts for name in prompt.labels))
+        label_names = list(dict.fromkeys(name for prompt in prompts for name in prompt.labels))
         raise PromptError(
-            f"patching: no prompt has the label {label!r}, whose equal values make pairs.{did_you_mean(label, known)} "
-            "Give both prompts of a pair one value of it, or name a label or the pairs themselves (patching.pairs)."
+            f"patching: no prompt has the label {label!r}, whose equal values make "
+            f"pairs.{did_you_mean(label, label_names)} Give both prompts of a pair one value of it, or name a label "
+            "or the pairs themselves (patching.pairs)."
         )
-    found: dict[int, int] = {}
+    source_of: dict[int, int] = {}
     for value, members in groups.items():
         if len(members) != 2:
             names = ", ".join(repr(prompts[number].id) for number in members)
@@ -93,20 +94,23 @@ def _by_label(prompts: Sequence[TokenizedPrompt], label: str) -> Mapping[int, in
                 "pair is two prompts. Give exactly two the same value."
             )
         first, second = members
-        found |= {first: second, second: first}
-    return dict(sorted(found.items()))
+        source_of |= {first: second, second: first}
+    return dict(sorted(source_of.items()))
 
 
-def _by_name(prompts: Sequence[TokenizedPrompt], asked: Sequence[tuple[str | int, str | int]]) -> Mapping[int, int]:
-    found: dict[int, int] = {}
-    for names in asked:
+def _by_name(
+    prompts: Sequence[TokenizedPrompt], name_pairs: Sequence[tuple[str | int, str | int]]
+) -> Mapping[int, int]:
+    source_of: dict[int, int] = {}
+    for names in name_pairs:
         target, source = (_number(prompts, name) for name in names)
-        if found.setdefault(target, source) != source:
+        if source_of.setdefault(target, source) != source:
             raise PromptError(
-                f"patching: prompt {prompts[target].id!r} is to be patched from both {prompts[found[target]].id!r} and "
-                f"{prompts[source].id!r}; give each prompt one source, and the prompt twice where it has two."
+                f"patching: prompt {prompts[target].id!r} is to be patched from both "
+                f"{prompts[source_of[target]].id!r} and {prompts[source].id!r}; give each prompt one source, and the "
+                "prompt twice where it has two."
             )
-    return dict(sorted(found.items()))
+    return dict(sorted(source_of.items()))
 
 
 def _number(prompts: Sequence[TokenizedPrompt], name: str | int) -> int:

@@ -1,7 +1,7 @@
 """All measures by name, in the order in which they appear in a run; none is imported before it is used.
 
-Beside the package's own there are those of plug-ins (entry points of the group ``bathyscope.measures``), classes and
-instances that a caller gives, and ``file.py:Class`` for a command line.
+In addition to the package's own there are those of plug-ins (entry points of the group ``bathyscope.measures``),
+classes and instances that a caller gives, and ``file.py:Class`` for a command line.
 """
 
 from __future__ import annotations
@@ -60,28 +60,28 @@ DEFAULT = ("residual", "lens", "skip", "tokens", "effective_depth")
 _RESERVED = frozenset(("all", "noise"))
 
 
-def expand(asked: Iterable[Asked]) -> dict[str, Declaration]:
-    """The asked measures and those they bring along by name, in the registry's order; others' measures come last.
+def expand(requested: Iterable[Asked]) -> dict[str, Declaration]:
+    """Return the requested measures and those that they need, by name, in the registry's order; plug-ins come last.
 
     ``all`` means every measure of the package and of plug-ins.
 
     Raises:
         OptionError: unknown name, no name at all, or two measures of one name.
     """
-    wanted: dict[str, Declaration] = {}
-    for item in asked:
-        for one in _declared(item):
-            if wanted.setdefault(one.name, one) != one:
-                raise OptionError(f"Two measures are called {one.name!r}; give one of them another name.")
-            wanted |= {name: _named(name) for name in one.requires if name not in wanted}
-    if not wanted:
+    declarations: dict[str, Declaration] = {}
+    for item in requested:
+        for declaration in _declared(item):
+            if declarations.setdefault(declaration.name, declaration) != declaration:
+                raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")
+            declarations |= {name: _named(name) for name in declaration.requires if name not in declarations}
+    if not declarations:
         raise OptionError(f"No measure asked for; allowed: {_allowed()}.")
-    own = [name for name in MEASURES if name in wanted]
-    return {name: wanted[name] for name in (*own, *(name for name in wanted if name not in MEASURES))}
+    built_in = [name for name in MEASURES if name in declarations]
+    return {name: declarations[name] for name in (*built_in, *(name for name in declarations if name not in MEASURES))}
 
 
 def chosen(
-    asked: Iterable[Asked],
+    requested: Iterable[Asked],
     options: Mapping[str, Any],
     defaults: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, tuple[Declaration, Any]]:
@@ -94,26 +94,35 @@ def chosen(
     Raises:
         OptionError: unknown measure or option, a value that is not allowed, options for a measure not asked for.
     """
-    wanted = expand(asked)
+    declarations = expand(requested)
     for name in options:
-        if name in wanted:
+        if name in declarations:
             continue
-        known = list(dict.fromkeys([*wanted, *MEASURES]))
-        if name not in known:
+        names = list(dict.fromkeys([*declarations, *MEASURES]))
+        if name not in names:
             raise OptionError(
-                f"survey() has no option {name!r}.{did_you_mean(name, known)} Options of a measure go under its "
-                f"name ({', '.join(known)}), as a dict."
+                f"survey() has no option {name!r}.{did_you_mean(name, names)} Options of a measure go under its "
+                f"name ({', '.join(names)}), as a dict."
             )
-        raise OptionError(f"Options for {name} were given, but {name} is not among the measures: {', '.join(wanted)}.")
-    found: dict[str, tuple[Declaration, Any]] = {}
-    for name, one in wanted.items():
-        given = options.get(name)
-        if defaults is not None and (given is None or isinstance(given, Mapping)):
-            given = {**defaults.get(name, {}), **(given or {})}
-        if one.made is not None and given:
-            raise OptionError(f"{name} was given as an instance, which has its options with it; give none beside it.")
-        found[name] = one, coerce(one.options_type, one.made.options if one.made is not None else given, name)
-    return found
+        raise OptionError(
+            f"Options for {name} were given, but {name} is not among the measures: {', '.join(declarations)}."
+        )
+    measures: dict[str, tuple[Declaration, Any]] = {}
+    for name, declaration in declarations.items():
+        measure_options = options.get(name)
+        if defaults is not None and (measure_options is None or isinstance(measure_options, Mapping)):
+            measure_options = {**defaults.get(name, {}), **(measure_options or {})}
+        if declaration.instance is not None and measure_options:
+            raise OptionError(f"{name} was given as an instance, which already has its options; give no others.")
+        measures[name] = (
+            declaration,
+            coerce(
+                declaration.options_type,
+                declaration.instance.options if declaration.instance is not None else measure_options,
+                name,
+            ),
+        )
+    return measures
 
 
 def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
@@ -122,17 +131,20 @@ def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
     Raises:
         OptionError: unknown name.
     """
-    asked = [name for name in names if name not in MEASURES]
-    return {name: one for name, one in expand(asked).items() if name not in MEASURES} if asked else {}
+    external = [name for name in names if name not in MEASURES]
+    return {name: one for name, one in expand(external).items() if name not in MEASURES} if external else {}
 
 
-def make(one: Declaration, options: object = None) -> Measure[Any]:
+def make(declaration: Declaration, options: object = None) -> Measure[Any]:
     """A declared measure with its options (anything that ``options.coerce`` takes); its code is imported here."""
-    code = one.code
+    code = declaration.code
     if code is None:
-        code = getattr(importlib.import_module(f"bathyscope.measures.{one.name}"), one.name.title().replace("_", ""))
-    measure: Measure[Any] = code(options) if one.made is None else one.made
-    if one.code is not None:
+        code = getattr(
+            importlib.import_module(f"bathyscope.measures.{declaration.name}"),
+            declaration.name.title().replace("_", ""),
+        )
+    measure: Measure[Any] = code(options) if declaration.instance is None else declaration.instance
+    if declaration.code is not None:
         from bathyscope.measures.guard import require_options  # the guard imports torch
 
         require_options(measure)
@@ -141,8 +153,8 @@ def make(one: Declaration, options: object = None) -> Measure[Any]:
 
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
-    found = {point.name: taken(point, "The measure", _read) for point in _entry_points()}
-    return {name: one for name, one in found.items() if one is not None}
+    declarations = {point.name: taken(point, "The measure", _read) for point in _entry_points()}
+    return {name: one for name, one in declarations.items() if one is not None}
 
 
 def declaration_of(measure: type[Measure[Any]]) -> Declaration:
@@ -193,10 +205,12 @@ def _declared(item: Asked) -> list[Declaration]:
             f"{item!r} is no measure; allowed: names ({_allowed()}), classes derived from "
             "bathyscope.measures.base.Measure, and instances of them."
         )
-    found = declaration_of(kind)
-    if found.name in MEASURES and not kind.__module__.startswith("bathyscope.measures."):
-        raise OptionError(f"{kind.__qualname__} cannot be called {found.name!r}, which is a measure of the package.")
-    return [found if isinstance(item, type) else replace(found, made=item)]
+    declaration = declaration_of(kind)
+    if declaration.name in MEASURES and not kind.__module__.startswith("bathyscope.measures."):
+        raise OptionError(
+            f"{kind.__qualname__} cannot be called {declaration.name!r}, which is a measure of the package."
+        )
+    return [declaration if isinstance(item, type) else replace(declaration, instance=item)]
 
 
 def _named(name: str) -> Declaration:
@@ -205,10 +219,10 @@ def _named(name: str) -> Declaration:
     if ":" in name:
         return _given_as_text(name)
     point = next((point for point in _entry_points() if point.name == name), None)
-    found = None if point is None else taken(point, "The measure", _read)
-    if found is None:
+    declaration = None if point is None else taken(point, "The measure", _read)
+    if declaration is None:
         raise OptionError(f"Unknown measure {name!r}.{did_you_mean(name, [*MEASURES])} Allowed: {_allowed()}.")
-    return found
+    return declaration
 
 
 def _allowed() -> str:
@@ -219,22 +233,22 @@ def _given_as_text(text: str) -> Declaration:
     """``module:Class`` or ``file.py:Class``; the caller names code of their own, which is run."""
     place, _, name = text.rpartition(":")
     try:
-        found = getattr(_run_file(Path(place)) if place.endswith(".py") else importlib.import_module(place), name)
+        measure = getattr(_run_file(Path(place)) if place.endswith(".py") else importlib.import_module(place), name)
     except Exception as error:
         raise OptionError(
             f"No measure could be taken from {text!r} ({type(error).__name__}: {error}); give module:Class or "
             "file.py:Class."
         ) from error
-    return _declared(found)[0]
+    return _declared(measure)[0]
 
 
 def _run_file(path: Path) -> ModuleType:
     """The module in a file, under the file's name."""
-    known = sys.modules.get(path.stem)
-    if known is not None and Path(str(known.__file__)).absolute() == path.absolute():
-        return known
+    loaded = sys.modules.get(path.stem)
+    if loaded is not None and Path(str(loaded.__file__)).absolute() == path.absolute():
+        return loaded
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if known is not None or spec is None or spec.loader is None:
+    if loaded is not None or spec is None or spec.loader is None:
         raise ImportError(f"{path.stem!r} is the name of another module; call the file otherwise")
     sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)
     try:
@@ -250,7 +264,7 @@ def _entry_points() -> tuple[EntryPoint, ...]:
 
 
 def _read(point: EntryPoint) -> Declaration:
-    found = declaration_of(point.load())
-    if found.name != point.name:
-        raise OptionError(f"its class calls itself {found.name!r}")
-    return found
+    declaration = declaration_of(point.load())
+    if declaration.name != point.name:
+        raise OptionError(f"its class calls itself {declaration.name!r}")
+    return declaration

@@ -91,7 +91,7 @@ class ResidualProbe(MeasureProbe):
         """Means and maxima over tokens of all that was noted, [batch, boundaries or blocks]."""
         # the boundaries or blocks of all variables behind one another: one reduction serves them all
         counts = [len(values) for values in self._noted.values()]
-        values_NBT = torch.stack([one for own in self._noted.values() for one in own])
+        values_NBT = torch.stack([one for noted in self._noted.values() for one in noted])
         kinds_KNB = torch.stack(
             [
                 mean_over_tokens(values_NBT, self._batch),
@@ -100,18 +100,18 @@ class ResidualProbe(MeasureProbe):
             ]
         ).cpu()
         return {
-            f"{name}{kind}": own.T
+            f"{name}{kind}": values_NB.T
             for kind, all_NB in zip(("", "_max", "_rest"), kinds_KNB)
-            for name, own in zip(self._noted, all_NB.split(counts))
+            for name, values_NB in zip(self._noted, all_NB.split(counts))
         }
 
     def result(self) -> xr.Dataset:
         n_blocks = self._facts.n_blocks
-        found = self._over_tokens()
+        reduced = self._over_tokens()
         missing = torch.full((self._batch.size, n_blocks), torch.nan, dtype=torch.float64)
-        wanted = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
-        data = {name: own for name, own in found.items() if wanted.get(name) == "prompt boundary"}
-        data |= {name: found.get(name, missing) for name, dims in wanted.items() if dims == "prompt block"}
+        dims_of = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
+        data = {name: values for name, values in reduced.items() if dims_of.get(name) == "prompt boundary"}
+        data |= {name: reduced.get(name, missing) for name, dims in dims_of.items() if dims == "prompt block"}
         data |= _told(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
         data["angular"] = self._angular
@@ -126,12 +126,12 @@ class ResidualProbe(MeasureProbe):
 
 def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:
     """Per prompt the largest |h|, where it is among tokens × channels, and the median |h|; float64 [3] each."""
-    found = []
+    largest_of_prompts = []
     for row, length in zip(resid_BTD, batch.lengths):
         size = row[:length].abs().flatten()
         largest, index = size.max(0)
-        found.append(torch.stack([largest.double(), index.double(), size.float().median().double()]))
-    return found
+        largest_of_prompts.append(torch.stack([largest.double(), index.double(), size.float().median().double()]))
+    return largest_of_prompts
 
 
 def _told(largest: Sequence[Sequence[Tensor]], resid_width: int) -> dict[str, Tensor]:
@@ -153,13 +153,13 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
         resid_BND: every boundary, of all real tokens [N, width] each, prompt after prompt.
     """
     boundaries = len(resid_BND)
-    found = torch.full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
+    distances = torch.full((batch.size, 2, boundaries, boundaries - 1), torch.nan, dtype=torch.float64)
     first = 0
     for prompt, length in enumerate(batch.lengths):
         total_BB = last_BB = resid_BND[0].new_zeros(boundaries, boundaries, dtype=torch.float64)
         # a few tokens at a time: together, all boundaries would be there twice
-        for own in zip(*(resid_ND[first : first + length].split(_ANGULAR_TOKENS) for resid_ND in resid_BND)):
-            piece_BND = torch.stack(own)
+        for pieces in zip(*(resid_ND[first : first + length].split(_ANGULAR_TOKENS) for resid_ND in resid_BND)):
+            piece_BND = torch.stack(pieces)
             # near 0 and 1 the arc cosine of a float32 cosine keeps only three digits
             unit_TBD = torch.nn.functional.normalize(piece_BND.double(), dim=-1).transpose(0, 1)
             angle_TBB = torch.arccos((unit_TBD @ unit_TBD.transpose(1, 2)).clamp(-1, 1)) / torch.pi
@@ -167,9 +167,9 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
         # from here on on the host, which needs not be told how many distances there are
         angles_KBB = torch.stack([last_BB, total_BB / length]).cpu()
         for distance in range(1, boundaries):
-            found[prompt, :, : boundaries - distance, distance - 1] = angles_KBB.diagonal(distance, dim1=1, dim2=2)
+            distances[prompt, :, : boundaries - distance, distance - 1] = angles_KBB.diagonal(distance, dim1=1, dim2=2)
         first += length
-    return found
+    return distances
 
 
 def _stream(facts: ModelFacts) -> dict[str, str]:

@@ -57,13 +57,18 @@ def changed(
         OptionError: a block out of range.
         ModelError: a schedule that was asked for cannot run, or none can.
     """
-    asked = measure.options.blocks
-    for block in asked or ():
+    chosen_blocks = measure.options.blocks
+    for block in chosen_blocks or ():
         if not 0 <= block < blocks:
             raise OptionError(f"{measure.name}: block {block} is out of range; allowed: 0 to {blocks - 1}.")
     standard = Schedule.standard(facts.n_blocks)
-    schedules = {int(block): change(standard, int(block)) for block in (range(blocks) if asked is None else asked)}
-    lacking = {i: found for i, schedule in schedules.items() if (found := facts.checks.lacking(schedule))}
+    schedules = {
+        int(block): change(standard, int(block))
+        for block in (range(blocks) if chosen_blocks is None else chosen_blocks)
+    }
+    lacking = {
+        i: missing_source for i, schedule in schedules.items() if (missing_source := facts.checks.lacking(schedule))
+    }
     if not lacking:
         return schedules
     first, (block, source) = next(iter(lacking.items()))
@@ -71,12 +76,12 @@ def changed(
         f"{measure.name}:{first} cannot run: in this {facts.anatomy.family.name} model block {block} takes the keys "
         f"and values of block {source}, which would not have run before it"
     )
-    kept = {i: schedule for i, schedule in schedules.items() if i not in lacking}
+    runnable = {i: schedule for i, schedule in schedules.items() if i not in lacking}
     left_out = ", ".join(map(str, lacking))
-    if asked is not None or not kept:
+    if chosen_blocks is not None or not runnable:
         raise ModelError(f"{text}. Leave {left_out} out of {measure.name}'s blocks.")
     warn(f"{text}. Left out of {measure.name}: {left_out}.")
-    return kept
+    return runnable
 
 
 def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
@@ -86,10 +91,10 @@ def swapped(measure: Measure[Any], facts: ModelFacts) -> dict[int, Schedule]:
     return changed(measure, Schedule.swap, facts.n_blocks - 1, facts)
 
 
-def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], kept: int = 0) -> int:
+def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], at_least: int = 0) -> int:
     """How many first tokens of each prompt are left as they are; an OptionError where a prompt is too short for it."""
     first: int = measure.options.protect_first
-    Range(0, min(map(len, prompts)) - kept).check(first, f"{measure.name}: protect_first")
+    Range(0, min(map(len, prompts)) - at_least).check(first, f"{measure.name}: protect_first")
     return first
 
 
@@ -105,7 +110,7 @@ class ScheduleProbe(MeasureProbe):
         batch = self._batch
         control = batch.flat(final.control_BTD)
         states = [batch.flat(final.full[r]) for r in self._rows.values()]
-        found = compare(
+        comparison = compare(
             final.readout,
             control,
             [*states, control, same_or(control, batch.flat(final.baseline_BTD))],
@@ -114,15 +119,15 @@ class ScheduleProbe(MeasureProbe):
             targets_N=batch.next_ids_N,
         )
         published = self._measure.options.positions == "published"
-        for name, values in found.items():
-            own = slice(1, None) if published and name != "loss" else slice(None, -1)
-            self._found[name] = torch.stack([piece[:, own].mean(-1) for piece in batch.split(values)])
+        for name, values in comparison.items():
+            counted = slice(1, None) if published and name != "loss" else slice(None, -1)
+            self._found[name] = torch.stack([piece[:, counted].mean(-1) for piece in batch.split(values)])
         # one way to the host for all of them
         self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
         if self.tokens is not None and self._measure.dimension == "dropped":
-            self.tokens.put("added_loss", found["loss"][:-2] - found["loss"][-2], dropped=list(self._rows))
-            self.tokens.put("added_kl", found["kl_from_reference"][:-2])
-        plain = found["kl_from_reference"][-1]
+            self.tokens.put("added_loss", comparison["loss"][:-2] - comparison["loss"][-2], dropped=list(self._rows))
+            self.tokens.put("added_kl", comparison["kl_from_reference"][:-2])
+        plain = comparison["kl_from_reference"][-1]
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._found.values())
 

@@ -28,7 +28,7 @@ def settle_depth(jsd_BN: Tensor) -> Tensor:
 
 
 def prediction_depth(agreement_BN: Tensor) -> Tensor:
-    """The first boundary from which on every boundary has the final top-1 token, [N] float64, 0 … L.
+    """Return the first boundary after which the top-1 token no longer changes, [N] float64, 0 … L.
 
     Args:
         agreement_BN: 1 where the top-1 token is the final one, else 0, at boundaries 0 … L of N tokens; at L

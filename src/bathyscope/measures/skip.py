@@ -68,7 +68,7 @@ class SkipProbe(EffectProbe):
             self._note_lost_channels(view)
 
     def _note_skipped(self, view: BaselineView) -> None:
-        """Where a whole block is skipped, all of its contribution is gone at every token that skips it."""
+        """Where a whole block is skipped, all of its contribution is missing at every token that skips it."""
         size_BT = torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1)
         gone_BT = size_BT.clone()
         gone_BT[:, : self._options.protect_first] = 0
@@ -80,8 +80,10 @@ class SkipProbe(EffectProbe):
         change_BTD = (view.after_BTD - view.before_BTD).float()
         for prompt, starts in enumerate(self._positions):
             for t in dict.fromkeys(starts):
-                own = change_BTD[prompt, t : self._batch.lengths[prompt]]
-                lost_N, size_N = (torch.linalg.vector_norm(values, dim=-1) for values in (own[:, 1:t], own))
+                later_change = change_BTD[prompt, t : self._batch.lengths[prompt]]
+                lost_N, size_N = (
+                    torch.linalg.vector_norm(values, dim=-1) for values in (later_change[:, 1:t], later_change)
+                )
                 place = view.block, (0, view.block)
                 self.note((prompt, t), [place], lost_N[None, None], size_N, size_N.new_zeros(()))
 

@@ -42,7 +42,7 @@ class Signature:
     """Where a curve over the blocks comes from.
 
     Args:
-        axis: the variable's dimension beside ``prompt``; a boundary counts for the block that ends there.
+        axis: the variable's dimension other than ``prompt``; a boundary counts for the block that ends there.
         log: it spans decades, and is compared by its logarithm.
     """
 
@@ -97,7 +97,7 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
         cut = stage_boundaries(
             curves, options.stages, options.shortest, resamples=options.resamples, level=options.level, seed=seed
         )
-        held = held_out_errors(curves, options.most, options.shortest, folds=options.folds, seed=seed)
+        held_out = held_out_errors(curves, options.most, options.shortest, folds=options.folds, seed=seed)
         dataset = DECLARATION.dataset(
             {
                 **_signatures(read, options, seed, cluster),
@@ -108,11 +108,11 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
                 "resample_share": cut.share,
                 "relative_depth": cut.block / n_blocks,
                 "boundary_reason": cut.reason,
-                **_evidence(held, n_blocks, options.most),
+                **_evidence(held_out, n_blocks, options.most),
             },
             {
                 "curve": list(read),
-                "curve_units": ("curve", [found.units for found in read.values()]),
+                "curve_units": ("curve", [signature.units for signature in read.values()]),
                 "curve_scale": ("curve", ["log" if SIGNATURES[name].log else "linear" for name in read]),
                 "block": np.arange(n_blocks),
                 "stage": np.arange(1, options.stages),
@@ -136,15 +136,15 @@ def _signatures(
     none = np.full(next(iter(read.values())).values.shape[-1], np.nan)
     bands = [
         (none, none)
-        if found.values.ndim == 1
-        else mean_band(found.values, resamples=options.resamples, level=options.level, seed=seed, cluster=cluster)
-        for found in read.values()
+        if signature.values.ndim == 1
+        else mean_band(signature.values, resamples=options.resamples, level=options.level, seed=seed, cluster=cluster)
+        for signature in read.values()
     ]
     return {
-        "signature": np.stack([found.mean for found in read.values()]),
+        "signature": np.stack([signature.mean for signature in read.values()]),
         "signature_low": np.stack([low for low, _ in bands]),
         "signature_high": np.stack([high for _, high in bands]),
-        "left_out": [found.reason for found in read.values()],
+        "left_out": [signature.reason for signature in read.values()],
     }
 
 
@@ -157,19 +157,19 @@ def _standardised(read: Mapping[str, Read], curves: Curves, order: Sequence[str]
     return shape
 
 
-def _evidence(held: HeldOut, n_blocks: int, most: int) -> dict[str, Any]:
+def _evidence(held_out: HeldOut, n_blocks: int, most: int) -> dict[str, Any]:
     """How well k stages describe prompts they were not chosen on."""
-    total = held.error[0] - held.floor
+    total = held_out.error[0] - held_out.floor
     return {
-        "heldout_error": held.error,
-        "heldout_stderr": held.stderr,
-        "excess": held.excess,
-        "excess_stderr": held.excess_stderr,
-        "unexplained": (held.error - held.floor) / total if total > 0 else np.full(most, np.nan),
+        "heldout_error": held_out.error,
+        "heldout_stderr": held_out.stderr,
+        "excess": held_out.excess,
+        "excess_stderr": held_out.excess_stderr,
+        "unexplained": (held_out.error - held_out.floor) / total if total > 0 else np.full(most, np.nan),
         "unexplained_ramp": left_by_ramp(n_blocks, most),
-        "floor": held.floor,
-        "best_k": held.best,
-        "heldout_reason": held.reason,
+        "floor": held_out.floor,
+        "best_k": held_out.best,
+        "heldout_reason": held_out.reason,
     }
 
 
@@ -179,36 +179,38 @@ def joint_curves(read: Mapping[str, Read], cluster: IntArray | None = None) -> t
     Args:
         cluster: [prompt], prompts of one number belong together.
     """
-    used = {name: _compared(name, found.values) for name, found in read.items() if not found.reason}
+    used = {name: _compared(name, signature.values) for name, signature in read.items() if not signature.reason}
     varying = [name for name, values in used.items() if values.ndim == 2]
     fixed = [name for name, values in used.items() if values.ndim == 1]
     n_blocks = next(iter(read.values())).values.shape[-1]
     by_prompt = np.empty((0, 0, n_blocks))
     if varying:
         by_prompt = np.stack([used[name] for name in varying], axis=1)
-        there = np.isfinite(by_prompt).all(axis=(1, 2))
-        by_prompt, cluster = by_prompt[there], None if cluster is None else cluster[there]
+        has_all = np.isfinite(by_prompt).all(axis=(1, 2))
+        by_prompt, cluster = by_prompt[has_all], None if cluster is None else cluster[has_all]
     weights = np.array([used[name] for name in fixed]).reshape(-1, n_blocks)
     return Curves(by_prompt, weights, cluster), [*varying, *fixed]
 
 
-def _read(one: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int) -> Read:
-    if one.measure not in merged:
-        return Read(np.full(n_blocks, np.nan), "", f"{one.measure} was not measured")
-    array = one_norm(merged[one.measure])[one.variable]
-    if one.axis == "boundary":
+def _read(signature: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int) -> Read:
+    if signature.measure not in merged:
+        return Read(np.full(n_blocks, np.nan), "", f"{signature.measure} was not measured")
+    array = one_norm(merged[signature.measure])[signature.variable]
+    if signature.axis == "boundary":
         array = array.isel(boundary=slice(1, None)).assign_coords(boundary=np.arange(n_blocks))
     # blocks may have been chosen, or left out where the model cannot run without them
-    array = array.reindex({one.axis: np.arange(n_blocks)}).transpose(..., one.axis)
+    array = array.reindex({signature.axis: np.arange(n_blocks)}).transpose(..., signature.axis)
     values = np.asarray(array.values, dtype=np.float64)
     units = str(array.attrs.get("units", ""))
     missing = int((~np.isfinite(values).reshape(-1, n_blocks).any(axis=0)).sum())
     if missing:
-        return Read(values, units, f"{one.variable} of {one.measure} has no value at {missing} of {n_blocks} blocks")
-    found = Read(values, units, "")
-    if np.ptp(found.mean) > 0:
-        return found
-    return Read(values, units, f"{one.variable} of {one.measure} is {found.mean[0]:.3g} at every block")
+        return Read(
+            values, units, f"{signature.variable} of {signature.measure} has no value at {missing} of {n_blocks} blocks"
+        )
+    usable = Read(values, units, "")
+    if np.ptp(usable.mean) > 0:
+        return usable
+    return Read(values, units, f"{signature.variable} of {signature.measure} is {usable.mean[0]:.3g} at every block")
 
 
 def _compared(name: str, values: FloatArray) -> FloatArray:

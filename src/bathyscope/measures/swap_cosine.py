@@ -34,9 +34,9 @@ class SwapCosine(Measure[SwapCosineOptions], declared=DECLARATION):
         return None if facts.checks.parts else "this model has no separable contributions of attention and MLP"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        kept, first = swapped(self, facts), protected(self, prompts, kept=1)
+        schedules, first = swapped(self, facts), protected(self, prompts, at_least=1)
         facts.require_parts(self.name)
-        self._rows = {block: ScheduleRow(schedule, first, stop=block + 2) for block, schedule in kept.items()}
+        self._rows = {block: ScheduleRow(schedule, first, stop=block + 2) for block, schedule in schedules.items()}
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # each of the swapped rows runs two blocks

@@ -32,13 +32,13 @@ class TokenValues:
         Args:
             coords: places along a dimension whose places nobody else tells.
         """
-        own = self._batch.split(values_N)
+        by_prompt = self._batch.split(values_N)
         empty = NO_TOKEN if not values_N.is_floating_point() else torch.nan
-        kept = values_N.new_full((len(self._chosen), *values_N.shape[:-1], self._width), empty)
+        padded = values_N.new_full((len(self._chosen), *values_N.shape[:-1], self._width), empty)
         for place, prompt in enumerate(self._chosen):
-            piece = own[prompt][..., : self._width]
-            kept[place, ..., : piece.shape[-1]] = piece
-        self.values[name] = kept.float() if kept.is_floating_point() else kept.int()
+            piece = by_prompt[prompt][..., : self._width]
+            padded[place, ..., : piece.shape[-1]] = piece
+        self.values[name] = padded.float() if padded.is_floating_point() else padded.int()
         self.coords.update(coords)
 
     def step(self, name: str, values_BT: Tensor) -> None:

@@ -40,12 +40,12 @@ class Tokens(Measure[TokensOptions], declared=DECLARATION):
             return None
         ids = [int(token) for token in np.unique(merged["top_id"].values) if token != NO_TOKEN]
         # behind itself, as decoded alone many a token would lose its leading space
-        said = np.array([pieces((token, token), facts.tokenizer)[1] for token in ids], dtype=object)
-        return DECLARATION.dataset({"piece": said}, {"id": np.array(ids, dtype=np.int64)})
+        texts = np.array([pieces((token, token), facts.tokenizer)[1] for token in ids], dtype=object)
+        return DECLARATION.dataset({"piece": texts}, {"id": np.array(ids, dtype=np.int64)})
 
 
 class TokensProbe(MeasureProbe):
-    """Observes nothing; takes what the probes beside it leave."""
+    """Observes nothing; takes what the other probes leave for it."""
 
     def __init__(self, values: TokenValues, numbers: Sequence[int], facts: ModelFacts) -> None:
         super().__init__()
@@ -56,8 +56,8 @@ class TokensProbe(MeasureProbe):
             probe.tokens = self._values
 
     def result(self) -> xr.Dataset:
-        found, blocks = self._values.found(), np.arange(self._facts.n_blocks)
-        data = {name: found[name] for name in DECLARATION.table or {} if name in found}
+        token_values, blocks = self._values.found(), np.arange(self._facts.n_blocks)
+        data = {name: token_values[name] for name in DECLARATION.table or {} if name in token_values}
         width = data["top_id"].shape[-1]
         coords: dict[str, object] = {
             "prompt": np.array(self._numbers, dtype=np.int64),

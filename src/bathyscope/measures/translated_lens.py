@@ -2,9 +2,9 @@
 
 The logit lens reads h_b as if it were h_L. Where the model keeps its answer in directions that only later blocks turn
 to the readout, that shows nothing; an affine map h_b → h_L, fitted by least squares with a ridge penalty to other
-prompts (``statistics.least_squares``), finds it. The boundary from which on the readout of the mapped stream has the
-final top-1 token is the *decodable* depth, beside the lens's *readable* one of the same tokens. Decodable is not yet
-used: a map also finds what no later block looks at.
+prompts (``statistics.least_squares``), finds it. The first boundary after which the readout of the mapped stream has
+the final top-1 token is the *decodable* depth; the lens gives the *readable* one of the same tokens. Decodable is not
+yet used: a map also finds what no later block looks at.
 Source: Din et al. 2023, linear shortcuts (maps by least squares); Belrose et al. 2023, tuned lens (trained ones).
 
 Prompts are dealt out at random to fitting the maps, choosing their penalties, and reading. The first two parts are run
@@ -37,7 +37,7 @@ from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Boundaries, FinalStates
+from bathyscope.wavefront.probe import BaselineView, BoundaryReader, FinalStates
 
 READERS = ("translated", "lens")
 TOKENS_PER_VALUE = 4
@@ -97,8 +97,10 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
-        fit, held = (self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose))
-        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in fit.solve(b, held, RIDGE)]
+        fit, choosing = (
+            self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose)
+        )
+        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in fit.solve(b, choosing, RIDGE)]
         # the weights have taken the place of sums
         self.translators = Translators(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], penalties, fit.count)
 
@@ -142,7 +144,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
         for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
             batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
-            states = Boundaries(itemgetter(counted_tokens(batch, [True] * batch.size, self.options.positions)))
+            states = BoundaryReader(itemgetter(counted_tokens(batch, [True] * batch.size, self.options.positions)))
             wave.run(batch, [states])
             sums.add(states.taken[:-1], states.taken[-1:])
         return sums
@@ -175,11 +177,13 @@ class TranslatedLensProbe(MeasureProbe):
         last_ND = final.baseline_BTD[self._read_BT]
         mapped = [self._translators.translate(b, state_ND) for b, state_ND in enumerate(self._states)]
         rows, metrics = [*mapped, last_ND, *self._states, last_ND], tuple(_METRICS.values())
-        found = compare(final.readout, last_ND, rows, metrics, vocabulary=self._facts.anatomy.vocabulary)
-        self._found = {name: found[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
+        comparison = compare(final.readout, last_ND, rows, metrics, vocabulary=self._facts.anatomy.vocabulary)
+        self._found = {name: comparison[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
         require_finite("A lens", [self._found["kl"]])
         agreement = self._found["top1_agreement"]
-        self._found["prediction_depth"] = torch.stack([prediction_depth(own) for own in agreement])
+        self._found["prediction_depth"] = torch.stack(
+            [prediction_depth(reader_agreement) for reader_agreement in agreement]
+        )
         self._states.clear()
 
     def result(self) -> xr.Dataset:
@@ -214,20 +218,20 @@ def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tens
     return counted_BT & torch.tensor(list(chosen), device=device)[:, None]
 
 
-def _too_few_prompts(found: int) -> str:
+def _too_few_prompts(n_prompts: int) -> str:
     return (
-        f"it needs at least {FEWEST} prompts (to fit maps to, to choose their penalties by, and two to read); {found} "
-        "given; give more"
+        f"it needs at least {FEWEST} prompts (to fit maps to, to choose their penalties by, and two to read); "
+        f"{n_prompts} given; give more"
     )
 
 
 def _too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
     """Why maps cannot be fitted to prompts with so many tokens that count, out of so many."""
-    values, found = facts.anatomy.width + 1, sum(counts)
-    if found >= TOKENS_PER_VALUE * values:
+    values, n_tokens = facts.anatomy.width + 1, sum(counts)
+    if n_tokens >= TOKENS_PER_VALUE * values:
         return None
     return (
         f"maps of a stream of width {values - 1} need at least {TOKENS_PER_VALUE * values} tokens to be fitted to "
         f"({TOKENS_PER_VALUE} for each of a channel's {values} values; position 0 left out); there are {len(counts)} "
-        f"of {prompts} prompts for it, {with_} {found}; give more or longer prompts"
+        f"of {prompts} prompts for it, {with_} {n_tokens}; give more or longer prompts"
     )

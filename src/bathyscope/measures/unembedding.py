@@ -32,13 +32,13 @@ class Unembedding:
         ModelError: quantised weights, a final norm of no known kind, or no row that is a token's.
     """
 
-    def __init__(self, readout: Readout, known: Collection[int] | None = None) -> None:
+    def __init__(self, readout: Readout, vocabulary_ids: Collection[int] | None = None) -> None:
         self._weight = _matrix(readout.head, "unembedding")
         self._projection = None if readout.projection is None else _matrix(readout.projection, "projection").float()
         kind = None if readout.norm is None else norm_kind(readout.norm)
         self._centres = kind is not None and kind.centred
         self._gain: Tensor | float = 1.0 if kind is None else kind.gain
-        self.kept_V = self._kept(known)
+        self.kept_V = self._kept(vocabulary_ids)
         if not len(self.kept_V):
             raise ModelError(
                 f"Neurons are compared with the unembedding, and all of its {len(self._weight)} rows are padding: they "
@@ -102,10 +102,12 @@ class Unembedding:
         own_ND = self.directions(directions_ND)
         return torch.cat([own_ND @ rows_VD.T for _, rows_VD in self.tiles()], dim=1).double().cpu().numpy()
 
-    def _kept(self, known: Collection[int] | None) -> Tensor:
+    def _kept(self, vocabulary_ids: Collection[int] | None) -> Tensor:
         filled_V = torch.cat([(rows != 0).any(-1) for rows in self._weight.split(TILE)])
-        if known is not None:
-            ids = torch.tensor(sorted(i for i in known if i < len(filled_V)), device=filled_V.device, dtype=torch.long)
+        if vocabulary_ids is not None:
+            ids = torch.tensor(
+                sorted(i for i in vocabulary_ids if i < len(filled_V)), device=filled_V.device, dtype=torch.long
+            )
             filled_V &= torch.zeros_like(filled_V).index_fill(0, ids, True)
         return filled_V.nonzero().flatten()
 

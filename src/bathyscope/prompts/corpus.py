@@ -66,10 +66,10 @@ def corpus_prompts(
     if chars is None and window is None and context is None:
         raise PromptError(f"{path}: how long is a window? Write {path}?window=512 (tokens) or ?chars=1000.")
     bos = tokenizer.bos_token_id if add_special_tokens else None
-    cut = Cut(tokenizer, () if bos is None else (int(bos),), window, context, chars, limit)
+    cut = WindowCutter(tokenizer, () if bos is None else (int(bos),), window, context, chars, limit)
     if is_folder or documents is not None:
-        there = _in_folder(Path(path)) if documents is None else _in_file(Path(path), documents)
-        return _taken(path, _in_turn(path, there, cut, tokens, count), tokens, count)
+        sources = _in_folder(Path(path)) if documents is None else _in_file(Path(path), documents)
+        return _taken(path, _in_turn(path, sources, cut, tokens, count), tokens, count)
     with open_text(path) as file:
         return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(path, file)), tokens, count)
 
@@ -79,7 +79,7 @@ class TooShortError(PromptError):
 
 
 @dataclass(frozen=True)
-class Cut:
+class WindowCutter:
     """How texts are cut into prompts, as arguments of ``corpus_prompts`` say; ``start`` is BOS, or nothing."""
 
     tokenizer: PreTrainedTokenizerBase
@@ -95,10 +95,10 @@ class Cut:
         if text.is_blank():
             raise TooShortError(f"{text.path} holds blanks alone. Give a file that holds text.")
         bodies = self._windows(text) if self.chars is None else self._pieces(text, self.chars)
-        known: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
+        shared_ids: dict[int, int] = {}  # a corpus holds each id many times: once as an object is enough
         some = False
         for body in bodies:
-            ids = tuple(known.setdefault(token, token) for token in (*self.start, *body))
+            ids = tuple(shared_ids.setdefault(token, token) for token in (*self.start, *body))
             if len(ids) < 2:
                 raise TooShortError(_TOO_LITTLE.format(text.path))
             some = True
@@ -128,10 +128,10 @@ class Cut:
             raise PromptError(f"{text.path}: window={length} leaves nothing to predict; use at least 2 tokens.")
         size, stream = length - len(self.start), _token_stream(text, self.tokenizer)
         body = list(islice(stream, size))
-        found = len(self.start) + len(body)
-        if window is not None and 2 <= found < window:
+        n_tokens = len(self.start) + len(body)
+        if window is not None and 2 <= n_tokens < window:
             raise text.too_short(
-                f"{found} tokens", f"window of {window}", f"window={min(found, self.context or found)}"
+                f"{n_tokens} tokens", f"window of {window}", f"window={min(n_tokens, self.context or n_tokens)}"
             )
         yield body
         while len(body) == size:
@@ -142,12 +142,12 @@ class Cut:
 
 def _taken(path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None) -> tuple[Prompt, ...]:
     """The first ``count`` prompts, of at most ``tokens`` tokens altogether; errors are those of ``corpus_prompts``."""
-    found = tuple(islice(_within(path, prompts, tokens), count))
-    if count is not None and len(found) < count:
+    taken = tuple(islice(_within(path, prompts, tokens), count))
+    if count is not None and len(taken) < count:
         raise PromptError(
-            f"{path} gives {len(found)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
+            f"{path} gives {len(taken)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
         )
-    return found
+    return taken
 
 
 @dataclass(frozen=True)
@@ -245,10 +245,12 @@ class Document(NamedTuple):
     open: Callable[[], AbstractContextManager[TextIO]]
 
 
-def _in_turn(path: str, documents: list[Document], cut: Cut, tokens: int | None, count: int | None) -> list[Prompt]:
+def _in_turn(
+    path: str, documents: list[Document], cut: WindowCutter, tokens: int | None, count: int | None
+) -> list[Prompt]:
     """The first window of each document, then the second."""
     windows = _enough(documents, cut, tokens, count) if documents else []
-    short = [document.name for document, own in zip(documents, windows) if not own]
+    short = [document.name for document, cut_prompts in zip(documents, windows) if not cut_prompts]
     if len(short) == len(documents):
         raise PromptError(f"{path}: none of the {len(short)} documents fills a prompt; ask for shorter ones.")
     if short:
@@ -259,19 +261,19 @@ def _in_turn(path: str, documents: list[Document], cut: Cut, tokens: int | None,
     return in_turn(windows)
 
 
-def _enough(documents: list[Document], cut: Cut, tokens: int | None, count: int | None) -> list[list[Prompt]]:
+def _enough(documents: list[Document], cut: WindowCutter, tokens: int | None, count: int | None) -> list[list[Prompt]]:
     """Each document's first windows: as many turns as are needed, or all there are."""
     turns = None if tokens is None and count is None else max(1, -(-(count or 1) // len(documents)))
     while True:
-        found = [list(islice(_of_document(document, cut), turns)) for document in documents]
-        sizes = [len(prompt.ids or ()) for own in found for prompt in own]
+        windows = [list(islice(_of_document(document, cut), turns)) for document in documents]
+        sizes = [len(prompt.ids or ()) for document_windows in windows for prompt in document_windows]
         over = tokens is not None and sum(sizes) > tokens
-        if turns is None or over or (count is not None and len(sizes) >= count) or max(map(len, found)) < turns:
-            return found
+        if turns is None or over or (count is not None and len(sizes) >= count) or max(map(len, windows)) < turns:
+            return windows
         turns *= 2
 
 
-def _of_document(document: Document, cut: Cut) -> Iterator[Prompt]:
+def _of_document(document: Document, cut: WindowCutter) -> Iterator[Prompt]:
     with document.open() as file:
         try:
             for ids in cut.prompts(document.path, file):
@@ -303,9 +305,9 @@ def _in_file(file: Path, separator: str) -> list[Document]:
             f"{file}: no line is {separator!r}, so that the file is one document; leave out documents=, or give the "
             "line that stands between its documents."
         )
-    there = [text for text in map("".join, texts) if text.strip()]
+    bodies = [text for text in map("".join, texts) if text.strip()]
     return [
-        Document(f"{_stem(file)} {number}", str(file), partial(StringIO, text)) for number, text in enumerate(there, 1)
+        Document(f"{_stem(file)} {number}", str(file), partial(StringIO, text)) for number, text in enumerate(bodies, 1)
     ]
 
 

@@ -37,7 +37,7 @@ def open_text(path: str | Path) -> Iterator[TextIO]:
     except UnicodeDecodeError as error:
         raise PromptError(f"{path} is not UTF-8 text ({error.reason}); convert it to UTF-8.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise PromptError(f"{path} cannot be read: {str(error).rstrip('.')}. Copy or download it anew.") from error
+        raise PromptError(f"{path} cannot be read: {str(error).rstrip('.')}. Copy or download it again.") from error
     except OSError as error:
         raise PromptError(f"{path} cannot be read: {error}.") from error
 
@@ -63,7 +63,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
 
 
 def check_exists(path: Path) -> None:
-    """Refuse a path that is missing (with the likeliest name beside it) or a folder."""
+    """Refuse a path that is missing (suggesting the likeliest name) or a folder."""
     # os.path, not Path, which raises where a name is too long for a file
     if os.path.isdir(path):
         raise PromptError(f"{path} is a folder; give a file.")
@@ -147,8 +147,8 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
 def prompt_lines(prompts: Iterable[Prompt]) -> str:
     """Prompts as the text of such a file; ``read_prompts`` gives them back."""
     rows = [{field: getattr(prompt, field) for field in FIELDS} for prompt in prompts]
-    given = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
-    return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in given)
+    set_fields = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
+    return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in set_fields)
 
 
 def _in_json(value: Any) -> Any:
@@ -163,7 +163,7 @@ def _prompt(row: Row, where: str) -> Prompt:
     extra = {key: row[key] for key in row if key not in FIELDS and isinstance(row[key], (str, int, float))}
     both = sorted(set(extra) & set(labels))
     if both:
-        raise PromptError(f"{where}: {both[0]!r} stands both in labels and beside it; keep one.")
+        raise PromptError(f"{where}: {both[0]!r} stands both inside and outside labels; keep one.")
     name = row.get("id")
     try:
         return Prompt(
@@ -182,10 +182,10 @@ def _prompt(row: Row, where: str) -> Prompt:
 
 
 def _misspelt(row: Row) -> dict[str, str]:
-    """Names beside the fields that are most likely one of them, with the field that is meant."""
-    found = {}
+    """Return names that are most likely misspelt fields, with the field that is meant."""
+    intended = {}
     for name in row:
         close = difflib.get_close_matches(str(name).lower(), FIELDS, n=1, cutoff=_NEAR)
         if name not in FIELDS and close and close[0] not in row:
-            found[name] = close[0]
-    return found
+            intended[name] = close[0]
+    return intended

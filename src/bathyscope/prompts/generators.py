@@ -20,14 +20,14 @@ Options = Mapping[str, int | str]
 TASK_PREFIX = "task:"
 DEFAULT_SPLIT: Split = "interpolate"
 TASK_OPTIONS = ("count", "split", "written")
-"""What every task takes beside its own options: ``count`` is another way to write COUNT."""
+"""What every task takes in addition to its own options: ``count`` is another way to write COUNT."""
 
 
 @dataclass(frozen=True)
-class Arithmetic:
+class ArithmeticGenerator:
     """Arithmetic problems of ``bathyscope.prompts.problems``, which differ in difficulty by the labels ``axes``.
 
-    The problems of a level (combination of the axes' values) are the same whichever levels stand beside it. An axis
+    The problems of a level (combination of the axes' values) are the same whichever other levels are chosen. An axis
     that is not given has two digits, and a number of steps that is drawn for each problem, or goes through all of them
     with ``per_level``.
     """
@@ -95,27 +95,27 @@ class OfTask:
         written = options.get("written", "no")
         if written not in ("yes", "no"):
             raise PromptError(f"written= is yes or no, not {written!r}.")
-        found = []
+        prompts = []
         try:
-            own = {key: _value(str(value)) for key, value in options.items() if key not in TASK_OPTIONS}
-            made = task(self.task, **own)
+            task_options = {key: _value(str(value)) for key, value in options.items() if key not in TASK_OPTIONS}
+            generator = task(self.task, **task_options)
             for index in range(count or 0):
-                problem = made.problem(index, seed, split)
+                problem = generator.problem(index, seed, split)
                 example = problem.example(written == "yes")
                 labels = {"steps" if label == "k" else label: value for label, value in problem.labels.items()}
-                found.append(Prompt(text=example.text, answer=example.answer, labels=labels))
+                prompts.append(Prompt(text=example.text, answer=example.answer, labels=labels))
         except OptionError as error:
             raise PromptError(str(error)) from error
-        return tuple(found)
+        return tuple(prompts)
 
 
-Generator: TypeAlias = Arithmetic | OfTask
+Generator: TypeAlias = ArithmeticGenerator | OfTask
 """What makes prompts without reading anything; both are asked in the same way."""
 GENERATORS: Mapping[str, Generator] = {
-    "problems": Arithmetic("problems", "word", ("steps",)),
-    "sums": Arithmetic("sums", "sum", ("steps", "digits")),
-    "addition": Arithmetic("addition", "addition", ("digits",)),
-    "multiplication": Arithmetic("multiplication", "multiplication", ("digits",)),
+    "problems": ArithmeticGenerator("problems", "word", ("steps",)),
+    "sums": ArithmeticGenerator("sums", "sum", ("steps", "digits")),
+    "addition": ArithmeticGenerator("addition", "addition", ("digits",)),
+    "multiplication": ArithmeticGenerator("multiplication", "multiplication", ("digits",)),
     **{f"{TASK_PREFIX}{name}": OfTask(name) for name in TASKS},
 }
 

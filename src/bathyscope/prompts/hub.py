@@ -70,34 +70,33 @@ def column_prompts(
     """
     where = f"{hub} (split {split!r})"
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)
-    kept = labels.split(",") if labels else []
-    columns = (text, *([] if answer is None else [answer]), *kept)
-    found = []
+    label_columns = labels.split(",") if labels else []
+    columns = (text, *([] if answer is None else [answer]), *label_columns)
+    prompts = []
     for number, row in enumerate(islice(rows, count), start=1):
         missing = next((column for column in columns if column not in row), None)
         if missing is not None:
-            there = list(map(str, row))
-            raise PromptError(
-                f"{where} has no column {missing!r}; it has {', '.join(there)}.{did_you_mean(missing, there)}"
-            )
-        found.append(_prompt(row, text, answer, kept, f"{where}, row {number}"))
-    if not found or (count is not None and len(found) < count):
-        asked = "" if count is None else f" and {count} were asked for; ask for at most that"
-        raise PromptError(f"{where} has {len(found)} rows{asked}.")
-    return tuple(found)
+            row_columns = list(map(str, row))
+            near = did_you_mean(missing, row_columns)
+            raise PromptError(f"{where} has no column {missing!r}; it has {', '.join(row_columns)}.{near}")
+        prompts.append(_prompt(row, text, answer, label_columns, f"{where}, row {number}"))
+    if not prompts or (count is not None and len(prompts) < count):
+        shortfall = "" if count is None else f" and {count} were asked for; ask for at most that"
+        raise PromptError(f"{where} has {len(prompts)} rows{shortfall}.")
+    return tuple(prompts)
 
 
 def _prompt(row: Row, text: str, answer: str | None, labels: Iterable[str], where: str) -> Prompt:
-    said = row[text]
-    if not isinstance(said, str):
-        raise PromptError(f"{where}: column {text!r} must hold text, not {type(said).__name__}.")
-    held: dict[str, Label] = {name: _value(row, name, where) for name in labels}
+    body = row[text]
+    if not isinstance(body, str):
+        raise PromptError(f"{where}: column {text!r} must hold text, not {type(body).__name__}.")
+    label_values: dict[str, Label] = {name: _value(row, name, where) for name in labels}
     if answer is None:
-        return Prompt(text=said, labels=held)
-    given = str(_value(row, answer, where))
-    if said.endswith(given) or said[-1:].isspace() or given[:1].isspace():
-        return Prompt(text=said, answer=given, labels=held)
-    return Prompt(text=f"{said} {given}", answer=given, labels=held)
+        return Prompt(text=body, labels=label_values)
+    answer_text = str(_value(row, answer, where))
+    if body.endswith(answer_text) or body[-1:].isspace() or answer_text[:1].isspace():
+        return Prompt(text=body, answer=answer_text, labels=label_values)
+    return Prompt(text=f"{body} {answer_text}", answer=answer_text, labels=label_values)
 
 
 def _value(row: Row, column: str, where: str) -> Label:

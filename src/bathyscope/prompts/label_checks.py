@@ -16,7 +16,7 @@ RESERVED_LABELS: Final = frozenset(
 )
 """Names that results use for dimensions and coordinates of their own.
 
-``level`` is a label although a dimension has that name: results by level of difficulty have no prompts beside them.
+``level`` is a label although a dimension has that name: results by level of difficulty have no dimension of prompts.
 """
 
 _MOST = 2**63
@@ -47,17 +47,17 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
 
 
 def require_exact(prompts: Sequence[TokenizedPrompt]) -> None:
-    """Refuses whole numbers that would be rounded: beside fractions, or beside prompts without the label."""
+    """Refuse whole numbers that would be rounded: next to fractions, or to prompts without the label."""
     for name in dict.fromkeys(name for prompt in prompts for name in prompt.labels):
         values = [prompt.labels.get(name) for prompt in prompts]
         if any(isinstance(value, str) for value in values) or all(isinstance(value, int) for value in values):
             continue
         large = next((p for p in prompts if isinstance(v := p.labels.get(name), int) and abs(v) > _EXACT), None)
         if large is not None:
-            beside = "prompts without the label" if None in values else "fractions"
+            neighbours = "prompts without the label" if None in values else "fractions"
             raise PromptError(
-                f"The label {name!r} of prompt {large.id!r} is {large.labels[name]}, which would be rounded beside "
-                f"{beside}: numbers with gaps are floats, exact up to 2^53. Give every prompt a whole number, or "
+                f"The label {name!r} of prompt {large.id!r} is {large.labels[name]}, which would be rounded next to "
+                f"{neighbours}: numbers with gaps are floats, exact up to 2^53. Give every prompt a whole number, or "
                 "give texts."
             )
 

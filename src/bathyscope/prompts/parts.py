@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FEWEST_CLUSTERS: Final = 3
 """Clusters below which their spread is not told at all."""
 DATASET: Final = "dataset"
-"""What every prompt has beside its labels, and may be parted by as well."""
+"""What every prompt has in addition to its labels, and may be grouped by as well."""
 
 
 def parts(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
@@ -26,10 +26,10 @@ def parts(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
 
     None, NaN and empty texts, by which results fill a label that a prompt lacks, are no values.
     """
-    given = list(values)
-    there = [value is not None and value == value and value != "" for value in given]
-    number = {value: place for place, value in enumerate(dict.fromkeys(v for v, has in zip(given, there) if has))}
-    return list(number), np.array([number[v] if has else -1 for v, has in zip(given, there)], dtype=np.intp)
+    listed = list(values)
+    has_value = [value is not None and value == value and value != "" for value in listed]
+    number = {value: place for place, value in enumerate(dict.fromkeys(v for v, has in zip(listed, has_value) if has))}
+    return list(number), np.array([number[v] if has else -1 for v, has in zip(listed, has_value)], dtype=np.intp)
 
 
 def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
@@ -38,11 +38,11 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
         return [prompt.dataset for prompt in prompts]
     labels = dict.fromkeys(name for prompt in prompts for name in prompt.labels)
     if label not in labels:
-        known = (DATASET, *labels)
+        label_names = (DATASET, *labels)
         raise OptionError(
-            f"The prompts of this run have no label {label!r}.{did_you_mean(label, known)} Their labels: "
-            f"{', '.join(known)}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a prompt "
-            "file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
+            f"The prompts of this run have no label {label!r}.{did_you_mean(label, label_names)} Their labels: "
+            f"{', '.join(label_names)}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
+            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
         )
     values = [prompt.labels.get(label) for prompt in prompts]
     if not any(isinstance(value, str) for value in values):
@@ -88,7 +88,7 @@ def clusters(prompts: Sequence[TokenizedPrompt], label: str) -> list[str | None]
         OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
     """
     values = label_values(prompts, label)
-    texts = [_written(value) if there >= 0 else None for value, there in zip(values, parts(values)[1])]
+    texts = [_written(value) if part >= 0 else None for value, part in zip(values, parts(values)[1])]
     names, member = parts(texts)
     of = f"cluster={label!r} (--cluster)"
     if (member < 0).any():
@@ -129,13 +129,13 @@ def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArra
     if label is None:
         return None
     by_prompt = [name for name in (label, f"prompt_{label}") if name in results.coords]
-    own = next((name for name in by_prompt if results[name].dims == ("prompt",)), None)
-    if own is None:
+    coordinate = next((name for name in by_prompt if results[name].dims == ("prompt",)), None)
+    if coordinate is None:
         raise OptionError(
             f"cluster={label!r} (--cluster): results of {', '.join(map(str, results.sizes))} do not hold that label of "
             "their prompts, so that it is not known which belong together; leave out the cluster, or these results."
         )
-    return parts(results[own].values.tolist())[1]
+    return parts(results[coordinate].values.tolist())[1]
 
 
 def resampled(label: str | None) -> str:

@@ -92,17 +92,17 @@ def _chain(rng: random.Random, steps: int) -> Problem:
     scene = rng.choice(SCENES)
     words = {"name": rng.choice(NAMES), "thing": rng.choice(scene.things)}
     total = rng.randint(3, 60)
-    told = [rng.choice(scene.openings).format(n=total, **words)]
+    sentences = [rng.choice(scene.openings).format(n=total, **words)]
     worked = []
     for _ in range(steps):
         event, operand = _fitting_event(rng, scene, total)
         other = rng.choice([name for name in NAMES if name != words["name"]])
         result = _OPERATIONS[event.operator](total, operand)
-        told.append(rng.choice(event.tellings).format(n=operand, other=other, **words))
+        sentences.append(rng.choice(event.tellings).format(n=operand, other=other, **words))
         equation = f"{total} {event.operator} {operand} = {result}"
         worked.append(rng.choice(event.workings).format(eq=equation, other=other, **words))
         total = result
-    question = " ".join([*told, rng.choice(scene.questions).format(**words)])
+    question = " ".join([*sentences, rng.choice(scene.questions).format(**words)])
     return _problem(question, worked, total, steps, "word")
 
 
@@ -123,20 +123,20 @@ def _comparison(rng: random.Random, steps: int) -> Problem:
     persons = rng.sample(NAMES, steps + 1 if steps == 1 else steps)
     thing = rng.choice(GOODS)
     amounts = [rng.randint(3, 40)]
-    told = [f"{persons[0]} has {amounts[0]} {thing}."]
+    sentences = [f"{persons[0]} has {amounts[0]} {thing}."]
     worked = []
     for before, person in itertools.pairwise(persons):
         relation, operand = _fitting_comparison(rng, amounts[-1])
         amount = _OPERATIONS[relation](amounts[-1], operand)
-        told.append(COMPARISONS[relation].format(name=person, other=before, n=operand, thing=thing))
+        sentences.append(COMPARISONS[relation].format(name=person, other=before, n=operand, thing=thing))
         worked.append(f"{person} has {amounts[-1]} {relation} {operand} = {amount} {thing}.")
         amounts.append(amount)
     if steps == 1:
         question = f"How many {thing} does {persons[-1]} have?"
-        return _problem(" ".join([*told, question]), worked, amounts[-1], 1, "word")
-    asked = rng.choice(["How many {t} do they have in all?", "How many {t} do they have together?"])
+        return _problem(" ".join([*sentences, question]), worked, amounts[-1], 1, "word")
+    template = rng.choice(["How many {t} do they have in all?", "How many {t} do they have together?"])
     worked.append(f"Together they have {' + '.join(map(str, amounts))} = {sum(amounts)} {thing}.")
-    question = " ".join([*told, asked.format(t=thing)])
+    question = " ".join([*sentences, template.format(t=thing)])
     return _problem(question, worked, sum(amounts), steps, "word")
 
 
@@ -166,16 +166,16 @@ def _shopping(rng: random.Random, steps: int) -> Problem:
         bought.append(f"{n} {good} at ${price} each")
         costs.append(n * price)
         worked.append(f"The {good} cost {n} * {price} = {n * price} dollars.")
-    told = f"{name} buys {_listed(bought)}."
+    story = f"{name} buys {_listed(bought)}."
     total = sum(costs)
     if n_goods > 1:
         worked.append(f"The total cost is {' + '.join(map(str, costs))} = {total} dollars.")
     if not wants_change:
-        asked = rng.choice([f"How much does {name} spend?", f"How many dollars does {name} pay?"])
-        return _problem(f"{told} {asked}", worked, total, steps, "word")
+        query = rng.choice([f"How much does {name} spend?", f"How many dollars does {name} pay?"])
+        return _problem(f"{story} {query}", worked, total, steps, "word")
     paid = total + rng.randint(1, 50)
-    asked = rng.choice(["How much change does {n} get?", "How many dollars does {n} have left?"])
-    question = f"{name} has ${paid}. {told} {asked.format(n=name)}"
+    query = rng.choice(["How much change does {n} get?", "How many dollars does {n} have left?"])
+    question = f"{name} has ${paid}. {story} {query.format(n=name)}"
     worked.append(f"{name} has {paid} - {total} = {paid - total} dollars left.")
     return _problem(question, worked, paid - total, steps, "word")
 
@@ -203,8 +203,8 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
         operands[i : i + 2] = [result]
         del operators[i]
         lines.append(f"{step}, so it is {_written(operands, operators)}." if operators else f"{step}.")
-    asked = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
-    return _problem(asked.format(written), lines, operands[0], steps, "sum", digits)
+    template = rng.choice(["What is {}?", "Work out {}.", "Calculate {}.", "Find the value of {}."])
+    return _problem(template.format(written), lines, operands[0], steps, "sum", digits)
 
 
 def _single(rng: random.Random, kind: Kind, digits: int) -> Problem:

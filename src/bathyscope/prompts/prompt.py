@@ -46,8 +46,8 @@ class Prompt:
 
     def __post_init__(self) -> None:
         if (self.text is None) == (self.ids is None):
-            given = "both" if self.text is not None else "neither"
-            raise PromptError(f"A prompt takes exactly one of text= and ids=; {given} given.")
+            how_many = "both" if self.text is not None else "neither"
+            raise PromptError(f"A prompt takes exactly one of text= and ids=; {how_many} given.")
         if self.answer is not None and self.text is None:
             raise PromptError("answer= goes with text=; with ids= give answer_tokens= (a number of tokens).")
         if self.answer_tokens is not None and self.ids is None:
@@ -58,14 +58,14 @@ class Prompt:
             _require_whole(f"{name}=", value)
         if not isinstance(self.labels, Mapping):
             raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {self.labels!r}.')
-        for label, held in self.labels.items():
+        for label, label_value in self.labels.items():
             _require_whole("the name of a label", label)
-            _require_whole(f"the label {label!r}", held)
+            _require_whole(f"the label {label!r}", label_value)
         if self.ids is not None:
             self._check_ids(self.ids)
 
-    def _check_ids(self, given: Sequence[int]) -> None:
-        ids = _token_ids(given)
+    def _check_ids(self, token_ids: Sequence[int]) -> None:
+        ids = _token_ids(token_ids)
         object.__setattr__(self, "ids", ids)
         if self.answer_tokens is None:
             return
@@ -86,7 +86,7 @@ def _require_whole(where: str, text: Any) -> None:
     if half is not None:
         raise PromptError(
             f"{where} holds the lone surrogate {half[0]!a} at character {half.start()}, which is no text; take "
-            "it out, or decode the text anew."
+            "it out, or decode the text again."
         )
 
 
@@ -101,10 +101,10 @@ def is_token_ids(value: Any) -> bool:
     return isinstance(value, list | tuple) and all(whole_number(item) is not None for item in value)
 
 
-def _token_ids(given: Any) -> tuple[int, ...]:
-    items = given.tolist() if hasattr(given, "tolist") else given
+def _token_ids(source: Any) -> tuple[int, ...]:
+    items = source.tolist() if hasattr(source, "tolist") else source
     if not isinstance(items, Iterable):
-        raise PromptError(f"ids= must be a list of whole numbers, not {given!r}.")
+        raise PromptError(f"ids= must be a list of whole numbers, not {source!r}.")
     ids = []
     for number, item in enumerate(items):
         token = whole_number(item)

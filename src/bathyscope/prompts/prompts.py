@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 COORDINATES = ("prompt_id", "n_tokens", "dataset")
-"""What every result tells of its prompts, beside their labels."""
+"""Coordinates that every result has for its prompts, in addition to their labels."""
 
 
-class Kept(NamedTuple):
-    """What a run keeps of prompts beside their ids: hashes, and by prompt the text of every token (None = no text)."""
+class PromptRecord(NamedTuple):
+    """What a run stores of prompts in addition to their ids: hashes, and by prompt the text of every token.
+
+    ``pieces`` is None where no text was stored.
+    """
 
     hash: str
     tokenizer_hash: str | None
@@ -42,13 +45,13 @@ class Prompts(Sequence[TokenizedPrompt]):
         items: one a prompt.
         dataset: where they came from, such as ``gsm8k:10``.
         tokenizer: what made the ids of text; None where all prompts were given as ids, or come from a run.
-        kept: what a run tells of them.
+        record: what a run stores of them; None for prompts that come from no run.
     """
 
     items: tuple[TokenizedPrompt, ...]
     dataset: str
     tokenizer: PreTrainedTokenizerBase | None = field(default=None, compare=False)
-    kept: Kept | None = field(default=None, compare=False)
+    record: PromptRecord | None = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.items)
@@ -67,10 +70,15 @@ class Prompts(Sequence[TokenizedPrompt]):
 
     def _repr_html_(self) -> str:
         """A table of the first prompts, with their words where they are known."""
-        known = self.kept is None or self.kept.pieces is not None
+        has_text = self.record is None or self.record.pieces is not None
         rows = [
-            [one.id, len(one), *(one.labels.get(name, "") for name in self.labels), self._text(n) if known else "–"]
-            for n, one in enumerate(self.items)
+            [
+                prompt.id,
+                len(prompt),
+                *(prompt.labels.get(name, "") for name in self.labels),
+                self._text(n) if has_text else "–",
+            ]
+            for n, prompt in enumerate(self.items)
         ]
         return html_table(["prompt", "tokens", *self.labels, "text"], rows)
 
@@ -80,7 +88,7 @@ class Prompts(Sequence[TokenizedPrompt]):
     @cached_property
     def hash(self) -> str:
         """SHA-256 over ids, names, answers and labels: two runs with the same one measured the same tokens."""
-        return prompts_hash(self.items) if self.kept is None else self.kept.hash
+        return prompts_hash(self.items) if self.record is None else self.record.hash
 
     @property
     def names(self) -> list[str]:
@@ -112,8 +120,8 @@ class Prompts(Sequence[TokenizedPrompt]):
     @cached_property
     def tokenizer_hash(self) -> str | None:
         """Of the tokenizer that made the ids of text; None where all prompts were given as ids."""
-        if self.kept is not None:
-            return self.kept.tokenizer_hash
+        if self.record is not None:
+            return self.record.tokenizer_hash
         return None if self.tokenizer is None else tokenizer_hash(self.tokenizer)
 
     def pieces(self, index: int) -> tuple[str, ...]:
@@ -122,41 +130,42 @@ class Prompts(Sequence[TokenizedPrompt]):
         Raises:
             PromptError: they come from a run that keeps no text.
         """
-        if self.kept is None:
+        if self.record is None:
             return tuple(pieces(self.items[index].ids, self.tokenizer))
-        if self.kept.pieces is None:
+        if self.record.pieces is None:
             raise PromptError(
                 f"The run keeps no text of {self.dataset}; survey again without --no-keep-text (keep_text=False), "
                 "into another folder, or decode the token ids with the model's tokenizer."
             )
-        return self.kept.pieces[index]
+        return self.record.pieces[index]
 
     def answer(self, index: int) -> str | None:
         """The text of a prompt's answer tokens; None for a prompt without an answer."""
-        tokens, own = self.items[index].answer_tokens, self.pieces(index)
-        return None if tokens is None else "".join(own[-tokens:])
+        tokens = self.items[index].answer_tokens
+        texts = self.pieces(index)
+        return None if tokens is None else "".join(texts[-tokens:])
 
     def some(self, chosen: Sequence[int]) -> Prompts:
         """Some of the prompts, by their numbers."""
-        kept, items = self.kept, tuple(self.items[number] for number in chosen)
-        if kept is not None:
-            pieces = None if kept.pieces is None else tuple(kept.pieces[number] for number in chosen)
-            kept = Kept(prompts_hash(items), kept.tokenizer_hash, pieces)
-        return replace(self, items=items, kept=kept)
+        saved, items = self.record, tuple(self.items[number] for number in chosen)
+        if saved is not None:
+            pieces = None if saved.pieces is None else tuple(saved.pieces[number] for number in chosen)
+            saved = PromptRecord(prompts_hash(items), saved.tokenizer_hash, pieces)
+        return replace(self, items=items, record=saved)
 
     def coords(self, chosen: Sequence[int] | None = None) -> dict[str, tuple[str, Any]]:
         """Coordinates on ``prompt`` for some of the prompts (None = all): id, tokens, data set, and every label.
 
         Types are those that all prompts need: a label that some lack is NaN there, or an empty text.
         """
-        own = self.items if chosen is None else [self.items[number] for number in chosen]
+        items = self.items if chosen is None else [self.items[number] for number in chosen]
         coords: dict[str, Any] = {
-            "prompt_id": np.array([prompt.id for prompt in own], dtype=object),
-            "n_tokens": np.array([len(prompt) for prompt in own], dtype=np.int64),
-            "dataset": np.array([prompt.dataset for prompt in own], dtype=object),
+            "prompt_id": np.array([prompt.id for prompt in items], dtype=object),
+            "n_tokens": np.array([len(prompt) for prompt in items], dtype=np.int64),
+            "dataset": np.array([prompt.dataset for prompt in items], dtype=object),
         }
         for name in self.labels:
-            everyone, values = self.label(name), [prompt.labels.get(name) for prompt in own]
+            everyone, values = self.label(name), [prompt.labels.get(name) for prompt in items]
             if all(value is None or isinstance(value, int | float) for value in everyone):
                 # a prompt without the label has NaN, which only a float can be
                 whole = all(isinstance(value, int) for value in everyone)

@@ -26,8 +26,8 @@ def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
     again = len(prompts) - len(places)
     if len(places) < 2:
         copies = "" if not again else f" ({len(prompts)} copies of it were given)"
-        one = what.removesuffix("s")
-        raise PromptError(f"There is one {one}{copies}; an interval needs at least two, better forty and more.")
+        singular = what.removesuffix("s")
+        raise PromptError(f"Only one {singular}{copies}: an interval needs at least two (40 or more recommended).")
     if not again:
         return prompts
     warn(f"{again} of {len(prompts)} {what} have the tokens of others and are left out, so that each counts once.")
@@ -38,7 +38,7 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
     """What chooses may not judge. One warning counts test prompts that are largely of calibration prompts' tokens.
 
     Raises:
-        PromptError: a prompt of the same tokens stands in both, or has nothing to foretell.
+        PromptError: a prompt of the same tokens stands in both, or has nothing to predict.
     """
     chosen = {prompt.ids for prompt in calibration}
     shared = [prompt.id for prompt in test if prompt.ids in chosen]
@@ -50,7 +50,9 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
     for role, prompts in (("calibration", calibration), ("test", test)):
         short = next((prompt.id for prompt in prompts if len(prompt) < _FEWEST_TOKENS), None)
         if short is not None:
-            raise PromptError(f"The {role} prompt {short!r} has one token, and none to foretell; leave it out.")
+            raise PromptError(
+                f"The {role} prompt {short!r} has a single token, so there is nothing to predict; remove it."
+            )
     largely = _largely_of(calibration, test)
     if largely:
         warn(
@@ -62,16 +64,16 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
 
 def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
     """Names of the test prompts of which half of the tokens stand in runs that calibration prompts have too."""
-    known = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
-    found = []
+    calibration_runs = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
+    overlapping = []
     for prompt in test:
         shared = np.zeros(len(prompt), dtype=bool)
         for start, run in enumerate(_runs(prompt.ids)):
-            if hash(run) in known:
+            if hash(run) in calibration_runs:
                 shared[start : start + _RUN] = True
         if shared.mean() >= 0.5:
-            found.append(prompt.id)
-    return found
+            overlapping.append(prompt.id)
+    return overlapping
 
 
 def _runs(ids: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

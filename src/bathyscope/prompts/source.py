@@ -102,12 +102,12 @@ def _from_spec(
     if spec.name is not None and spec.name in GENERATORS:
         return GENERATORS[spec.name].prompts(spec.count, options, seed)
     if spec.name is not None:
-        found = data_set(spec.name)
-        if found is None:
+        entry = data_set(spec.name)
+        if entry is None:
             raise PromptError(f"There is no data set {spec.name!r}; there are {', '.join(names())}.")
-        if found.level in options:
-            options["levels"] = as_range(options.pop(found.level))
-        return found.prompts(count=spec.count, path=spec.path, tokenizer=tokenizer, **options)
+        if entry.level in options:
+            options["levels"] = as_range(options.pop(entry.level))
+        return entry.prompts(count=spec.count, path=spec.path, tokenizer=tokenizer, **options)
     assert spec.path is not None
     if spec.kind == "hub data set":
         return column_prompts(spec.path.removeprefix(HUB), count=spec.count, **options)
@@ -150,13 +150,13 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
     if is_token_ids(items):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
-    found: list[PromptSet | SourceSpec] = []
+    resolved: list[PromptSet | SourceSpec] = []
     for named, run in groupby(enumerate(items), key=lambda numbered: _is_named(numbered[1])):
         if named:
-            found += [part for number, item in run for part in sources(_named(item, number))]
+            resolved += [part for number, item in run for part in sources(_named(item, number))]
         else:
-            found.append(PromptSet(tuple(_from_item(item, number) for number, item in run), GIVEN))
-    return found
+            resolved.append(PromptSet(tuple(_from_item(item, number) for number, item in run), GIVEN))
+    return resolved
 
 
 def _is_named(item: Any) -> bool:

@@ -116,17 +116,19 @@ class SourceSpec:
 
 def parse(text: str) -> SourceSpec:
     """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
-    named, found = _NAMED.fullmatch(text), _HUB.fullmatch(text)
-    known = found is None and named is not None and _taker(named["name"]) is not None
-    if known:
-        found = named
-    elif found is None and (named is None or named["path"] is None):
-        found = _PATH.fullmatch(text)
-    if found is None:
+    named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
+    is_registered = match is None and named is not None and _taker(named["name"]) is not None
+    if is_registered:
+        match = named
+    elif match is None and (named is None or named["path"] is None):
+        match = _PATH.fullmatch(text)
+    if match is None:
         raise PromptError(_not_a_source(text, named["name"] if named else text, (*names(), *GENERATORS)))
     try:
-        count = None if found["count"] is None else _positive("the count after ':'", found["count"])
-        return _with_options(SourceSpec(found["name"] if known else None, count, found["path"]), found["options"])
+        count = None if match["count"] is None else _positive("the count after ':'", match["count"])
+        return _with_options(
+            SourceSpec(match["name"] if is_registered else None, count, match["path"]), match["options"]
+        )
     except PromptError as error:
         raise PromptError(f"Prompts {elided(repr(text), 60)}: {error}") from error
 
@@ -136,11 +138,11 @@ def _taker(name: str) -> DataSet | Generator | None:
     return GENERATORS.get(name) or data_set(name)
 
 
-def _not_a_source(text: str, name: str, known: tuple[str, ...]) -> str:
-    near = f" For the texts of this folder write {name}/." if os.path.isdir(name) else did_you_mean(name, known)
+def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
+    near = f" For the texts of this folder write {name}/." if os.path.isdir(name) else did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
-        f"Allowed: {', '.join(known)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
+        f"Allowed: {', '.join(source_names)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
         f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
         f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )

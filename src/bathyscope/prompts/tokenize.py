@@ -100,8 +100,8 @@ class Encoder:
             return self._rendered(turns), None
         # what follows the answer (the end of its turn) is not measured
         text = self._rendered([*turns, {"role": "assistant", "content": _PLACE}])
-        before, found, _ = text.partition(_PLACE)
-        if not found:
+        before, marker, _ = text.partition(_PLACE)
+        if not marker:
             raise PromptError("the chat template leaves out the assistant's turn, which the answer would be.")
         return before, answer.strip()
 
@@ -114,11 +114,11 @@ class Encoder:
         """
         special = self.add_special_tokens and not self.chat
         with_spans = until_answer and self.tokenizer.is_fast
-        asked: dict[str, Any] = {} if special else {"add_special_tokens": False}
+        encoding_options: dict[str, Any] = {} if special else {"add_special_tokens": False}
         if with_spans:
-            asked |= {"return_offsets_mapping": True, "return_special_tokens_mask": True}
+            encoding_options |= {"return_offsets_mapping": True, "return_special_tokens_mask": True}
         try:
-            encoded = self.tokenizer(text, verbose=False, **asked)
+            encoded = self.tokenizer(text, verbose=False, **encoding_options)
         # the library of tokenizers raises plain Exceptions
         except Exception as error:
             raise PromptError(f"its tokenizer refuses the text ({error}); give another text, or token ids.") from error
@@ -184,26 +184,26 @@ def tokenize(
     names = _names(prompts)
     encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, chat)
     tokenized: list[TokenizedPrompt] = []
-    said = _Said()
+    notices = _Notices()
     for part in prompts.parts or (prompts,):
         longer = part.is_data_set if beyond_context is None else beyond_context
         for prompt in part.prompts:
             name = names[len(tokenized)]
             try:
-                one = _tokenize_one(name, prompt, encoder, part, said)
-                _check(one, None if longer else max_tokens, vocab_size, tokenizer)
+                tokenized_prompt = _tokenize_one(name, prompt, encoder, part, notices)
+                _check(tokenized_prompt, None if longer else max_tokens, vocab_size, tokenizer)
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
-            tokenized.append(one)
+            tokenized.append(tokenized_prompt)
     if chat and all(prompt.ids is not None for prompt in prompts.prompts):
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
-    said.warn_of(prompts, tokenizer)
+    notices.warn_of(prompts, tokenizer)
     return tokenized
 
 
 @dataclass(frozen=True)
-class _Said:
+class _Notices:
     """What one warning each says of all prompts."""
 
     unanswered: dict[str, AnswerError] = field(default_factory=dict)
@@ -238,7 +238,9 @@ def _names(prompts: PromptSet) -> list[str]:
     return names
 
 
-def _tokenize_one(name: str, prompt: Prompt, encoder: Encoder | None, part: PromptSet, said: _Said) -> TokenizedPrompt:
+def _tokenize_one(
+    name: str, prompt: Prompt, encoder: Encoder | None, part: PromptSet, notices: _Notices
+) -> TokenizedPrompt:
     labels = checked_labels(prompt.labels)
     if prompt.ids is not None:
         return TokenizedPrompt(name, tuple(prompt.ids), prompt.answer_tokens, labels, part.dataset)
@@ -252,7 +254,7 @@ def _tokenize_one(name: str, prompt: Prompt, encoder: Encoder | None, part: Prom
     question, answer = encoder.written(text.removesuffix(prompt.answer or ""), prompt.answer)
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
     if encoded.begins_twice:
-        said.begins_twice.append(name)
+        notices.begins_twice.append(name)
     answer_tokens = None
     try:
         if answer is not None:
@@ -260,7 +262,7 @@ def _tokenize_one(name: str, prompt: Prompt, encoder: Encoder | None, part: Prom
     except AnswerError as error:
         if not part.is_data_set:
             raise
-        said.unanswered[name] = error
+        notices.unanswered[name] = error
     return TokenizedPrompt(name, encoded.ids, answer_tokens, labels, part.dataset)
 
 

@@ -51,9 +51,9 @@ def load_tokenizer(
     try:
         with nullcontext() if folder.is_dir() else cache_alone_without_network():
             picked = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
-            own = picked
+            own_tokenizer = picked
             if _has_own_file(source, revision):
-                own = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
+                own_tokenizer = PreTrainedTokenizerFast.from_pretrained(source, revision=revision or "main")
     # transformers raises whatever its parsers raise; all mean that there is no usable tokenizer.
     except Exception as error:
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
@@ -62,12 +62,12 @@ def load_tokenizer(
             "a name on the hub; prompts of token ids need no tokenizer."
         ) from error
     chosen = picked
-    if picked(PROBE, verbose=False)["input_ids"] != own(PROBE, verbose=False)["input_ids"]:
+    if picked(PROBE, verbose=False)["input_ids"] != own_tokenizer(PROBE, verbose=False)["input_ids"]:
         warn(
             f"For this model type transformers picks {type(picked).__name__}, which cuts text differently from "
             f"{source}'s own tokenizer.json; the checkpoint's own is used.",
         )
-        chosen = own
+        chosen = own_tokenizer
     if not chosen(PROBE, add_special_tokens=False, verbose=False)["input_ids"]:
         raise ModelError(
             f"The tokenizer of {source} turns text into no tokens: its vocabulary is missing. Add the "
@@ -139,13 +139,13 @@ def pieces(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> lis
     """
     if tokenizer is None:
         return [str(token) for token in ids]
-    found = []
+    texts = []
     for first in range(0, len(ids), _CONTEXT):
         start = max(0, first - _CONTEXT)
         before = str(tokenizer.decode(list(ids[start:first]))) if first else ""
         for end in range(first + 1, min(first + _CONTEXT, len(ids)) + 1):
             text = str(tokenizer.decode(list(ids[start:end])))
             alone = not text.startswith(before)
-            found.append(str(tokenizer.decode([ids[end - 1]])) if alone else text[len(before) :])
+            texts.append(str(tokenizer.decode([ids[end - 1]])) if alone else text[len(before) :])
             before = text
-    return found
+    return texts

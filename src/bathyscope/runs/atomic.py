@@ -17,7 +17,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     until that is done.
 
     Raises:
-        OSError: the disk is full, the folder cannot be written; the temporary file is gone by then.
+        OSError: the disk is full, the folder cannot be written; the temporary file has been removed by then.
     """
     temporary = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     with uninterrupted():

@@ -63,10 +63,10 @@ class ByPlace:
     @cached_property
     def mean(self) -> FloatArray:
         """[X], over the prompts that have a value; NaN where none has."""
-        known = ~np.isnan(self.by_prompt)
-        total = np.where(known, self.by_prompt, 0.0).sum(0)
+        has_value = ~np.isnan(self.by_prompt)
+        total = np.where(has_value, self.by_prompt, 0.0).sum(0)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(total / known.sum(0))
+            return np.asarray(total / has_value.sum(0))
 
     @cached_property
     def intervals(self) -> list[Interval]:
@@ -101,7 +101,7 @@ def cost_of_leaving_out(run: Run, cluster: str | None = None) -> ByPlace | None:
 
 
 def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iterator[ByPlace]:
-    """Every variable of a measure that has a value for each prompt and place, and no place beside.
+    """Every variable of a measure that has a value for each prompt and place, and no other dimension of places.
 
     Where it has more dimensions (parts, reductions, norms), each of their places is a quantity of its own.
 
@@ -119,10 +119,10 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
             continue
         label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
-            own = values.sel(dict(zip(others, chosen, strict=True)))
-            said = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
+            by_prompt = values.sel(dict(zip(others, chosen, strict=True)))
+            description = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
             member, limits = clusters_in(values, cluster), mean_limits(str(name))
-            yield ByPlace(str(name), said, units, *_both(own, along[0]), seed, member, limits)
+            yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits)
 
 
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
@@ -134,15 +134,15 @@ def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
     for measure, (dim, label) in costs.items():
         if measure in run and {"loss", "baseline_loss"} <= set(run[measure]):
             yield measure, label, "nats", dim, run[measure]["loss"] - run[measure]["baseline_loss"]
-    for name, said in (("output_all", "output"), ("output_future", "output at later tokens")):
+    for name, what in (("output_all", "output"), ("output_future", "output at later tokens")):
         if "skip" in run and name in run["skip"]:
             values = run["skip"][name]
             if "block" in values["part"].values and "mean" in values["reduction"].values:
-                label = f"change of the {said} without the block (L2 of probabilities, mean over tokens)"
+                label = f"change of the {what} without the block (L2 of probabilities, mean over tokens)"
                 yield name.replace("_", "-"), label, "1", "skipped", values.sel(part="block", reduction="mean")
-    for part, said in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
+    for part, what in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
         if "residual" in run and f"norm_{part}" in run["residual"]:
-            label = f"norm of the {said} contribution"
+            label = f"norm of the {what} contribution"
             yield f"norm-{part}", label, "1", "block", run["residual"][f"norm_{part}"]
 
 

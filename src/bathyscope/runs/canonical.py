@@ -77,17 +77,17 @@ def _attribute(name: str, value: Any, where: str) -> Any:
     plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     items = list(plain) if isinstance(plain, list | tuple) else [plain]
     if items and all(type(item) is str for item in items):
-        kept: list[Any] = [_text(item) for item in items]
+        stored: list[Any] = [_text(item) for item in items]
     elif items and all(type(item) is int and -(2**63) <= item < 2**63 for item in items):
-        kept = items
+        stored = items
     elif float in map(type, items) and all(type(item) in (int, float) for item in items):
-        kept = [float(item) for item in items]
+        stored = [float(item) for item in items]
     else:
         raise StoreError(
             f"Attribute {name!r} of {where} is {value!r}, which netCDF cannot hold; allowed: text, integers "
             "of 64 bits, floats, and non-empty lists of one of these (write a truth value as 0 or 1)."
         )
-    return kept if len(kept) > 1 else kept[0]
+    return stored if len(stored) > 1 else stored[0]
 
 
 def _text(text: str) -> str:

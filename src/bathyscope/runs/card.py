@@ -69,37 +69,38 @@ def card(verdict: Verdict | None, caption: str, place: str, datasets: Mapping[st
         place: where the run lies.
     """
     text, seen, details = ("", "", "") if verdict is None else (verdict.text, picture(verdict), verdict.details)
-    held = "".join(
-        f"<tr><td>{escape(name)}</td><td>{escape(_variables(one))}</td></tr>" for name, one in datasets.items()
+    measure_rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(_variables(dataset))}</td></tr>" for name, dataset in datasets.items()
     )
     return (
         f"<div><p><strong>{escape(text)}</strong></p>{seen}"
         f"<p>{escape(' '.join(details))}</p><p>{escape(caption)}<br><small>{escape(place)}</small></p>"
-        f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>{held}</table>"
+        f"<details><summary>What it holds</summary><table><tr><th>measure</th><th>variables</th></tr>"
+        f"{measure_rows}</table>"
         "</details></div>"
     )
 
 
 def picture(verdict: Verdict) -> str:
     """The readings on one line of blocks done each, 0 to L: a mark, and a bar for its interval."""
-    there = [one for one in (verdict.readable, verdict.own, verdict.later) if not math.isnan(one.value)]
+    readings = [one for one in (verdict.readable, verdict.own, verdict.later) if not math.isnan(one.value)]
     scale = (_WIDTH - _LEFT - 20) / verdict.n_blocks
     parts = []
-    for row, one in enumerate(there):
+    for row, reading in enumerate(readings):
         y = 12 + row * _ROW
-        parts.append(f'<text x="0" y="{y + 4}">{one.name}</text>')
+        parts.append(f'<text x="0" y="{y + 4}">{reading.name}</text>')
         parts.append(f'<path d="M{_LEFT} {y}h{verdict.n_blocks * scale:.1f}" stroke="currentColor" opacity=".25"/>')
-        if not math.isnan(one.low):
-            bar = f"M{_LEFT + one.low * scale:.1f} {y}h{(one.high - one.low) * scale:.1f}"
+        if not math.isnan(reading.low):
+            bar = f"M{_LEFT + reading.low * scale:.1f} {y}h{(reading.high - reading.low) * scale:.1f}"
             parts.append(f'<path d="{bar}" stroke="#0072b2" stroke-width="5"/>')
-        parts.append(f'<circle cx="{_LEFT + one.value * scale:.1f}" cy="{y}" r="4" fill="#d55e00"/>')
-    y = 12 + len(there) * _ROW + 4
+        parts.append(f'<circle cx="{_LEFT + reading.value * scale:.1f}" cy="{y}" r="4" fill="#d55e00"/>')
+    y = 12 + len(readings) * _ROW + 4
     parts.append(f'<text x="{_LEFT}" y="{y}">0</text>')
     end = f"{_LEFT + verdict.n_blocks * scale:.1f}"
     parts.append(f'<text x="{end}" y="{y}" text-anchor="middle">{verdict.n_blocks}</text>')
-    said = escape(verdict.text)
+    label = escape(verdict.text)
     return (
-        f'<svg width="{_WIDTH}" height="{y + 4}" role="img" aria-label="{said}" font-size="11" fill="currentColor">'
+        f'<svg width="{_WIDTH}" height="{y + 4}" role="img" aria-label="{label}" font-size="11" fill="currentColor">'
         f"{''.join(parts)}</svg>"
     )
 

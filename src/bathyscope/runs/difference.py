@@ -17,9 +17,9 @@ _SHOWN = 12
 _ASKED = "asked for"
 
 
-def require_same(folder: Path, kind: Kind, kept: Configuration, asked: Configuration) -> None:
+def require_same(folder: Path, kind: Kind, stored: Configuration, requested: Configuration) -> None:
     """Refuses to go on in a folder with another configuration than its own: says every difference, and two ways out."""
-    lines = difference(kept, asked, kind.noun)
+    lines = difference(stored, requested, kind.noun)
     if lines:
         raise StoreError(
             f"The {kind.noun} in {str(folder)!r} belongs to another configuration:\n{listed(lines)}\n"
@@ -32,7 +32,9 @@ _ORIGIN = ("model", "revision", "gguf")
 """Where a model came from, which is of no account where its weights and settings are equal."""
 
 
-def difference(kept: Configuration, asked: Configuration, noun: str = "run", other: str | None = None) -> list[str]:
+def difference(
+    stored: Configuration, requested: Configuration, noun: str = "run", other: str | None = None
+) -> list[str]:
     """Where two configurations differ, one line each.
 
     What a run of an earlier schema does not tell is no difference. A model of the same weights and settings, or from
@@ -45,7 +47,7 @@ def difference(kept: Configuration, asked: Configuration, noun: str = "run", oth
     Example:
         ``measures.skip.protect_first: run has 1, asked for 0``
     """
-    old, new = (plain(asdict(one) if isinstance(one, Identity) else one, "") for one in (kept, asked))
+    old, new = (plain(asdict(one) if isinstance(one, Identity) else one, "") for one in (stored, requested))
     old = {name: value for name, value in old.items() if value is not None or name not in TOLD_LATER}
     new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
@@ -67,37 +69,37 @@ def version_difference(
 
 def listed(lines: list[str]) -> str:
     """Lines for a message, the first dozen of them."""
-    shown = [f"  {line}" for line in lines[:_SHOWN]]
+    first_lines = [f"  {line}" for line in lines[:_SHOWN]]
     more = len(lines) - _SHOWN
-    return "\n".join([*shown, f"  and {more} more"] if more > 0 else shown)
+    return "\n".join([*first_lines, f"  and {more} more"] if more > 0 else first_lines)
 
 
 def _resolved(model: str) -> str:
     return os.path.realpath(os.path.expanduser(model))
 
 
-def _differences(where: str, run: Any, asked: Any, noun: str, second: str) -> Iterator[str]:
-    if run == asked:
+def _differences(where: str, run: Any, requested: Any, noun: str, second: str) -> Iterator[str]:
+    if run == requested:
         return
-    if isinstance(run, dict) and isinstance(asked, dict):
-        for key in [*run, *(key for key in asked if key not in run)]:
+    if isinstance(run, dict) and isinstance(requested, dict):
+        for key in [*run, *(key for key in requested if key not in run)]:
             name = f"{where}.{key}" if where else key
-            if key not in asked:
+            if key not in requested:
                 lacking = "not asked for" if second == _ASKED else f"{second} none"
                 yield f"{name}: {noun} has {_short(run[key])}, {lacking}"
             elif key not in run:
                 lacking = f"not in the {noun}" if second == _ASKED else f"{noun} has none"
-                yield f"{name}: {lacking}, {second} {_short(asked[key])}"
+                yield f"{name}: {lacking}, {second} {_short(requested[key])}"
             else:
-                yield from _differences(name, run[key], asked[key], noun, second)
-    elif isinstance(run, list) and isinstance(asked, list) and not (_fits(run) and _fits(asked)):
-        if len(run) != len(asked):
-            yield f"{where}: {noun} has {len(run)} entries, {second} {len(asked)}"
+                yield from _differences(name, run[key], requested[key], noun, second)
+    elif isinstance(run, list) and isinstance(requested, list) and not (_fits(run) and _fits(requested)):
+        if len(run) != len(requested):
+            yield f"{where}: {noun} has {len(run)} entries, {second} {len(requested)}"
             return
-        for i, (old, new) in enumerate(zip(run, asked, strict=True)):
+        for i, (old, new) in enumerate(zip(run, requested, strict=True)):
             yield from _differences(f"{where}[{i}]", old, new, noun, second)
     else:
-        yield f"{where}: {noun} has {_short(run)}, {second} {_short(asked)}"
+        yield f"{where}: {noun} has {_short(run)}, {second} {_short(requested)}"
 
 
 def _fits(value: Any) -> bool:

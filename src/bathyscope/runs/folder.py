@@ -60,7 +60,7 @@ class FolderLock:
 
 
 _OPENS: Final = {"manifest.json": "open", "prune.json": "open_plan", "evaluation.json": "open_evaluation"}
-"""Manifest → the call that reads what lies beside it."""
+"""Manifest → the call that reads the files next to it."""
 
 
 @dataclass(frozen=True)
@@ -180,9 +180,9 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unreadable(str(path), kind, error) from error
     if schema not in kind.schemas:
-        known = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
+        readable = f"schema{'s' * (len(kind.schemas) > 1)} {' and '.join(map(str, kind.schemas))}"
         raise StoreError(
-            f"{str(path)!r} is written in schema {schema!r}; this bathyscope reads {known}. Open the "
+            f"{str(path)!r} is written in schema {schema!r}; this bathyscope reads {readable}. Open the "
             f"{kind.noun} with the bathyscope that wrote it, or measure again."
         )
     return tree
@@ -208,15 +208,15 @@ def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
         content = path.read_bytes()
     except OSError as error:
         raise StoreError(
-            f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, where it is gone, "
-            "run the same command again to compute it anew."
+            f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, if it was removed, "
+            "run the same command again to compute it again."
         ) from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
         raise StoreError(
-            f"{str(path)!r} is not the file that was written: its SHA-256 is {found} ({len(content):,} bytes), the "
+            f"{str(path)!r} is not the file that was written: its SHA-256 is {actual} ({len(content):,} bytes), the "
             f"manifest expects {sha256}. It was altered or cut short. Restore it from a copy, or delete this one file "
-            "and run the same command again to compute it anew."
+            "and run the same command again to compute it again."
         )
     return content
 

@@ -29,20 +29,20 @@ class Growth:
 
     Args:
         path: the run's folder.
-        kept: its manifest.
-        asked: the larger one's configuration.
+        stored: its manifest.
+        requested: the larger one's configuration.
     """
 
     path: Path
-    kept: Manifest
-    asked: Identity
+    stored: Manifest
+    requested: Identity
 
     @classmethod
-    def of(cls, path: Path, asked: Mapping[str, Any], first: Callable[[int], str], *, grow: bool) -> Growth | None:
+    def of(cls, path: Path, requested: Mapping[str, Any], first: Callable[[int], str], *, grow: bool) -> Growth | None:
         """What has to grow in a folder; None where there is no run yet, or the very one that is asked for.
 
         Args:
-            asked: the fields of ``Identity``.
+            requested: the fields of ``Identity``.
             first: the hash of the first so many of the prompts that are asked for.
             grow: whether a run may grow; where not, one that is none of those that could is left to ``RunWriter``.
 
@@ -51,10 +51,10 @@ class Growth:
         """
         if not (path / RUN.manifest).exists():
             return None
-        found = cls(path, load_manifest(path), Identity.from_mapping(asked))
-        if not difference(found.kept.identity, found.asked):
+        growth = cls(path, load_manifest(path), Identity.from_mapping(requested))
+        if not difference(growth.stored.identity, growth.requested):
             return None
-        obstacles = found._obstacles(first)
+        obstacles = growth._obstacles(first)
         if obstacles and not grow:
             return None
         if obstacles:
@@ -65,24 +65,24 @@ class Growth:
             )
         if not grow:
             raise StoreError(
-                f"The run in {str(path)!r} is a part of what is asked for, which has {found} beside. To compute what "
+                f"The run in {str(path)!r} is a part of what is asked for, which also has {growth}. To compute what "
                 "it lacks and keep what it has, give grow=True (--grow); or give another folder (out=..., --out ...)."
             )
-        return found
+        return growth
 
     def __str__(self) -> str:
         """What is new: ``the measures drop, swap and 2 further prompts``."""
-        new = [name for name in self.asked.measures if name not in self.kept.identity.measures]
-        more = self.asked.prompts - self.kept.identity.prompts
-        said = [f"the measure{'s' * (len(new) > 1)} {', '.join(new)}"] if new else []
-        said += [f"{more:,} further prompt{'s' * (more > 1)}"] if more else []
-        return " and ".join(said)
+        new = [name for name in self.requested.measures if name not in self.stored.identity.measures]
+        more = self.requested.prompts - self.stored.identity.prompts
+        parts = [f"the measure{'s' * (len(new) > 1)} {', '.join(new)}"] if new else []
+        parts += [f"{more:,} further prompt{'s' * (more > 1)}"] if more else []
+        return " and ".join(parts)
 
     @property
     def shards(self) -> dict[tuple[int, int], int]:
         """[first, last) prompts of the shards that are there → their index."""
-        there = self.kept.record.shards
-        return {self.kept.identity.plan[i]: i for i, entry in there.items() if (self.path / entry.file).exists()}
+        entries = self.stored.record.shards
+        return {self.stored.identity.plan[i]: i for i, entry in entries.items() if (self.path / entry.file).exists()}
 
     def read(self, index: int) -> Datasets:
         """The smaller run's results of a shard.
@@ -90,8 +90,8 @@ class Growth:
         Raises:
             StoreError: the file is altered.
         """
-        entry = self.kept.record.shards[index]
-        return read_shard(self.path / entry.file, entry.sha256, self.kept.identity.marks(index))
+        entry = self.stored.record.shards[index]
+        return read_shard(self.path / entry.file, entry.sha256, self.stored.identity.marks(index))
 
     @contextmanager
     def writer(self, record: Mapping[str, Any]) -> Iterator[RunWriter]:
@@ -107,7 +107,7 @@ class Growth:
         self._require_versions()
         with Folder(self.path, RUN) as folder:
             self._require_one_growth()
-            with RunWriter.open(self.path / GROWING, asdict(self.asked), record) as writer:
+            with RunWriter.open(self.path / GROWING, asdict(self.requested), record) as writer:
                 yield writer
                 done = writer.is_finished
             if done:
@@ -115,32 +115,32 @@ class Growth:
 
     def _obstacles(self, first: Callable[[int], str]) -> list[str]:
         """Why the run is no part of what is asked for, one line each."""
-        old, new = asdict(self.kept.identity), asdict(self.asked)
-        said = []
+        old, new = asdict(self.stored.identity), asdict(self.requested)
+        obstacles = []
         if new["prompts"] < old["prompts"] or first(old["prompts"]) != old["prompt_hash"]:
-            said = [f"prompts: the run's {old['prompts']:,} are not the first of the {new['prompts']:,} asked for"]
-        if said or new["prompts"] > old["prompts"]:
+            obstacles = [f"prompts: the run's {old['prompts']:,} are not the first of the {new['prompts']:,} asked for"]
+        if obstacles or new["prompts"] > old["prompts"]:
             # the run's may be token ids alone, and the further ones texts
-            of_prompts = _OF_PROMPTS if old["tokenizer_hash"] is None or said else _OF_PROMPTS[:-1]
+            of_prompts = _OF_PROMPTS if old["tokenizer_hash"] is None or obstacles else _OF_PROMPTS[:-1]
             new |= {name: old[name] for name in of_prompts}
-        new["measures"] = {name: own for name, own in new["measures"].items() if name in old["measures"]}
-        return [*said, *difference(old, new)]
+        new["measures"] = {name: options for name, options in new["measures"].items() if name in old["measures"]}
+        return [*obstacles, *difference(old, new)]
 
     def _require_versions(self) -> None:
-        lines = version_difference(self.kept.record.versions, library_versions())
+        lines = version_difference(self.stored.record.versions, library_versions())
         if lines:
             raise StoreError(
                 f"The run in {str(self.path)!r} was written with other library versions, and growing with these would "
                 f"mix numbers that could differ in the last bits:\n{listed(lines)}\n"
-                "Either install the run's versions, and it grows, or survey anew in another folder (out=..., --out "
-                "...)."
+                "Install the library versions of this run to let it grow, or survey again in another folder (out=..., "
+                "--out ...)."
             )
 
     def _require_one_growth(self) -> None:
         inside = self.path / GROWING
         if not (inside / RUN.manifest).exists():
             return
-        lines = difference(load_manifest(inside).identity, self.asked, "growth")
+        lines = difference(load_manifest(inside).identity, self.requested, "growth")
         if lines:
             raise StoreError(
                 f"The run in {str(self.path)!r} is growing to another survey than is asked for:\n{listed(lines)}\n"
@@ -148,16 +148,16 @@ class Growth:
             )
 
     def _take_place(self, folder: Folder) -> None:
-        """The larger run's files come beside the smaller one's; with the manifest they are the run's."""
+        """Move the larger run's files next to the smaller one's; writing the manifest makes them the run's."""
         inside = self.path / GROWING
         larger = load_manifest(inside)
         record = larger.record
 
         def moved(entry: FileEntry) -> FileEntry:
             name = Path(entry.file)
-            there = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"  # the smaller run's names are taken until then
-            folder.write(there, verified(inside / entry.file, entry.sha256))
-            return replace(entry, file=there)
+            new_name = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"  # the smaller run's names are taken until then
+            folder.write(new_name, verified(inside / entry.file, entry.sha256))
+            return replace(entry, file=new_name)
 
         try:
             whole = larger.with_record(
@@ -177,9 +177,9 @@ class Growth:
 
     def _history(self) -> list[Any]:
         """What the run was before, the oldest first."""
-        record, identity = self.kept.record, self.kept.identity
-        own = {"finished": record.finished, "prompts": identity.prompts, "measures": sorted(identity.measures)}
-        return [*record.notes.get("grown", []), own]
+        record, identity = self.stored.record, self.stored.identity
+        earlier = {"finished": record.finished, "prompts": identity.prompts, "measures": sorted(identity.measures)}
+        return [*record.notes.get("grown", []), earlier]
 
 
 def tidy(path: Path, manifest: Manifest) -> None:

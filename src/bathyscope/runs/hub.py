@@ -59,17 +59,17 @@ def pulled(address: str) -> Path:
 
     name, revision = _named(address)
     try:
-        kept = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
+        snapshot = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
     except (OSError, ValueError) as error:
         raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error
-    if not (Path(kept) / RUN.manifest).is_file():
+    if not (Path(snapshot) / RUN.manifest).is_file():
         raise StoreError(f"{address} holds no run: there is no {RUN.manifest}. Runs come there by run.push({name!r}).")
-    return Path(kept)
+    return Path(snapshot)
 
 
 def _named(to: object) -> tuple[str, str | None]:
-    given = to.removeprefix(HUB) if isinstance(to, str) else ""
-    name, _, revision = given.partition("@")
+    address = to.removeprefix(HUB) if isinstance(to, str) else ""
+    name, _, revision = address.partition("@")
     if len(name.split("/")) != 2 or not all(name.split("/")):
         raise OptionError(f"{to!r} names no data set on the hub; give owner/name, or {HUB}owner/name.")
     return name, revision or None

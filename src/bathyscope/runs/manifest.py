@@ -107,8 +107,8 @@ class Identity:
 
     def digest(self) -> str:
         """SHA-256 of the configuration, the same under later schemas that tell more."""
-        told = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
 
     def marks(self, index: int | None) -> dict[str, str]:
         """What a file says of itself: the run it belongs to, and which shard it is (None: run-level results)."""
@@ -151,9 +151,9 @@ class Record:
     files: Mapping[str, FileEntry] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, given: Mapping[str, Any]) -> Record:
-        """A record that starts now; ``given`` may hold versions (default: the installed), command, notes."""
-        values = {"versions": library_versions(), **given, "started": now()}
+    def begin(cls, fields_of_record: Mapping[str, Any]) -> Record:
+        """Begin a record now; its fields may be versions (default: the installed ones), command and notes."""
+        values = {"versions": library_versions(), **fields_of_record, "started": now()}
         return cls(**_arguments(cls, plain(values, "record"), "record"))
 
 
@@ -182,20 +182,20 @@ class Manifest:
         except (ValueError, KeyError, TypeError, RecursionError, StoreError) as error:
             raise unreadable(where, RUN, error) from error
 
-    def unfinished(self, folder: Path, there: int) -> str:
-        """What is said of a run of which some shards are there: what is missing, and how it is resumed or read."""
+    def unfinished(self, folder: Path, finished_shards: int) -> str:
+        """Describe a run that has only some of its shards: what is missing, and how to resume or read it."""
         identity, command = self.identity, self.record.command
         again = (
             f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
             if command is None
             else f"running again: {command}"
         )
-        missing = "" if there < len(identity.plan) else ", but not the run-level results"
+        missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"
-        read = f", or read what is there with {opened}" if there else ""
-        joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if there else ""
+        read = f", or read what is there with {opened}" if finished_shards else ""
+        joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if finished_shards else ""
         return (
-            f"The run in {str(folder)!r} is not finished: {there} of {len(identity.plan)} shards are there"
+            f"The run in {str(folder)!r} is not finished: {finished_shards} of {len(identity.plan)} shards are there"
             f"{missing}. Resume it by {again}{read}.{joined}"
         )
 
@@ -212,7 +212,7 @@ class Manifest:
 
 
 def load_manifest(folder: Path) -> Manifest:
-    """The manifest of the run in ``folder``; a StoreError where there is none, or it cannot be read."""
+    """The manifest of the run in ``folder``; a StoreError where it is missing or cannot be read."""
     return Manifest.from_tree(read_manifest(folder, RUN), str(folder / RUN.manifest))
 
 
@@ -260,9 +260,9 @@ def _record_from(tree: Mapping[str, Any], identity: Identity) -> Record:
     _require_type(values["versions"], dict, "record.versions")
     listed = _require_type(values.pop("shards", []), list, "record.shards")
     shards: dict[int, FileEntry] = {}
-    for place, given in enumerate(listed):
-        entry = _entry_from(given, f"record.shards[{place}]")
-        index = _require_type(given.get("index"), int, f"record.shards[{place}].index")
+    for place, listed_entry in enumerate(listed):
+        entry = _entry_from(listed_entry, f"record.shards[{place}]")
+        index = _require_type(listed_entry.get("index"), int, f"record.shards[{place}].index")
         if index in shards or index not in range(len(identity.plan)) or entry.prompts != identity.plan[index]:
             raise StoreError(f"record.shards[{place}] says it is shard {index!r}, which the plan has otherwise")
         shards[index] = entry
@@ -272,7 +272,7 @@ def _record_from(tree: Mapping[str, Any], identity: Identity) -> Record:
         **values,
         shards=dict(sorted(shards.items())),
         derived=None if derived is None else _entry_from(derived, "record.derived"),
-        files={name: _entry_from(given, f"record.files.{name}") for name, given in files.items()},
+        files={name: _entry_from(file_entry, f"record.files.{name}") for name, file_entry in files.items()},
     )
 
 

@@ -11,7 +11,7 @@ PROMPT = "prompt"
 MERGE = "merge"
 
 
-def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
+def require_by_prompt(results: Mapping[str, xr.Dataset], prompts: int) -> None:
     """Refuses results that are not by prompt, nor partial sums, and could not be put together with those of others.
 
     Results of some of the prompts have their numbers as the coordinate ``prompt``.
@@ -19,14 +19,14 @@ def require_by_prompt(found: Mapping[str, xr.Dataset], prompts: int) -> None:
     Raises:
         OptionError: names the measure, the variable and its dimensions.
     """
-    for measure, dataset in found.items():
+    for measure, dataset in results.items():
         count = min(prompts, dataset.sizes[PROMPT]) if PROMPT in dataset.coords else prompts
         for name, values in dataset.data_vars.items():
             is_sum = values.attrs.get(MERGE) == "sum" and PROMPT not in values.dims
             if not is_sum and values.sizes.get(PROMPT) != count:
                 raise OptionError(
                     f"{measure} gives {name} with the dimensions {dict(values.sizes)}; allowed: a dimension 'prompt' "
-                    f"of {prompts}, in the order of the prompts, and others beside it."
+                    f"of {prompts}, in the order of the prompts, and any others."
                 )
 
 
@@ -51,12 +51,12 @@ def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | No
     merged = {name: _merged(name, [part[name] for part in parts]) for name in names}
     if prompts is None:
         return merged
-    return {name: _in_order(found, prompts) for name, found in merged.items()}
+    return {name: _in_order(dataset, prompts) for name, dataset in merged.items()}
 
 
-def _in_order(found: xr.Dataset, prompts: Sequence[int]) -> xr.Dataset:
-    numbers = found[PROMPT].values if PROMPT in found.coords else prompts
-    return found.isel({PROMPT: np.argsort(numbers, kind="stable")}, missing_dims="ignore")
+def _in_order(dataset: xr.Dataset, prompts: Sequence[int]) -> xr.Dataset:
+    numbers = dataset[PROMPT].values if PROMPT in dataset.coords else prompts
+    return dataset.isel({PROMPT: np.argsort(numbers, kind="stable")}, missing_dims="ignore")
 
 
 def _merged(name: str, parts: Sequence[xr.Dataset]) -> xr.Dataset:
@@ -128,13 +128,13 @@ def _shared(parts: Sequence[xr.Dataset] | Sequence[xr.Variable]) -> dict[str, ob
     return {key: value for key, value in parts[0].attrs.items() if all(_same(p.attrs.get(key), value) for p in parts)}
 
 
-def _same(one: object, other: object) -> bool:
-    return one == other or (one != one and other != other)  # NaN is the same as NaN
+def _same(first: object, second: object) -> bool:
+    return first == second or (first != first and second != second)  # NaN is the same as NaN
 
 
-def _require(holds: bool, where: str, found: str) -> None:
+def _require(holds: bool, where: str, what: str) -> None:
     if not holds:
         raise StoreError(
-            f"The shards of {where} disagree: {found}. Shards of one run must have the same form; "
+            f"The shards of {where} disagree: {what}. Shards of one run must have the same form; "
             "delete the run's folder and measure again."
         )

@@ -17,7 +17,7 @@ _WRITTEN = re.compile(r"([1-9][0-9]{0,8})/([1-9][0-9]{0,8})")
 
 @dataclass(frozen=True)
 class Part:
-    """One of several equal shares of a plan's shards, which lie beside each other.
+    """One of several equal shares of a plan's shards, which are neighbours in it.
 
     Args:
         number: from 1.
@@ -34,12 +34,12 @@ class Part:
         Raises:
             OptionError: another form, or no such part.
         """
-        found = _WRITTEN.fullmatch(str(text).strip())
-        if found is None or int(found[1]) > int(found[2]):
+        match = _WRITTEN.fullmatch(str(text).strip())
+        if match is None or int(match[1]) > int(match[2]):
             raise OptionError(
                 f"part={elided(repr(text), 40)} is no part; write which of how many, such as 3/16 (from 1/16 to 16/16)."
             )
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def shards(self, count: int) -> range:
         """Indices of the shards of this part.

@@ -24,11 +24,13 @@ class Pieces(Folder):
     def __init__(self, path: Path, kind: Kind, identity: Mapping[str, Any]) -> None:
         super().__init__(path, kind)
         try:
-            asked: dict[str, Any] = json.loads(json.dumps(identity))
-            found = self.manifest()
-            held: tuple[dict[str, Any], dict[str, str]] = (asked, {}) if found is None else self.told(found)
-            self.identity, self._files = held
-            require_same(path, kind, self.identity, asked)
+            requested: dict[str, Any] = json.loads(json.dumps(identity))
+            manifest = self.manifest()
+            identity_and_files: tuple[dict[str, Any], dict[str, str]] = (
+                (requested, {}) if manifest is None else self.told(manifest)
+            )
+            self.identity, self._files = identity_and_files
+            require_same(path, kind, self.identity, requested)
             self.enter()
         except BaseException:
             self.close()
@@ -42,15 +44,15 @@ class Pieces(Folder):
             raise unreadable(str(self.path / self.kind.manifest), self.kind, error) from error
 
     def record(self, files: Mapping[str, str]) -> dict[str, Any]:
-        """What a manifest holds beside schema and identity."""
+        """Return what a manifest holds in addition to schema and identity."""
         return {"files": files}
 
     def find(self, name: str) -> bytes | None:
         """A finished file, or None."""
-        known = self._files.get(name)
-        if known is None or not (self.path / name).exists():
+        sha256 = self._files.get(name)
+        if sha256 is None or not (self.path / name).exists():
             return None
-        return verified(self.path / name, known, self.kind.noun)
+        return verified(self.path / name, sha256, self.kind.noun)
 
     def put(self, name: str, content: bytes) -> None:
         """Save a file, wholly or not at all, and enter it with its hash.

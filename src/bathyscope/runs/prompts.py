@@ -1,4 +1,4 @@
-"""The prompts of a run: a file beside its results, one JSON object a line, in the order of the ``prompt`` dimension."""
+"""The prompts of a run: a file next to its results, one JSON object a line, in the order of ``prompt``."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ import xarray as xr
 
 from bathyscope.errors import StoreError
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import COORDINATES, Kept, Prompts
+from bathyscope.prompts.prompts import COORDINATES, PromptRecord, Prompts
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
 
@@ -42,8 +42,8 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
     try:
         lines = [json.loads(line) for line in content.decode().split("\n") if line]
         items = tuple(
-            TokenizedPrompt(one["id"], tuple(one["ids"]), one["answer_tokens"], one["labels"], one["dataset"])
-            for one in lines
+            TokenizedPrompt(line["id"], tuple(line["ids"]), line["answer_tokens"], line["labels"], line["dataset"])
+            for line in lines
         )
         pieces = tuple(tuple(one["pieces"]) for one in lines) if all("pieces" in one for one in lines) else None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -51,7 +51,7 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
             f"The prompts of a run of {identity.model} on {identity.dataset} cannot be read "
             f"({type(error).__name__}: {error}). Restore {PROMPTS_FILE} from a copy, or survey again."
         ) from error
-    return Prompts(items, identity.dataset, kept=Kept(identity.prompt_hash, identity.tokenizer_hash, pieces))
+    return Prompts(items, identity.dataset, record=PromptRecord(identity.prompt_hash, identity.tokenizer_hash, pieces))
 
 
 def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Prompts:
@@ -62,18 +62,18 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
     Raises:
         StoreError: no result has prompts.
     """
-    told = [
-        {_own_name(str(name), one): c.values.tolist() for name, c in one.coords.items() if c.dims == (PROMPT,)}
-        for one in datasets
-        if PROMPT in one.sizes
+    coords_by_dataset = [
+        {_own_name(str(name), dataset): c.values.tolist() for name, c in dataset.coords.items() if c.dims == (PROMPT,)}
+        for dataset in datasets
+        if PROMPT in dataset.sizes
     ]
     without = (
         f"The run of {identity.model} on {identity.dataset} was written before prompts were kept with runs, so that "
         "its token ids and texts are not known; survey again for them."
     )
-    if not told:
+    if not coords_by_dataset:
         raise StoreError(without)
-    coords = max(told, key=lambda own: len(set(COORDINATES) & set(own)))
+    coords = max(coords_by_dataset, key=lambda prompt_coords: len(set(COORDINATES) & set(prompt_coords)))
     count = next(one.sizes[PROMPT] for one in datasets if PROMPT in one.sizes)
     names = coords.pop("prompt_id", range(count))
     lengths = coords.pop("n_tokens", [0] * count)
@@ -83,7 +83,7 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
         TokenizedPrompt(str(name), _LostIds(int(length), without), None, _there(coords, number), str(dataset))  # type: ignore[arg-type]
         for number, (name, length, dataset) in enumerate(zip(names, lengths, sets))
     )
-    return Prompts(items, identity.dataset, kept=Kept(identity.prompt_hash, identity.tokenizer_hash, None))
+    return Prompts(items, identity.dataset, record=PromptRecord(identity.prompt_hash, identity.tokenizer_hash, None))
 
 
 class _LostIds(Sequence[int]):
@@ -104,11 +104,11 @@ class _LostIds(Sequence[int]):
 
 def _own_name(name: str, dataset: xr.Dataset) -> str:
     """A label's name; where a result has taken it, the label's begins with ``prompt_``."""
-    given = name.removeprefix("prompt_")
-    return given if given in dataset.sizes or given in dataset.data_vars else name
+    label = name.removeprefix("prompt_")
+    return label if label in dataset.sizes or label in dataset.data_vars else name
 
 
 def _there(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
     """Labels of one prompt; results fill what a prompt does not have with NaN and empty texts."""
-    own = {name: values[number] for name, values in labels.items()}
-    return {name: value for name, value in own.items() if value != "" and value == value}
+    label_of = {name: values[number] for name, values in labels.items()}
+    return {name: value for name, value in label_of.items() if value != "" and value == value}

@@ -43,10 +43,10 @@ class Run:
         manifest: the content of ``manifest.json``: schema, identity (the configuration), record (how it came
             about).
         path: the run's folder, or None where it lives in memory.
-        files: content of what the run keeps beside its datasets, by name.
-        controls: runs of what was set beside the model, such as ``untrained-0``, on the same prompts.
+        files: content of the files that a run stores in addition to its datasets, by name.
+        controls: runs that the model is compared with, such as ``untrained-0``, on the same prompts.
         cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
-        held: of a run in memory what its files would hold, by index in the plan; None = the run-level results.
+        in_memory: the results of a run without a folder, by index in the plan; None = the run-level results.
 
     Example:
         >>> run.measures
@@ -81,7 +81,7 @@ class Run:
     files: Mapping[str, bytes] = field(default_factory=dict)
     controls: Mapping[str, Run] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
-    held: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
+    in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -106,11 +106,11 @@ class Run:
         datasets = [self[name] for name in self.measures]
         if PROMPTS not in self.files:
             return remembered_prompts(datasets, self.identity)
-        kept = decode_prompts(self.files[PROMPTS], self.identity)
+        stored = decode_prompts(self.files[PROMPTS], self.identity)
         measured = next((set(one["prompt_id"].values.tolist()) for one in datasets if "prompt_id" in one.coords), None)
-        if measured is None or len(measured) == len(kept):
-            return kept
-        return kept.some([number for number, name in enumerate(kept.names) if name in measured])
+        if measured is None or len(measured) == len(stored):
+            return stored
+        return stored.some([number for number, name in enumerate(stored.names) if name in measured])
 
     @property
     def n_blocks(self) -> int:
@@ -123,13 +123,13 @@ class Run:
             return self.identity.n_blocks
         extents = (("block", 0), ("boundary", 1))
         sizes = [self[name].sizes for name in self.measures]
-        found = [own[dim] - beyond for own in sizes for dim, beyond in extents if dim in own]
-        if not found:
+        block_counts = [extent_of[dim] - beyond for extent_of in sizes for dim, beyond in extents if dim in extent_of]
+        if not block_counts:
             raise StoreError(
                 f"An earlier bathyscope wrote this run, and its measures ({', '.join(self.measures) or 'none'}) do not "
                 "tell how many blocks the model has. Survey again with residual or lens among them."
             )
-        return max(found)
+        return max(block_counts)
 
     def __contains__(self, measure: object) -> bool:
         """Whether the run has a measure."""
@@ -198,14 +198,14 @@ class Run:
             for entry in (*record.shards.values(), *record.files.values(), *derived):
                 folder.write(entry.file, verified(self.path / entry.file, entry.sha256))
             return manifest
-        for index, datasets in self.held.items():
+        for index, datasets in self.in_memory.items():
             content = encode(datasets, manifest.identity.marks(index))
             manifest = manifest.with_part(index, folder.write(part_file(index), content))
-        kept = {}
+        entries = {}
         for name, content in self.files.items():
             file = PROMPTS_FILE if name == PROMPTS else name
-            kept[name] = FileEntry(file, folder.write(file, content))
-        return manifest.with_record(files=kept)
+            entries[name] = FileEntry(file, folder.write(file, content))
+        return manifest.with_record(files=entries)
 
     def push(self, to: str, *, private: bool = True) -> str:
         """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
@@ -214,9 +214,9 @@ class Run:
             >>> run.push("user/name")  # doctest: +SKIP
             'hf://datasets/user/name'
         """
-        with TemporaryDirectory(prefix="bathyscope-") as kept:
-            self.save(Path(kept) / "run")
-            return push_folder(Path(kept) / "run", to, private)
+        with TemporaryDirectory(prefix="bathyscope-") as temporary:
+            self.save(Path(temporary) / "run")
+            return push_folder(Path(temporary) / "run", to, private)
 
     def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
         """A part of the run.
@@ -235,15 +235,15 @@ class Run:
             {'prompt': 4, 'dropped': 2}
         """
         numbers = None if prompts is None else prompts_named(self.prompts, prompts)
-        found = self._part(numbers, variables, blocks)
+        part = self._part(numbers, variables, blocks)
         left = [] if numbers is None else of_all_prompts({name: self[name] for name in self})
         if left:
             warn(f"Of all prompts together, and so not of some of them: {', '.join(left)}.")
-        return found
+        return part
 
     def _part(self, prompts: list[int] | None, variables: Some | None, blocks: Some | None) -> Run:
         """As ``select``, of the run and of its controls, whose prompts have the same numbers."""
-        asked = {"prompts": prompts, "variables": variables, "blocks": blocks}
+        selections = {"prompts": prompts, "variables": variables, "blocks": blocks}
         datasets = {name: self[name] for name in self.measures}
         datasets = datasets if prompts is None else of_prompts(datasets, prompts)
         datasets = datasets if variables is None else of_variables(datasets, variables)
@@ -251,8 +251,8 @@ class Run:
         return replace(
             self,
             tree=tree_of(datasets),
-            controls={label: own._part(prompts, variables, blocks) for label, own in self.controls.items()},
-            cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in asked.items() if some is not None)))),
+            controls={label: control._part(prompts, variables, blocks) for label, control in self.controls.items()},
+            cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in selections.items() if some is not None)))),
         )
 
     def to_dataframe(self, measure: str) -> pd.DataFrame:
@@ -292,11 +292,11 @@ class Run:
         if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
-        beside = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
+        controls = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
         measures = {name: self[name] for name in self}
         return verdict_of(
             measures,
-            beside,
+            controls,
             seed=self.identity.seed,
             cluster=member,
             n_blocks=self.n_blocks,
@@ -355,14 +355,14 @@ class Run:
             >>> views.selection = {"block": 3}  # doctest: +SKIP
         """
         # the views are drawn of runs, and stand in a ring around them that nothing here waits for
-        shown: AnyWidget = import_module("bathyscope.pages.explorer.widget").explorer(
+        explorer: AnyWidget = import_module("bathyscope.pages.explorer.widget").explorer(
             [self, *others], names=names, text=text, cluster=cluster
         )
-        return shown
+        return explorer
 
     def __repr__(self) -> str:
-        said = f"{self.headline()} " if self.headline() else ""
-        return f"<Run {said}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
+        headline = f"{self.headline()} " if self.headline() else ""
+        return f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
 
     def _repr_html_(self) -> str:
         verdict = self.verdict if self.judged else None
@@ -391,11 +391,11 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
     folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
     manifest = load_manifest(folder)
     identity, record = manifest.identity, manifest.record
-    there = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
-    complete = record.finished is not None and len(there) == len(identity.plan)
-    if not complete and (not partial or not there):
-        raise StoreError(manifest.unfinished(folder, len(there)))
-    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in there.items()])
+    present = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
+    complete = record.finished is not None and len(present) == len(identity.plan)
+    if not complete and (not partial or not present):
+        raise StoreError(manifest.unfinished(folder, len(present)))
+    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
     if complete and record.derived is not None:
         # a run-level dataset takes the place of its namesake
         datasets |= read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
@@ -412,13 +412,13 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
     Raises:
         StoreError: a file altered or cut short.
     """
-    found: dict[str, Run] = {}
+    controls: dict[str, Run] = {}
     for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
         if partial or load_manifest(path).record.finished is not None:
-            found[path.name] = open_run(path, partial=partial)
+            controls[path.name] = open_run(path, partial=partial)
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
-    return found
+    return controls
 
 
 def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:

@@ -30,58 +30,62 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
     Raises:
         OptionError: nothing is called so.
     """
-    found: set[int] = set()
+    chosen: set[int] = set()
     for part in _parts(some):
         label, separator, value = part.partition("=")
         numbers = _range(part)
         if part in prompts.names:
-            own = [prompts.names.index(part)]
+            numbers_of_part = [prompts.names.index(part)]
         elif separator and label in prompts.labels:
-            own = [number for number, held in enumerate(prompts.label(label)) if str(held) == value]
+            numbers_of_part = [
+                number for number, label_value in enumerate(prompts.label(label)) if str(label_value) == value
+            ]
         elif numbers and numbers[-1] < len(prompts):
-            own = list(numbers)
+            numbers_of_part = list(numbers)
         else:
-            own = []
-        if not own:
-            known = [*prompts.names, *(f"{name}=" for name in prompts.labels)]
+            numbers_of_part = []
+        if not numbers_of_part:
+            names = [*prompts.names, *(f"{name}=" for name in prompts.labels)]
             raise OptionError(
-                f"No prompt of this run is {part!r}.{did_you_mean(part, known)} Name prompts by number (0 to "
+                f"No prompt of this run is {part!r}.{did_you_mean(part, names)} Name prompts by number (0 to "
                 f"{len(prompts) - 1}, such as 0-4,7), by id, or by a label ("
                 f"{', '.join(f'{name}=…' for name in prompts.labels) or 'of which these prompts have none'})."
             )
-        found.update(own)
-    return sorted(found)
+        chosen.update(numbers_of_part)
+    return sorted(chosen)
 
 
 def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> dict[str, xr.Dataset]:
     """What results say of some prompts; what they say of all together is not among it."""
-    found = {}
+    selected = {}
     for name, dataset in datasets.items():
         names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims or values.dims == _OF_NAMES]
-        # labels of prompts may stand beside results of all of them
+        # Labels of prompts may accompany results of all prompts together.
         if not any(PROMPT in dataset[one].dims for one in names):
             continue
         by_prompt = dataset[names]
         if PROMPT not in dataset.coords:
-            found[name] = by_prompt.isel({PROMPT: list(numbers)})
+            selected[name] = by_prompt.isel({PROMPT: list(numbers)})
             continue
-        own = [number for number in dataset[PROMPT].values.tolist() if number in numbers]
+        present = [number for number in dataset[PROMPT].values.tolist() if number in numbers]
         # a dataset of fewer prompts says which they are
-        found[name] = by_prompt.sel({PROMPT: own}).assign_coords({PROMPT: [list(numbers).index(n) for n in own]})
-    return found
+        selected[name] = by_prompt.sel({PROMPT: present}).assign_coords(
+            {PROMPT: [list(numbers).index(n) for n in present]}
+        )
+    return selected
 
 
 def of_all_prompts(datasets: Mapping[str, xr.Dataset]) -> list[str]:
     """What results say of all prompts together: names of measures, and of variables of those that say more."""
-    found = []
+    names = []
     for name, dataset in datasets.items():
         together = {one: values for one, values in dataset.data_vars.items() if values.dims != _OF_NAMES}
-        own = [str(one) for one, values in together.items() if PROMPT not in values.dims]
-        if own and len(own) == len(together):
-            found.append(name)
-        elif own:
-            found.append(f"{name}.{own[0]}" + (f" and {len(own) - 1} more" if len(own) > 1 else ""))
-    return found
+        of_all = [str(one) for one, values in together.items() if PROMPT not in values.dims]
+        if of_all and len(of_all) == len(together):
+            names.append(name)
+        elif of_all:
+            names.append(f"{name}.{of_all[0]}" + (f" and {len(of_all) - 1} more" if len(of_all) > 1 else ""))
+    return names
 
 
 def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
@@ -91,19 +95,20 @@ def of_variables(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr
         OptionError: no measure has one of them.
     """
     names = _parts(some)
-    there = list(dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars))
-    unknown = next((name for name in names if name not in there), None)
+    variables = list(dict.fromkeys(str(name) for dataset in datasets.values() for name in dataset.data_vars))
+    unknown = next((name for name in names if name not in variables), None)
     if unknown is not None:
         raise OptionError(
-            f"No measure here has a variable {unknown!r}.{did_you_mean(unknown, there)} There are {', '.join(there)}."
+            f"No measure here has a variable {unknown!r}.{did_you_mean(unknown, variables)} "
+            f"There are {', '.join(variables)}."
         )
-    found = {}
+    selected = {}
     for measure, dataset in datasets.items():
         if chosen := [name for name in dataset.data_vars if name in names]:
-            # as counts of tokens are: beside the values, and none of them
-            beside = [name for name in weighed_by(dataset) if name not in names]
-            found[measure] = dataset[[*chosen, *beside]].set_coords(beside)
-    return found
+            # Counts of tokens accompany the values as coordinates, and are no results themselves.
+            counts = [name for name in weighed_by(dataset) if name not in names]
+            selected[measure] = dataset[[*chosen, *counts]].set_coords(counts)
+    return selected
 
 
 def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Dataset]:
@@ -113,7 +118,7 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
         OptionError: no number of a block, or one that is not there.
     """
     places = {int(place) for one in datasets.values() for dim in _BOTH if dim in one.dims for place in one[dim].values}
-    wanted: set[int] = set()
+    chosen: set[int] = set()
     for part in _parts(some):
         numbers = _range(part)
         if not numbers:
@@ -121,25 +126,25 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
         beyond = next((number for number in numbers if number not in places), None)
         if places and beyond is not None:
             raise OptionError(f"There is no block or boundary {beyond}; there are {min(places)} to {max(places)}.")
-        wanted.update(numbers if places else ())
-    found = {}
+        chosen.update(numbers if places else ())
+    selected = {}
     for name, dataset in datasets.items():
-        own = {dim: np.isin(dataset[dim].values, list(wanted)) for dim in _BOTH if dim in dataset.dims}
-        found[name] = dataset.isel({dim: np.flatnonzero(kept) for dim, kept in own.items()})
-    return found
+        is_chosen = {dim: np.isin(dataset[dim].values, list(chosen)) for dim in _BOTH if dim in dataset.dims}
+        selected[name] = dataset.isel({dim: np.flatnonzero(mask) for dim, mask in is_chosen.items()})
+    return selected
 
 
 def _parts(some: Some) -> list[str]:
-    given: Iterable[object] = (
+    listed: Iterable[object] = (
         some.split(",") if isinstance(some, str) else some if isinstance(some, Iterable) else [some]
     )
-    found = [part for one in given if (part := str(one).strip())]
-    if not found:
+    parts = [part for one in listed if (part := str(one).strip())]
+    if not parts:
         raise OptionError(f"{some!r} selects nothing; name what is wanted, or leave it out for everything.")
-    return found
+    return parts
 
 
 def _range(text: str) -> range:
     """``3`` and ``0-4`` as numbers; nothing for another text."""
-    found = _NUMBERS.fullmatch(text)
-    return range(0) if found is None or len(text) > 12 else range(int(found[1]), int(found[2] or found[1]) + 1)
+    match = _NUMBERS.fullmatch(text)
+    return range(0) if match is None or len(text) > 12 else range(int(match[1]), int(match[2] or match[1]) + 1)

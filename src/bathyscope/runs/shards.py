@@ -20,7 +20,7 @@ from bathyscope.runs.folder import folder_path, reason, verified
 Datasets = dict[str, xr.Dataset]
 
 _MARK = "kept_"
-"""Beginning of the names under which a file says what it is, beside the attributes of a dataset at its root."""
+"""Beginning of the names under which a file says what it is, next to the attributes of a dataset at its root."""
 _DIGEST = "kept_sha256"
 _NO_COORDINATE = "_nc4_non_coord_"
 """Before the name of a variable that is called as a dimension and is not its coordinate."""
@@ -35,12 +35,13 @@ def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
     Raises:
         StoreError: the file is missing, its bytes are not those that were written, or it belongs elsewhere.
     """
-    datasets, told = _decoded(verified(path, sha256))
-    for name, wanted in marks.items():
-        if told.get(name, wanted) != wanted:
+    datasets, attributes = _decoded(verified(path, sha256))
+    for name, expected in marks.items():
+        if attributes.get(name, expected) != expected:
             raise StoreError(
-                f"{str(path)!r} says of itself {name}={told[name]!r}, and the manifest takes it for {wanted!r}: it was "
-                "put there from another place. Restore the folder from a copy, or measure again in another one."
+                f"{str(path)!r} says of itself {name}={attributes[name]!r}, and the manifest takes it for "
+                f"{expected!r}: it was put there from another place. Restore the folder from a copy, or measure again "
+                "in another one."
             )
     return datasets
 
@@ -73,13 +74,13 @@ class _Remembering(h5py.File):
         groups, datasets = self.__dict__.setdefault("found", ({}, {}))
         if name in datasets:
             return datasets[name]
-        one = groups[name] if name in groups else super().__getitem__(name)
-        if isinstance(one, h5py.Dataset):
-            datasets[name] = one
+        entry = groups[name] if name in groups else super().__getitem__(name)
+        if isinstance(entry, h5py.Dataset):
+            datasets[name] = entry
         else:
             datasets.clear()
-            groups[name] = one
-        return one
+            groups[name] = entry
+        return entry
 
 
 def decode(content: bytes) -> Datasets:
@@ -93,8 +94,8 @@ def encode_results(datasets: Mapping[str, xr.Dataset]) -> bytes:
     Raises:
         StoreError: a type or an attribute that netCDF cannot hold.
     """
-    kept = {name: canonical(dataset, name or "results") for name, dataset in datasets.items()}
-    return encode(kept, {_DIGEST: _digest(kept)})
+    stored = {name: canonical(dataset, name or "results") for name, dataset in datasets.items()}
+    return encode(stored, {_DIGEST: _digest(stored)})
 
 
 def read_results(path: str | Path, what: str = "results") -> Datasets:
@@ -107,14 +108,14 @@ def read_results(path: str | Path, what: str = "results") -> Datasets:
         StoreError: the file cannot be read, or was altered.
     """
     try:
-        datasets, told = _decoded(folder_path(path).read_bytes())
+        datasets, attributes = _decoded(folder_path(path).read_bytes())
     except (OSError, ValueError) as error:
         raise StoreError(f"{str(path)!r} cannot be read as a file of {what} ({reason(error)}).") from error
-    found = _digest(datasets)
-    if told.get(_DIGEST, found) != found:
+    actual = _digest(datasets)
+    if attributes.get(_DIGEST, actual) != actual:
         raise StoreError(
-            f"{str(path)!r} does not hold the {what} that were written: their SHA-256 is {found}, and the file says "
-            f"{told[_DIGEST]}. It was altered; restore it from a copy, or compute it anew."
+            f"{str(path)!r} does not hold the {what} that were written: their SHA-256 is {actual}, and the file says "
+            f"{attributes[_DIGEST]}. It was altered; restore it from a copy, or compute it again."
         )
     return datasets
 
@@ -159,11 +160,11 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
     """
     if "DIMENSION_LIST" not in stored.attrs:
         return (name,) * stored.ndim
-    found = [h5py.h5r.dereference(refs[0], stored.id) for refs in stored.attrs["DIMENSION_LIST"]]
-    for scale in found:
+    references = [h5py.h5r.dereference(refs[0], stored.id) for refs in stored.attrs["DIMENSION_LIST"]]
+    for scale in references:
         if scale not in scales:
             scales[scale] = h5py.h5i.get_name(scale).decode().rsplit("/", 1)[-1]
-    return tuple(scales[scale] for scale in found)
+    return tuple(scales[scale] for scale in references)
 
 
 def _values(stored: h5py.Dataset) -> NDArray[Any]:

@@ -37,5 +37,7 @@ def _rows(part: xr.Dataset, dims: tuple[Hashable, ...]) -> pd.DataFrame:
 
 def _with_room(frame: pd.DataFrame, frames: list[pd.DataFrame]) -> pd.DataFrame:
     """Columns that other frames lack, in types that hold a missing value (an integer stays an integer)."""
-    own = [name for name in frame.columns if not all(name in other.columns for other in frames)]
-    return frame.astype({name: _ROOMY[kind] for name in own if (kind := frame[name].dtype.kind) in _ROOMY})
+    lacking_elsewhere = [name for name in frame.columns if not all(name in other.columns for other in frames)]
+    return frame.astype(
+        {name: _ROOMY[kind] for name in lacking_elsewhere if (kind := frame[name].dtype.kind) in _ROOMY}
+    )

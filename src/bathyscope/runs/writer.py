@@ -46,17 +46,17 @@ class RunWriter:
             StoreError: the folder is unusable or being written by another process; the run there has another
                 configuration, is unfinished and has other library versions, or has an altered file.
         """
-        asked = Manifest(Identity.from_mapping(identity), Record.begin(record or {}))
+        requested = Manifest(Identity.from_mapping(identity), Record.begin(record or {}))
         if path is None:
-            return cls(None, asked)
+            return cls(None, requested)
         folder = Folder(folder_path(path, "out"), RUN)
         try:
             if not (folder.path / RUN.manifest).exists():
-                writer = cls(folder, asked)
+                writer = cls(folder, requested)
                 with writer._writing("the manifest"):
-                    writer._save(asked)
+                    writer._save(requested)
                 return writer
-            return cls(folder, _resumed(load_manifest(folder.path), asked, folder.path))
+            return cls(folder, _resumed(load_manifest(folder.path), requested, folder.path))
         except BaseException:
             folder.close()
             raise
@@ -90,9 +90,9 @@ class RunWriter:
         if index not in self.missing:
             raise StoreError(f"Shard {index} is not to be computed; the shards still missing are {self.missing}.")
         first, last = self._manifest.identity.plan[index]
-        kept = {name: canonical(dataset, name) for name, dataset in datasets.items()}
-        require_by_prompt(kept, last - first)
-        self._keep(f"shard {index} (prompts {first} to {last - 1})", kept, index)
+        stored = {name: canonical(dataset, name) for name, dataset in datasets.items()}
+        require_by_prompt(stored, last - first)
+        self._keep(f"shard {index} (prompts {first} to {last - 1})", stored, index)
 
     def attach(self, name: str, file: str, content: bytes) -> None:
         """Keep a further file with the run: ``run.files[name]``. One of that name takes the place of the former."""
@@ -113,14 +113,14 @@ class RunWriter:
         return {name: dataset.copy() for name, dataset in self._merged.items()}
 
     def finish(self, derived: Mapping[str, xr.Dataset]) -> Run:
-        """Keep run-level results beside the shards and close the run.
+        """Store run-level results next to the shards and close the run.
 
         Args:
             derived: name → dataset of any dimensions; one with a measure's name takes that measure's place.
         """
         self.merged()
-        kept = {name: canonical(dataset, name) for name, dataset in derived.items()}
-        self._keep("the run-level results", kept, None)
+        stored = {name: canonical(dataset, name) for name, dataset in derived.items()}
+        self._keep("the run-level results", stored, None)
         run = self.run()
         self.close()
         return run
@@ -136,7 +136,7 @@ class RunWriter:
         path = None if self._folder is None else self._folder.path
         # a run-level dataset takes the place of its namesake
         tree = tree_of({**self.merged(), **self._read(entry, None)})
-        return Run(tree, manifest.to_dict(), path, self._attached(), held=self._held)
+        return Run(tree, manifest.to_dict(), path, self._attached(), in_memory=self._held)
 
     def close(self) -> None:
         """Let other processes write the run. A second call does nothing."""
@@ -190,29 +190,29 @@ class RunWriter:
             ) from error
 
 
-def _resumed(found: Manifest, asked: Manifest, path: Path) -> Manifest:
+def _resumed(stored: Manifest, requested: Manifest, path: Path) -> Manifest:
     """The manifest to go on with: of the files that are there and whole."""
-    require_same(path, RUN, found.identity, asked.identity)
-    record = found.record
+    require_same(path, RUN, stored.identity, requested.identity)
+    record = stored.record
     shards = {i: entry for i, entry in record.shards.items() if _whole(path, entry)}
     files = {name: entry for name, entry in record.files.items() if _whole(path, entry)}
-    complete = len(shards) == len(found.identity.plan) and record.derived is not None and _whole(path, record.derived)
+    complete = len(shards) == len(stored.identity.plan) and record.derived is not None and _whole(path, record.derived)
     if complete and record.finished is not None:
-        return found
-    lines = version_difference(record.versions, asked.record.versions)
+        return stored
+    lines = version_difference(record.versions, requested.record.versions)
     if lines:
         raise StoreError(
             f"The unfinished run in {str(path)!r} was begun with other library versions, and going on with "
             f"these could change its numbers in the last bits:\n{listed(lines)}\n"
-            "Either install the run's versions, and it resumes, or begin anew in another folder "
+            "Install the library versions of this run to resume it, or start again in another folder "
             f"(out=..., --out ...); what is finished stays readable with "
             f"bathyscope.open({str(path)!r}, partial=True)."
         )
-    return found.with_record(shards=shards, derived=None, finished=None, files=files)
+    return stored.with_record(shards=shards, derived=None, finished=None, files=files)
 
 
 def _whole(path: Path, entry: FileEntry) -> bool:
-    """False where the file is gone (it is computed anew); an altered one is an error, never recomputed."""
+    """Return False where the file is missing (it is computed again); an altered one is an error."""
     if not (path / entry.file).exists():
         return False
     verified(path / entry.file, entry.sha256)

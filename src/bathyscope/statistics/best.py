@@ -27,7 +27,7 @@ _FEWEST_DRAWN = 10
 
 @dataclass(frozen=True)
 class Compared:
-    """Candidates beside the one with the smallest mean, arrays [candidates]."""
+    """Candidates compared with the one with the smallest mean, arrays [candidates]."""
 
     mean: FloatArray
     low: FloatArray
@@ -55,24 +55,24 @@ def compared_with_best(
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, drawn, weights = _resampled(values, resamples, seed, cluster)
+    mean, resampled, weights = _resampled(values, resamples, seed, cluster)
     best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
     if weights.size < 2:
         return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool))
-    own = [
-        bootstrap_interval(float(one), row, weights, level=level, limits=(-math.inf, math.inf))
-        for one, row in zip(mean, drawn)
+    intervals = [
+        bootstrap_interval(float(estimate), row, weights, level=level, limits=(-math.inf, math.inf))
+        for estimate, row in zip(mean, resampled)
     ]
     pairs = list(combinations(range(len(mean)), 2))
     p_value = np.ones(len(mean))
     if pairs:
         first, second = np.array(pairs).T
-        apart = _Apart(mean[first] - mean[second], drawn[first] - drawn[second], weights)
+        apart = _Apart(mean[first] - mean[second], resampled[first] - resampled[second], weights)
         for pair, p in zip(pairs, apart.p_values()):
             if best in pair:
                 p_value[sum(pair) - best] = p
-    low, high = (np.array(ends) for ends in zip(*own))
+    low, high = (np.array(ends) for ends in zip(*intervals))
     return Compared(mean, low, high, best, p_value, p_value >= 1 - level)
 
 
@@ -99,11 +99,11 @@ def simultaneous(
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, drawn, weights = _resampled(values, resamples, seed, cluster)
+    mean, resampled, weights = _resampled(values, resamples, seed, cluster)
     if weights.size < 2:
         none = np.full(len(mean), math.nan)
         return Simultaneous(mean, none, none, none)
-    apart = _Apart(mean, drawn, weights)
+    apart = _Apart(mean, resampled, weights)
     reach = apart.reach(level)
     return Simultaneous(mean, mean - reach, mean + reach, apart.p_values())
 
@@ -123,24 +123,24 @@ def simultaneous_gains(
     Raises:
         OptionError: as :func:`simultaneous`.
     """
-    given = np.asarray(gains, dtype=np.float64)
-    added = np.broadcast_to([1.0, -1.0], (len(given), 2))
-    own = None if cluster is None else np.append(cluster, cluster.max() + np.array([1, 2]))
-    found = simultaneous(np.hstack([given, added]), resamples=resamples, level=level, seed=seed, cluster=own)
-    return replace(found, low=found.low.clip(-1), high=found.high.clip(None, 1))
+    observed = np.asarray(gains, dtype=np.float64)
+    added = np.broadcast_to([1.0, -1.0], (len(observed), 2))
+    clusters = None if cluster is None else np.append(cluster, cluster.max() + np.array([1, 2]))
+    result = simultaneous(np.hstack([observed, added]), resamples=resamples, level=level, seed=seed, cluster=clusters)
+    return replace(result, low=result.low.clip(-1), high=result.high.clip(None, 1))
 
 
 def _resampled(
     values: ArrayLike, resamples: int, seed: int, cluster: IntArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
-    given = np.asarray(values, dtype=np.float64)
-    if given.ndim != 2 or 0 in given.shape:
-        raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {given.shape} was given.")
-    prompts = given.shape[1]
+    observed = np.asarray(values, dtype=np.float64)
+    if observed.ndim != 2 or 0 in observed.shape:
+        raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {observed.shape} was given.")
+    prompts = observed.shape[1]
     counts = resample_counts(prompts, resamples, np.random.default_rng(seed), cluster)
-    drawn = given @ counts.T / (prompts if cluster is None else counts.sum(axis=1))
-    return given.mean(axis=1), drawn, cluster_weights(np.ones(prompts), cluster)
+    resampled = observed @ counts.T / (prompts if cluster is None else counts.sum(axis=1))
+    return observed.mean(axis=1), resampled, cluster_weights(np.ones(prompts), cluster)
 
 
 class _Apart:
@@ -152,14 +152,14 @@ class _Apart:
         weights: of the prompts, or clusters, that are drawn.
     """
 
-    def __init__(self, mean: FloatArray, drawn: FloatArray, weights: FloatArray) -> None:
+    def __init__(self, mean: FloatArray, resampled: FloatArray, weights: FloatArray) -> None:
         trusted = small_sample(weights)
-        self._mean, self._resamples, self._freedom = mean, drawn.shape[1], trusted.degrees_of_freedom
-        error = drawn.std(axis=1, ddof=1) if self._resamples > 1 else np.zeros(len(mean))
+        self._mean, self._resamples, self._freedom = mean, resampled.shape[1], trusted.degrees_of_freedom
+        error = resampled.std(axis=1, ddof=1) if self._resamples > 1 else np.zeros(len(mean))
         # resamples that agree but for rounding show no spread
         self._error = np.where(error > _ROUNDING * max(float(np.abs(mean).max()), _ROUNDING), error, 0.0)
         spread = self._error > 0
-        moved = np.abs(drawn[spread] - mean[spread, None]) / self._error[spread, None]
+        moved = np.abs(resampled[spread] - mean[spread, None]) / self._error[spread, None]
         self._largest = moved.max(axis=0) if spread.any() else np.zeros(self._resamples)
         self._shared_by = int(spread.sum()) if weights.size < _FEWEST_DRAWN else 0
         """Differences that share the error evenly; 0 = draws show the largest of them."""
@@ -178,12 +178,12 @@ class _Apart:
 
         Of few prompts Student's p times the number of differences.
         """
-        found = np.ones(len(self._mean))
+        p_values = np.ones(len(self._mean))
         for place, (mean, error) in enumerate(zip(np.abs(self._mean), self._error)):
             if error > 0:
                 tail = stats.t.sf(mean * self._shrinkage / error, self._freedom)
-                drawn = float((self._largest >= stats.norm.isf(tail)).mean())
-                found[place] = min(1.0, 2 * self._shared_by * tail) if self._shared_by else drawn
+                exceeding_share = float((self._largest >= stats.norm.isf(tail)).mean())
+                p_values[place] = min(1.0, 2 * self._shared_by * tail) if self._shared_by else exceeding_share
             elif mean > _ROUNDING * max(float(np.abs(self._mean).max()), _ROUNDING):
-                found[place] = 0.0
-        return np.maximum(found, 1 / (self._resamples + 1))
+                p_values[place] = 0.0
+        return np.maximum(p_values, 1 / (self._resamples + 1))

@@ -23,7 +23,7 @@ entries compete for the maximum that the threshold is a share of."""
 
 
 class Interval(NamedTuple):
-    """A two-sided confidence interval, in the unit of the estimate; NaN where there is none."""
+    """A two-sided confidence interval, in the unit of the estimate; NaN without an interval."""
 
     low: float
     high: float
@@ -51,18 +51,18 @@ def resample_counts(
     if cluster is not None:
         numbers, member = np.unique(cluster, return_inverse=True)
         return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
-    drawn = rng.integers(n_prompts, size=(resamples, n_prompts))
-    cell = drawn + n_prompts * np.arange(resamples)[:, None]
+    prompts = rng.integers(n_prompts, size=(resamples, n_prompts))
+    cell = prompts + n_prompts * np.arange(resamples)[:, None]
     counts = np.bincount(cell.ravel(), minlength=resamples * n_prompts)
     return counts.reshape(resamples, n_prompts).astype(np.float64)
 
 
 def cluster_weights(weights: ArrayLike, cluster: IntArray | None = None) -> FloatArray:
     """``[clusters]``, the summed weights of each cluster's prompts; the prompts' own where there are no clusters."""
-    own = np.asarray(weights, dtype=np.float64)
+    prompt_weights = np.asarray(weights, dtype=np.float64)
     if cluster is None:
-        return own
-    return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=own).astype(np.float64)
+        return prompt_weights
+    return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=prompt_weights).astype(np.float64)
 
 
 def small_sample(weights: ArrayLike) -> SmallSample:
@@ -127,22 +127,22 @@ def bootstrap_interval(
     Returns:
         NaN ends where the estimate is NaN or fewer than two resamples have a value.
     """
-    found = resampled[~np.isnan(resampled)]
-    if math.isnan(estimate) or found.size < 2:
+    existing = resampled[~np.isnan(resampled)]
+    if math.isnan(estimate) or existing.size < 2:
         return Interval(math.nan, math.nan)
     shrinkage, degrees_of_freedom = small_sample(weights)
     quantile = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom))
-    reach = quantile * float(found.std(ddof=1)) / math.sqrt(shrinkage)
-    low, high = extended(estimate, reach, bias_of(estimate, found), limits)
+    reach = quantile * float(existing.std(ddof=1)) / math.sqrt(shrinkage)
+    low, high = extended(estimate, reach, bias_of(estimate, existing), limits)
     if grouped:
-        ends = np.clip(np.quantile(found, [(1 - level) / 2, (1 + level) / 2]), *limits)
+        ends = np.clip(np.quantile(existing, [(1 - level) / 2, (1 + level) / 2]), *limits)
         low, high = min(low, float(ends[0])), max(high, float(ends[1]))
     return Interval(low, high)
 
 
-def bias_of(estimate: float, found: FloatArray) -> float:
-    """How far an estimate lies beside what it estimates, from its resamples ``[R]`` without NaN."""
-    return BIAS_FACTOR * (float(np.median(found)) - estimate)
+def bias_of(estimate: float, resampled: FloatArray) -> float:
+    """Return the bias of an estimate, from its resamples ``[R]`` without NaN."""
+    return BIAS_FACTOR * (float(np.median(resampled)) - estimate)
 
 
 def extended(estimate: float, reach: float, bias: float, limits: tuple[float, float]) -> Interval:
@@ -185,12 +185,12 @@ def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[f
     With clusters it is Σ h_c² (x̄_c − x̄)² over their means x̄_c and shares of the prompts h_c, corrected as in
     :func:`small_sample`; equal to the usual s²/n where every cluster is one prompt. NaN below two prompts or clusters.
     """
-    given = np.asarray(values, dtype=np.float64)
-    weights = cluster_weights(np.ones(given.size), cluster)
+    observed = np.asarray(values, dtype=np.float64)
+    weights = cluster_weights(np.ones(observed.size), cluster)
     if weights.size < 2:
         return math.nan, math.nan
     trust = small_sample(weights)
-    share = cluster_weights(given - given.mean(), cluster) / given.size
+    share = cluster_weights(observed - observed.mean(), cluster) / observed.size
     return float(share @ share) / trust.shrinkage, trust.degrees_of_freedom
 
 
@@ -214,7 +214,7 @@ def mean_intervals(
     if sampled_weights.size > 1 and whole.size:
         counts = resample_counts(len(numbers), resamples, np.random.default_rng(seed), cluster) * weights_P
         means = counts @ numbers[:, whole] / counts.sum(axis=1, keepdims=True)
-        # as bootstrap_interval, of all columns at once: one after the other they take ten times as long
+        # The formulas of bootstrap_interval, for all columns at once: one by one they take ten times as long.
         shrinkage, degrees_of_freedom = small_sample(sampled_weights)
         reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * means.std(0, ddof=1) / math.sqrt(shrinkage)
         mean = weights_P @ numbers[:, whole] / weights_P.sum()

@@ -137,8 +137,8 @@ def _check(score: FloatArray, predictors: Mapping[str, FloatArray], design: Floa
     # columns of very unequal size, such as 24 layers and a width of 11008, must count alike
     scaled = design / np.linalg.norm(design, axis=0)
     for place, name in enumerate(predictors, start=1):
-        kept = [column for column in range(design.shape[1]) if column <= place or column >= terms]
-        if np.linalg.matrix_rank(scaled[:, kept], tol=1e-9) < len(kept):
+        columns = [column for column in range(design.shape[1]) if column <= place or column >= terms]
+        if np.linalg.matrix_rank(scaled[:, columns], tol=1e-9) < len(columns):
             before = list(predictors)[: place - 1]
             of = " and ".join([*before, *(["the families"] if design.shape[1] > terms else [])])
             raise OptionError(

@@ -24,7 +24,7 @@ _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
-class DepthScore:
+class DepthScoreEstimate:
     """A group's depth score. NaN stands for what does not exist, and ``reason`` then says why."""
 
     score: float = math.nan
@@ -45,7 +45,7 @@ def depth_score(
     resamples: int = 1000,
     coverage: float = 0.95,
     seed: int = 0,
-) -> DepthScore:
+) -> DepthScoreEstimate:
     """The depth score of the prompts' effects, reduced over prompts first.
 
     The mean over prompts is what intervals are good at. A maximum over few prompts hangs on one of them, which
@@ -59,29 +59,29 @@ def depth_score(
         cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
     """
     values = np.asarray(effect, dtype=np.float64)
-    known = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
-    values, member = values[known], None if cluster is None else np.asarray(cluster)[known]
+    has_value = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
+    values, member = values[has_value], None if cluster is None else np.asarray(cluster)[has_value]
     n_prompts, n_blocks = values.shape[:2]
     if not n_prompts:
-        return DepthScore(reason="no prompt has an effect")
+        return DepthScoreEstimate(reason="no prompt has an effect")
     curve: Callable[[FloatArray], FloatArray] = layer_effect if values.ndim == 3 else np.asarray
     reduce = _OVER_PROMPTS[reduction]
     by_entry = np.moveaxis(values, 0, -1)
     score = float(centre_of_mass(curve(reduce(by_entry))))
     if math.isnan(score):
-        return DepthScore(reason="the effect is zero at every block")
+        return DepthScoreEstimate(reason="the effect is zero at every block")
     weights = cluster_weights(np.ones(n_prompts), member)
     if weights.size == 1:
         what = "prompts" if member is None else "clusters"
-        return DepthScore(score, reason=f"an interval needs at least two {what}, and there is one")
-    drawn = np.random.default_rng(seed).integers(weights.size, size=(resamples, weights.size))
+        return DepthScoreEstimate(score, reason=f"an interval needs at least two {what}, and there is one")
+    picked = np.random.default_rng(seed).integers(weights.size, size=(resamples, weights.size))
     if member is None:
-        pieces = np.array_split(drawn, math.ceil(drawn.size * math.prod(values.shape[1:]) / _CHUNK))
+        pieces = np.array_split(picked, math.ceil(picked.size * math.prod(values.shape[1:]) / _CHUNK))
     else:  # clusters differ in size, and so do the resamples
         of_cluster = [np.flatnonzero(member == number) for number in np.unique(member)]
-        pieces = [np.concatenate([of_cluster[place] for place in row])[None] for row in drawn]
+        pieces = [np.concatenate([of_cluster[place] for place in row])[None] for row in picked]
     resampled = [centre_of_mass(curve(np.moveaxis(reduce(by_entry[..., piece]), -1, 0))) for piece in pieces]
     low, high = bootstrap_interval(
         score, np.concatenate(resampled), weights, level=coverage, limits=(0.0, n_blocks - 1.0)
     )
-    return DepthScore(score, low, high)
+    return DepthScoreEstimate(score, low, high)

@@ -122,16 +122,16 @@ def contrast(
         bound: above 0: values within ±bound are as good as none; None = not asked.
     """
     usable = [_usable(terms) for terms in cohorts]
-    together = _drawn_together(usable)
+    together = _group_by_clusters(usable)
     streams = np.random.SeedSequence(seed).spawn(len(together))
     parts = [
-        _part([usable[number] for number in own], resamples, np.random.default_rng(stream))
-        for own, stream in zip(together, streams)
+        _part([usable[number] for number in numbers], resamples, np.random.default_rng(stream))
+        for numbers, stream in zip(together, streams)
     ]
-    found = _real_valued(parts, cohorts, level, bound)
+    result = _real_valued(parts, cohorts, level, bound)
     if any(term.reading.whole is not None for terms in cohorts for term in terms):
-        found = _whole_numbered(found, parts, level)
-    return _in_order(found, [number for own in together for number in own], list(map(len, cohorts)))
+        result = _whole_numbered(result, parts, level)
+    return _restore_order(result, [number for numbers in together for number in numbers], list(map(len, cohorts)))
 
 
 def _real_valued(
@@ -140,31 +140,31 @@ def _real_valued(
     estimate = math.fsum(part.estimate for part in parts)
     estimates = tuple(x for part in parts for x in part.estimates.tolist())
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
-    drawn = np.sum([part.drawn for part in parts], axis=0)
-    found = drawn[~np.isnan(drawn)]
+    resampled = np.sum([part.drawn for part in parts], axis=0)
+    existing = resampled[~np.isnan(resampled)]
     if any(part.correction is None for part in parts):
         return Contrast(estimate, estimates, n_prompts)
-    without_interval = Contrast(estimate, estimates, n_prompts, exists_share=found.size / drawn.size)
-    if math.isnan(estimate) or found.size < 2:
+    without_interval = Contrast(estimate, estimates, n_prompts, exists_share=existing.size / resampled.size)
+    if math.isnan(estimate) or existing.size < 2:
         return without_interval
     error, degrees_of_freedom = _standard_error(parts)
-    bias = bias_of(estimate, found)
+    bias = bias_of(estimate, existing)
     reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
     low, high = extended(estimate, reach, bias, _limits(cohorts))
-    least = 1 / (drawn.size + 1)
+    least = 1 / (resampled.size + 1)
     return replace(
         without_interval,
         ci_low=low,
         ci_high=high,
         standard_error=error,
         p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), least),
-        positive_share=_positive_share(found),
+        positive_share=_positive_share(existing),
         effect_size=_effect_size(estimate, parts),
         p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, least),
     )
 
 
-def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Contrast:
+def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float) -> Contrast:
     """The contrast of what the real-valued estimates round to.
 
     Rounded resamples would often agree where the prompts leave doubt. So the real-valued ones, moved away from
@@ -174,20 +174,20 @@ def _whole_numbered(found: Contrast, parts: Sequence[_Part], level: float) -> Co
     rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
     estimates = tuple(x for values in rounded for x in values.tolist())
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
-    without_interval = Contrast(estimate, estimates, found.n_prompts, exists_share=found.exists_share)
-    if math.isnan(found.ci_low):
+    without_interval = Contrast(estimate, estimates, real_valued.n_prompts, exists_share=real_valued.exists_share)
+    if math.isnan(real_valued.ci_low):
         return without_interval
     ends = [estimate]
     for against_bias in (False, True):
-        drawn = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
-        drawn = drawn[~np.isnan(drawn)]
-        ends += np.quantile(drawn, [(1 - level) / 2, (1 + level) / 2], method="closest_observation").tolist()
-    drawn = np.sum([part.coefficients @ part.rounded(part.resampled) for part in parts], axis=0)
+        resampled = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
+        resampled = resampled[~np.isnan(resampled)]
+        ends += np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], method="closest_observation").tolist()
+    resampled = np.sum([part.coefficients @ part.rounded(part.resampled) for part in parts], axis=0)
     return replace(
         without_interval,
         ci_low=min(ends),
         ci_high=max(ends),
-        positive_share=_positive_share(drawn[~np.isnan(drawn)]),
+        positive_share=_positive_share(resampled[~np.isnan(resampled)]),
     )
 
 
@@ -222,12 +222,12 @@ class _Part:
     def variance(self) -> float:
         """Of the part's sum; NaN with fewer than two resamples."""
         assert self.correction is not None
-        found = self.drawn[~np.isnan(self.drawn)]
-        if found.size < 2:
+        existing = self.drawn[~np.isnan(self.drawn)]
+        if existing.size < 2:
             return math.nan
         # resamples that agree but for rounding show no spread
-        agree = np.ptp(found) <= _ROUNDING * np.abs(found).max()
-        return 0.0 if agree else float(found.var(ddof=1)) / self.correction.shrinkage
+        agree = np.ptp(existing) <= _ROUNDING * np.abs(existing).max()
+        return 0.0 if agree else float(existing.var(ddof=1)) / self.correction.shrinkage
 
     def rounded(self, values: FloatArray) -> FloatArray:
         """``[K, R]`` real-valued estimates as whole-numbered ones."""
@@ -252,32 +252,32 @@ def _usable(terms: Sequence[Term]) -> list[Term]:
     return [Term(term.reading.take(usable), term.coefficient) for term in terms]
 
 
-def _drawn_together(cohorts: Sequence[Sequence[Term]]) -> list[list[int]]:
-    """Numbers of the cohorts in groups that have no cluster in common with each other."""
+def _group_by_clusters(cohorts: Sequence[Sequence[Term]]) -> list[list[int]]:
+    """Divide the numbers of the cohorts into groups that share no cluster with each other."""
     groups: list[tuple[set[int], list[int]]] = []
     for number, terms in enumerate(cohorts):
         cluster = terms[0].reading.cluster
-        own, members = set() if cluster is None else set(cluster.tolist()), [number]
-        for group in [group for group in groups if group[0] & own]:
-            own, members = own | group[0], [*group[1], *members]
+        clusters, members = set() if cluster is None else set(cluster.tolist()), [number]
+        for group in [group for group in groups if group[0] & clusters]:
+            clusters, members = clusters | group[0], [*group[1], *members]
             groups.remove(group)
-        groups.append((own, members))
+        groups.append((clusters, members))
     return [members for _, members in groups]
 
 
-def _in_order(found: Contrast, cohorts: Sequence[int], sizes: Sequence[int]) -> Contrast:
-    """What is told of each run and cohort, in the order in which these were given."""
+def _restore_order(result: Contrast, cohorts: Sequence[int], sizes: Sequence[int]) -> Contrast:
+    """Put the numbers of each run and cohort into the order in which the caller listed these."""
     ends = np.cumsum([sizes[number] for number in cohorts])
-    of_cohort = dict(zip(cohorts, np.split(np.array(found.estimates), ends[:-1])))
+    of_cohort = dict(zip(cohorts, np.split(np.array(result.estimates), ends[:-1])))
     estimates = np.concatenate([of_cohort[number] for number in range(len(sizes))])
-    counts = dict(zip(cohorts, found.n_prompts))
-    return replace(found, estimates=tuple(estimates.tolist()), n_prompts=tuple(counts[n] for n in range(len(sizes))))
+    counts = dict(zip(cohorts, result.n_prompts))
+    return replace(result, estimates=tuple(estimates.tolist()), n_prompts=tuple(counts[n] for n in range(len(sizes))))
 
 
 def _part(cohorts: Sequence[Sequence[Term]], resamples: int, rng: np.random.Generator) -> _Part:
-    terms = [term for own in cohorts for term in own]
+    terms = [term for cohort in cohorts for term in cohort]
     readings, coefficients = [term.reading for term in terms], np.array([term.coefficient for term in terms])
-    n_prompts = tuple(len(own[0].reading.weights) for own in cohorts)
+    n_prompts = tuple(len(cohort[0].reading.weights) for cohort in cohorts)
     estimates = np.array([float(r.estimate()) if len(r.weights) else math.nan for r in readings])
     weights = [cluster_weights(reading.weights, reading.cluster) for reading in readings]
     if min(map(len, weights)) < 2:
@@ -299,7 +299,7 @@ def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generato
     _, member = np.unique(every, return_inverse=True)
     counts = resample_counts(int(member.max()) + 1, resamples, rng)
     ends = np.cumsum([len(reading.weights) for reading in readings])
-    return [np.take(counts, own, axis=1) for own in np.split(member, ends[:-1])]
+    return [np.take(counts, columns, axis=1) for columns in np.split(member, ends[:-1])]
 
 
 def _standard_error(parts: Sequence[_Part]) -> tuple[float, float]:
@@ -334,8 +334,8 @@ def _p_equivalence(
     return max(float(stats.t.sf(left / error, degrees_of_freedom)), least)
 
 
-def _positive_share(found: FloatArray) -> float:
-    return float(((found > 0) + 0.5 * (found == 0)).mean())
+def _positive_share(resampled: FloatArray) -> float:
+    return float(((resampled > 0) + 0.5 * (resampled == 0)).mean())
 
 
 def _effect_size(estimate: float, parts: Sequence[_Part]) -> float:

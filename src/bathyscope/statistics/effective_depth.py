@@ -134,20 +134,21 @@ class Estimator(Reading):
     """Why a mean curve ``[X]`` has no depth, where it has none."""
     published: Locate | None = None
     """For a whole-numbered estimator, which has its interval from the real-valued one: mean curves ``[..., X]`` to
-    whole-numbered depths ``[...]``, NaN where there is none."""
+    whole-numbered depths ``[...]``, NaN where the criterion is not met."""
     published_offset: float = 0.0
     """Blocks done at the whole-numbered depth 0."""
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
 
     def means(self, resamples: int, seed: int) -> Means:
-        """Mean and resampled means of what the prompts give, which estimators of one curve share."""
-        own = self.take(self.has_value)
-        curve, drawn = weighted_mean(own.values, own.weights), cluster_weights(own.weights, own.cluster)
-        if len(drawn) < 2:
-            return Means(curve, np.empty((0, own.values.shape[1])), drawn)
-        counts = resample_counts(len(own.weights), resamples, np.random.default_rng(seed), own.cluster)
-        return Means(curve, weighted_mean(own.values, counts * own.weights), drawn)
+        """Return the mean and resampled means of the prompts' values, which estimators of one curve share."""
+        usable = self.take(self.has_value)
+        curve = weighted_mean(usable.values, usable.weights)
+        weights = cluster_weights(usable.weights, usable.cluster)
+        if len(weights) < 2:
+            return Means(curve, np.empty((0, usable.values.shape[1])), weights)
+        counts = resample_counts(len(usable.weights), resamples, np.random.default_rng(seed), usable.cluster)
+        return Means(curve, weighted_mean(usable.values, counts * usable.weights), weights)
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
         """The depth with its interval, from the means of the estimator's values and weights."""
@@ -208,12 +209,12 @@ def effective_depth(
         overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
     """
     means: dict[str, Means] = {}
-    found: dict[str, DepthEstimate] = {}
-    for name, one in estimators(curves, kl_fraction, overlap_threshold).items():
-        if one.curve not in means:
-            means[one.curve] = one.means(resamples, seed)
-        found[name] = one.read(means[one.curve], curves.n_blocks, level)
-    return found
+    estimates: dict[str, DepthEstimate] = {}
+    for name, estimator in estimators(curves, kl_fraction, overlap_threshold).items():
+        if estimator.curve not in means:
+            means[estimator.curve] = estimator.means(resamples, seed)
+        estimates[name] = estimator.read(means[estimator.curve], curves.n_blocks, level)
+    return estimates
 
 
 def estimators(
@@ -224,7 +225,7 @@ def estimators(
     Options, weights and errors are those of :func:`effective_depth`.
     """
     last = float(curves.n_blocks - 1)
-    found: dict[str, Estimator] = {}
+    estimator_of: dict[str, Estimator] = {}
     kl, overlap = partial(kl_depth, fraction=kl_fraction), partial(overlap_depth, threshold=overlap_threshold)
     criteria: tuple[tuple[Criterion, float, FloatArray, Locate, Locate], ...] = (
         ("cosine", 0.0, curves.cosine, cosine_depth, block_at),
@@ -235,19 +236,19 @@ def estimators(
         weights, offset = curves.weights(name), blocks_done(f"interpolated_{name}")
         of = partial(Estimator, values, weights, limits=(0.0, last), curve=name, offset=offset)
         position, explain = partial(locate, interpolate=True), partial(crossing_reason, name, limit)
-        found |= {
+        estimator_of |= {
             name: of(position, explain=explain, whole=whole, published=locate, published_offset=blocks_done(name)),
             f"interpolated_{name}": of(position, explain=explain),
         }
     for token, depths in (("settle", curves.settle_depth), ("prediction", curves.prediction_depth)):
-        given = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
+        token_depths = np.full(len(curves.n_tokens), np.nan) if depths is None else depths
         why_none, limits = partial(_token_reason, token, depths is not None), (0.0, float(curves.n_blocks))
-        # as in the verdict, whose reading this is: each prompt counts the same
-        found[token] = Estimator(
-            given[:, None], np.ones(len(curves.n_tokens)), only_entry, limits, curve=token, explain=why_none
+        # Each prompt counts the same, because the verdict reads these.
+        estimator_of[token] = Estimator(
+            token_depths[:, None], np.ones(len(curves.n_tokens)), only_entry, limits, curve=token, explain=why_none
         )
     effect = curves.effect_future
-    found["centre_of_mass"] = Estimator(
+    estimator_of["centre_of_mass"] = Estimator(
         np.full(curves.kl.shape, np.nan) if effect is None else layer_effect(effect),
         np.ones(len(curves.n_tokens)),
         centre_of_mass,
@@ -256,7 +257,7 @@ def estimators(
         explain=partial(_effect_reason, effect is not None),
         offset=blocks_done("centre_of_mass"),
     )
-    return {name: replace(found[name], cluster=curves.cluster) for name in ESTIMATORS}
+    return {name: replace(estimator_of[name], cluster=curves.cluster) for name in ESTIMATORS}
 
 
 def _token_reason(name: str, measured: bool, depth: FloatArray) -> str:

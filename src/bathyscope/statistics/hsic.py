@@ -53,7 +53,7 @@ class HsicSums:
 
 
 @dataclass(frozen=True)
-class Cka:
+class CkaEstimate:
     """CKA of every pair of boundaries, [A, B], with a confidence interval.
 
     Unbiased estimates may leave 0 … 1 a little. NaN where all points of a boundary are equal; the interval is NaN
@@ -103,7 +103,7 @@ def minibatch_sums(first_ANN: Array, second_BNN: Array, groups: Sequence[Sequenc
     return HsicSums(values, covariance, max(m - 1, 0))
 
 
-def cka(sums: HsicSums, level: float = 0.95) -> Cka:
+def cka(sums: HsicSums, level: float = 0.95) -> CkaEstimate:
     """The ratio of the sums, with Student's interval from its linearisation around them."""
     pair, first, second = sums.values[0], *np.where(sums.values[1:] > 0, sums.values[1:], np.nan)
     size = np.sqrt(first * second)
@@ -112,7 +112,7 @@ def cka(sums: HsicSums, level: float = 0.95) -> Cka:
     variance = np.einsum("kab,klab,lab->ab", gradient, sums.covariance, gradient)
     quantile = float(stats.t.ppf((1 + level) / 2, sums.degrees_of_freedom)) if sums.degrees_of_freedom else np.nan
     reach = quantile * np.sqrt(np.maximum(variance, 0.0))  # rounding may leave −1e-20 where it is 0
-    return Cka(ratio, ratio - reach, ratio + reach)
+    return CkaEstimate(ratio, ratio - reach, ratio + reach)
 
 
 def even_groups(n: int, most: int) -> list[list[int]]:
@@ -123,8 +123,8 @@ def even_groups(n: int, most: int) -> list[list[int]]:
 def _three(first_ANN: Array, second_BNN: Array) -> Array:
     """[3, A, B]: the pairs' values, and each boundary's with itself."""
     n = first_ANN.shape[-1]
-    own = [np.einsum("aij,aij->a", k, k) / (n * (n - 3)) for k in (first_ANN, second_BNN)]
-    return np.stack(np.broadcast_arrays(hsic(first_ANN, second_BNN), own[0][:, None], own[1][None, :]))
+    with_itself = [np.einsum("aij,aij->a", k, k) / (n * (n - 3)) for k in (first_ANN, second_BNN)]
+    return np.stack(np.broadcast_arrays(hsic(first_ANN, second_BNN), with_itself[0][:, None], with_itself[1][None, :]))
 
 
 def _left_out(first_ANN: Array, second_BNN: Array, group: Sequence[int]) -> Array:
@@ -133,7 +133,7 @@ def _left_out(first_ANN: Array, second_BNN: Array, group: Sequence[int]) -> Arra
 
 
 def _without(gram_ANN: Array, points: Sequence[int]) -> Array:
-    """U(K) of the points that are left, which needs no more than U(K) of all: the means are taken out anew."""
+    """U(K) of the points that are left, which needs no more than U(K) of all: the means are removed again."""
     keep = np.setdiff1d(np.arange(gram_ANN.shape[-1]), points)
     return _without_means(gram_ANN[:, keep[:, None], keep])
 

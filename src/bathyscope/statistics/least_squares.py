@@ -60,17 +60,17 @@ class RidgeMaps:
 
     Args:
         fit: of the tokens that maps are fitted to, with whatever target: only what says x is used.
-        held: of the tokens that maps are judged by, likewise.
+        held_out: the same sums of the tokens that maps are judged by.
         penalties: λ, 0 or more.
     """
 
-    def __init__(self, fit: Sums, held: Sums, penalties: Sequence[float]) -> None:
+    def __init__(self, fit: Sums, held_out: Sums, penalties: Sequence[float]) -> None:
         self._values_K, self._basis_DK = _decomposed(fit.xx_DD / fit.count, fit.mean_x_D)
         self._shares_RK = 1.0 / (self._values_K + np.asarray(penalties, dtype=np.float64)[:, None])
-        # everything held out is taken about the fitted tokens' means, through which the maps go
-        self._offset_K = self._basis_DK.T @ (held.mean_x_D - fit.mean_x_D)
-        self._held_KK = self._basis_DK.T @ held.xx_DD @ self._basis_DK
-        self._held_KK += held.count * np.outer(self._offset_K, self._offset_K)
+        # Held-out tokens are centred on the fitted tokens' means, because the maps go through these.
+        self._offset_K = self._basis_DK.T @ (held_out.mean_x_D - fit.mean_x_D)
+        self._held_KK = self._basis_DK.T @ held_out.xx_DD @ self._basis_DK
+        self._held_KK += held_out.count * np.outer(self._offset_K, self._offset_K)
 
     @property
     def rank(self) -> int:
@@ -79,24 +79,24 @@ class RidgeMaps:
 
     def weights(self, fit: Sums, penalty: int) -> Array:
         """W_λ, [D, E], for λ at the place ``penalty`` among the penalties."""
-        found: Array = self._basis_DK @ (self._shares_RK[penalty][:, None] * self._rotated(fit))
-        return found
+        weights_DE: Array = self._basis_DK @ (self._shares_RK[penalty][:, None] * self._rotated(fit))
+        return weights_DE
 
-    def errors(self, fit: Sums, held: Sums) -> Array:
+    def errors(self, fit: Sums, held_out: Sums) -> Array:
         """Σ ‖error‖² over the held-out tokens for every penalty, [R], to rounding (which may leave −1e-16 · Σ ‖y‖²)."""
-        offset_E = held.mean_y_E - fit.mean_y_E
-        total = held.yy + held.count * float(offset_E @ offset_E)
+        offset_E = held_out.mean_y_E - fit.mean_y_E
+        total = held_out.yy + held_out.count * float(offset_E @ offset_E)
         fitted_KE = self._rotated(fit)
-        cross_KE = self._basis_DK.T @ held.xy_DE + held.count * np.outer(self._offset_K, offset_E)
+        cross_KE = self._basis_DK.T @ held_out.xy_DE + held_out.count * np.outer(self._offset_K, offset_E)
         linear_K = (fitted_KE * cross_KE).sum(1)
         square_KK = self._held_KK * (fitted_KE @ fitted_KE.T)
         shares = self._shares_RK
-        found: Array = total - 2 * shares @ linear_K + ((shares @ square_KK) * shares).sum(1)
-        return found
+        errors_R: Array = total - 2 * shares @ linear_K + ((shares @ square_KK) * shares).sum(1)
+        return errors_R
 
     def _rotated(self, fit: Sums) -> Array:
-        found: Array = self._basis_DK.T @ fit.xy_DE / fit.count
-        return found
+        rotated_KE: Array = self._basis_DK.T @ fit.xy_DE / fit.count
+        return rotated_KE
 
 
 def _decomposed(covariance_DD: Array, mean_D: Array) -> tuple[Array, Array]:

@@ -21,7 +21,7 @@ FLOOR: Final = 1e-6
 
 
 def left_at(effect: ArrayLike) -> FloatArray:
-    """The first boundary from which on less than 1 − ``SHARE`` of the largest effect is left, 1 … L.
+    """Return the first boundary after which less than 1 − ``SHARE`` of the largest effect is left, 1 … L.
 
     Args:
         effect: [..., boundaries 0 … L]; NaN = not measured.
@@ -33,8 +33,8 @@ def left_at(effect: ArrayLike) -> FloatArray:
     most = values.max(-1)
     matters = values >= (1 - SHARE) * most[..., None]
     boundaries = values.shape[-1]
-    found = boundaries - np.argmax(matters[..., ::-1], axis=-1)
-    return np.where((most > FLOOR) & (found < boundaries), found, np.nan)
+    boundary = boundaries - np.argmax(matters[..., ::-1], axis=-1)
+    return np.where((most > FLOOR) & (boundary < boundaries), boundary, np.nan)
 
 
 def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -> FloatArray:
@@ -44,10 +44,10 @@ def operands_left_at(effect_PBT: ArrayLike, operands: Sequence[Sequence[int]]) -
         operands: of each prompt the tokens of the inputs of its steps, in the order of the steps.
     """
     effects = np.asarray(effect_PBT, dtype=np.float64)
-    found = np.full((len(effects), max(map(len, operands), default=0)), np.nan)
-    for own, effect_BT, tokens in zip(found, effects, operands, strict=True):
-        own[: len(tokens)] = left_at(effect_BT[:, list(tokens)].T)
-    return found
+    left_PJ = np.full((len(effects), max(map(len, operands), default=0)), np.nan)
+    for left_J, effect_BT, tokens in zip(left_PJ, effects, operands, strict=True):
+        left_J[: len(tokens)] = left_at(effect_BT[:, list(tokens)].T)
+    return left_PJ
 
 
 def operand_trend(left_PJ: ArrayLike, *, cluster: IntArray | None = None, seed: int = 0) -> Trend:
@@ -57,8 +57,8 @@ def operand_trend(left_PJ: ArrayLike, *, cluster: IntArray | None = None, seed: 
     have no part in it; a problem is a cluster (``trend``), or problems of one number in ``cluster`` [prompts].
     """
     left = np.asarray(left_PJ, dtype=np.float64)
-    known = ~np.isnan(left)
-    problem, step = np.nonzero(known & (known.sum(1, keepdims=True) > 1))
+    has_value = ~np.isnan(left)
+    problem, step = np.nonzero(has_value & (has_value.sum(1, keepdims=True) > 1))
     scores, steps = left[problem, step], step.astype(np.float64)
     if problem.size:
         counts = np.maximum(np.bincount(problem), 1)

@@ -37,7 +37,7 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
     clusters = [
         np.arange(len(g.weights)) if g.cluster is None else np.unique(g.cluster, return_inverse=True)[1] for g in groups
     ]
-    sizes = [int(own.max(initial=-1)) + 1 for own in clusters]
+    sizes = [int(members.max(initial=-1)) + 1 for members in clusters]
     if min(sizes) < 2 or any(math.isnan(float(group.estimate())) for group in groups):
         return math.nan
     pooled = Reading(
@@ -46,9 +46,9 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
         first.locate,
         cluster=np.concatenate([clusters[0], clusters[1] + sizes[0]]),
     )
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         np.split(np.arange(sum(sizes)), sizes[:1]),
-        lambda one, other, axis=-1: _apart(pooled, one, other),
+        lambda first_units, second_units, axis=-1: _distance(pooled, first_units, second_units),
         permutation_type="independent",
         vectorized=True,
         n_resamples=permutations,
@@ -57,7 +57,7 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
         random_state=np.random.default_rng([seed, 2]),
         axis=-1,
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def share_clusters(first: Reading, second: Reading) -> bool:
@@ -67,13 +67,14 @@ def share_clusters(first: Reading, second: Reading) -> bool:
     return bool(np.intersect1d(first.cluster, second.cluster).size)
 
 
-def _apart(pooled: Reading, one: NDArray[np.intp], other: NDArray[np.intp]) -> FloatArray:
-    """How far the estimates of two groups are apart, ``[...]``, from their units' numbers ``[..., units]``."""
-    first, second = pooled.estimate(_counts(one, pooled)), pooled.estimate(_counts(other, pooled))
-    apart = np.abs(first - second)
-    # a difference that is rounding only is none
-    apart = np.where(apart <= _ROUNDING * np.maximum(np.abs(first), np.abs(second)), 0.0, apart)
-    return np.asarray(np.nan_to_num(apart, nan=np.inf))
+def _distance(pooled: Reading, first_units: NDArray[np.intp], second_units: NDArray[np.intp]) -> FloatArray:
+    """Return how far apart the estimates of two groups are, ``[...]``, from their units' numbers ``[..., units]``."""
+    first = pooled.estimate(_counts(first_units, pooled))
+    second = pooled.estimate(_counts(second_units, pooled))
+    distance = np.abs(first - second)
+    # A difference that is rounding alone counts as none, or it would decide ties.
+    distance = np.where(distance <= _ROUNDING * np.maximum(np.abs(first), np.abs(second)), 0.0, distance)
+    return np.asarray(np.nan_to_num(distance, nan=np.inf))
 
 
 def _counts(units: NDArray[np.intp], pooled: Reading) -> FloatArray:

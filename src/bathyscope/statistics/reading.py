@@ -25,7 +25,7 @@ class Reading:
     weights: FloatArray
     """``[P]``, positive: token counts, or ones."""
     locate: Callable[[FloatArray], FloatArray]
-    """Mean values ``[..., *values.shape[1:]]`` to estimates ``[...]``; NaN where there is none."""
+    """Mean values ``[..., *values.shape[1:]]`` to estimates ``[...]``; NaN where an estimate does not exist."""
     limits: tuple[float, float] = (-math.inf, math.inf)
     """Smallest and largest estimate there can be."""
     whole: Callable[[FloatArray], FloatArray] | None = None

@@ -44,11 +44,11 @@ def passing(losses: ArrayLike, bound: float, error: float) -> int:
         losses: [candidates, prompts], the safest candidate first.
         error: the chance that one of those that pass breaks it.
     """
-    given = np.asarray(losses, dtype=np.float64)
-    for number, own in enumerate(given):
-        if betting_p_value(own, bound) > error:
+    losses_by_candidate = np.asarray(losses, dtype=np.float64)
+    for number, candidate_losses in enumerate(losses_by_candidate):
+        if betting_p_value(candidate_losses, bound) > error:
             return number
-    return len(given)
+    return len(losses_by_candidate)
 
 
 def fewest_prompts(bound: float, error: float) -> int:

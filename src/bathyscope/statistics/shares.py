@@ -1,6 +1,6 @@
-"""Shares of prompts, or of things that come in them such as tokens, and what two of them differ by.
+"""Shares of prompts, or of their tokens, and differences of two shares.
 
-Intervals are not of no width where all prompts agree.
+Intervals keep a positive width even when all prompts agree.
 """
 
 import math
@@ -37,19 +37,20 @@ def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> 
     if n.size < 2:
         return share, Interval(math.nan, math.nan)
     variance = n.size / (n.size - 1) * float(((x - share * n) ** 2).sum()) / total**2
-    known = total
+    effective_trials = total
     if variance > 0:
         quantiles = [float(stats.t.isf((1 - level) / 2, freedom)) for freedom in (max(total - 1, 1), n.size - 1)]
-        known = min(total, share * (1 - share) / variance * (quantiles[0] / quantiles[1]) ** 2)
-    low, high = proportion_confint(share * known, known, 1 - level, "beta")
+        effective_trials = min(total, share * (1 - share) / variance * (quantiles[0] / quantiles[1]) ** 2)
+    low, high = proportion_confint(share * effective_trials, effective_trials, 1 - level, "beta")
     return share, Interval(float(low), float(high))
 
 
-def difference_of(one: tuple[float, Interval], other: tuple[float, Interval]) -> Interval:
-    """Interval of one share less another of independent clusters, from their own (Newcombe 1998, method 10)."""
-    (p, own), (q, its) = one, other
-    low = p - q - math.hypot(p - own.low, its.high - q)
-    return Interval(low, p - q + math.hypot(own.high - p, q - its.low))
+def difference_of(first: tuple[float, Interval], second: tuple[float, Interval]) -> Interval:
+    """Return the interval of a share minus another one of independent clusters (Newcombe 1998, method 10)."""
+    p, first_interval = first
+    q, second_interval = second
+    low = p - q - math.hypot(p - first_interval.low, second_interval.high - q)
+    return Interval(low, p - q + math.hypot(first_interval.high - p, q - second_interval.low))
 
 
 def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
@@ -58,8 +59,8 @@ def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     Raises:
         OptionError: no values, or others.
     """
-    given = _shares(values)
-    low, high = proportion_confint(given.sum(), given.size, 1 - level, "wilson")
+    hits = _shares(values)
+    low, high = proportion_confint(hits.sum(), hits.size, 1 - level, "wilson")
     return Interval(float(low), float(high))
 
 
@@ -67,16 +68,20 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
     """Interval of the share of ones in ``first`` minus that in ``second``, of the same prompts.
 
     Half a prompt is added to each of the four ways in which a prompt may come out (Agresti and Min 2005), so that
-    prompts that agree in everything are no proof that others would.
+    the interval keeps a positive width even when all prompts agree.
 
     Raises:
         OptionError: no values, values other than 0 and 1, or of different numbers of prompts.
     """
-    one, other = _shares(first), _shares(second)
-    if one.size != other.size:
-        raise OptionError(f"Shares of the same prompts are compared; {one.size} and {other.size} values were given.")
-    count = one.size + 2
-    only_first, only_second = (one > other).sum() + 0.5, (other > one).sum() + 0.5
+    first_hits = _shares(first)
+    second_hits = _shares(second)
+    if first_hits.size != second_hits.size:
+        raise OptionError(
+            f"Shares of the same prompts are compared; {first_hits.size} and {second_hits.size} values were given."
+        )
+    count = first_hits.size + 2
+    only_first = (first_hits > second_hits).sum() + 0.5
+    only_second = (second_hits > first_hits).sum() + 0.5
     gap = (only_first - only_second) / count
     error = math.sqrt(only_first + only_second - count * gap**2) / count
     reach = float(stats.norm.isf((1 - level) / 2)) * error
@@ -85,12 +90,12 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
 
 def are_shares(values: ArrayLike) -> bool:
     """Whether all are 0 or 1."""
-    given = np.asarray(values, dtype=np.float64)
-    return bool(given.size and np.isin(given, (0.0, 1.0)).all())
+    candidates = np.asarray(values, dtype=np.float64)
+    return bool(candidates.size and np.isin(candidates, (0.0, 1.0)).all())
 
 
 def _shares(values: ArrayLike) -> FloatArray:
-    given = np.asarray(values, dtype=np.float64).ravel()
-    if not are_shares(given):
+    hits = np.asarray(values, dtype=np.float64).ravel()
+    if not are_shares(hits):
         raise OptionError("A share is of values that are 0 or 1, of one prompt and more.")
-    return given
+    return hits

@@ -61,17 +61,17 @@ def require_tokens(splits: Splits, tokens: Callable[[Sequence[int]], int], width
         tokens: how many tokens count in some prompts.
         width: of the source's residual stream.
     """
-    found, features = tokens(splits.fit), width + 1
+    n_tokens, features = tokens(splits.fit), width + 1
     prompts = len(splits.fit)
-    if found <= features:
-        times = -(-_COMFORTABLE * features // max(found, 1))
+    if n_tokens <= features:
+        times = -(-_COMFORTABLE * features // max(n_tokens, 1))
         raise PromptError(
-            f"There are {found} tokens to fit maps to (of {prompts} prompts, position 0 left out), and a map from a "
+            f"There are {n_tokens} tokens to fit maps to (of {prompts} prompts, position 0 left out), and a map from a "
             f"residual stream of width {width} has {features} values for every channel of its target: it would "
             f"give these tokens exactly. Give at least {times} times as much text."
         )
-    if found < _COMFORTABLE * features:
+    if n_tokens < _COMFORTABLE * features:
         warn(
-            f"Maps are fitted to {found} tokens with {features} values for every channel, fewer than {_COMFORTABLE} "
+            f"Maps are fitted to {n_tokens} tokens with {features} values for every channel, fewer than {_COMFORTABLE} "
             "tokens for each: their errors on the test prompts would be smaller with more text."
         )

@@ -42,7 +42,7 @@ class Curves(NamedTuple):
 
 
 class Boundaries(NamedTuple):
-    """Where stages after the first begin; each is ``[stages − 1]``, NaN where there is none."""
+    """Where stages after the first begin; each is ``[stages − 1]``, NaN where no boundary exists."""
 
     block: FloatArray
     """First block of the stage, which is also the boundary that enters it."""
@@ -94,14 +94,14 @@ def segmentations(curves: ArrayLike, most: int, shortest: int = 1) -> list[Break
     cost = _squares_left(values, shortest)
     left = cost[0]
     begins: list[NDArray[np.intp]] = []
-    found: list[Breaks] = [()]
+    best_breaks: list[Breaks] = [()]
     for _ in range(1, min(most, n_blocks // shortest)):
         # [i, j]: of the first j blocks, the last stage begins at i
         through = left[:, None] + cost
         begins.append(through.argmin(axis=0))
         left = through.min(axis=0)
-        found.append(_traced(begins, n_blocks))
-    return found
+        best_breaks.append(_traced(begins, n_blocks))
+    return best_breaks
 
 
 def step_fit(curves: FloatArray, breaks: Breaks) -> FloatArray:
@@ -127,15 +127,17 @@ def stage_boundaries(
         what = "prompts" if cluster is None else "clusters"
         return Boundaries(block, missing, missing, missing, f"an interval needs at least two {what}, and there is one")
     counts = resample_counts(n_prompts, resamples, np.random.default_rng(seed), cluster)
-    drawn = np.array(
+    resampled = np.array(
         [
             segmentations(standardised(np.concatenate([mean, curves.fixed])), stages, shortest)[-1]
             for mean in weighted_mean(curves.by_prompt, counts)
         ],
         dtype=np.float64,
     )
-    ends = np.array([_interval(place, own, weights, level) for place, own in zip(block, drawn.T)])
-    return Boundaries(block, ends[:, 0], ends[:, 1], (drawn == block).mean(axis=0), "")
+    ends = np.array(
+        [_interval(place, resampled_places, weights, level) for place, resampled_places in zip(block, resampled.T)]
+    )
+    return Boundaries(block, ends[:, 0], ends[:, 1], (resampled == block).mean(axis=0), "")
 
 
 def mean_band(
@@ -169,14 +171,14 @@ def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, see
     errors = np.full((n_prompts, most), np.nan)
     floor = np.empty(n_prompts)
     for number in np.unique(fold):
-        held = fold == number
-        train = Curves(curves.by_prompt[~held], curves.fixed).mean()
+        is_held_out = fold == number
+        train = Curves(curves.by_prompt[~is_held_out], curves.fixed).mean()
         shape = standardised(train)
         # in the training prompts' units, so that nothing of the held-out ones enters the fit
-        test = _in_units_of(train[:varying], curves.by_prompt[held])
+        test = _in_units_of(train[:varying], curves.by_prompt[is_held_out])
         for stages, breaks in enumerate(segmentations(shape, most, shortest)):
-            errors[held, stages] = ((test - step_fit(shape[:varying], breaks)) ** 2).mean(axis=(1, 2))
-        floor[held] = ((test - shape[:varying]) ** 2).mean(axis=(1, 2))
+            errors[is_held_out, stages] = ((test - step_fit(shape[:varying], breaks)) ** 2).mean(axis=(1, 2))
+        floor[is_held_out] = ((test - shape[:varying]) ** 2).mean(axis=(1, 2))
     error = errors.mean(axis=0)
     lowest = int(np.nanargmin(error))
     over = errors - errors[:, [lowest]]
@@ -191,22 +193,25 @@ def left_by_ramp(n_blocks: int, most: int) -> FloatArray:
 
     Steps describe any smooth curve better the more of them there are. Curves that have steps leave less than this.
     """
-    found = np.full(most, np.nan)
+    shares = np.full(most, np.nan)
     for stages in range(1, min(most, n_blocks) + 1):
         size, longer = divmod(n_blocks, stages)
         within = longer * _line_squares(size + 1) + (stages - longer) * _line_squares(size)
-        found[stages - 1] = within / _line_squares(n_blocks) if n_blocks > 1 else np.nan
-    return found
+        shares[stages - 1] = within / _line_squares(n_blocks) if n_blocks > 1 else np.nan
+    return shares
 
 
-def _interval(place: float, drawn: FloatArray, weights: FloatArray, level: float) -> tuple[float, float]:
+def _interval(place: float, resampled_places: FloatArray, weights: FloatArray, level: float) -> tuple[float, float]:
     """Whole blocks that hold the middle ``level`` of the resampled places, and the estimate.
 
     An interval about the estimate by the resamples' standard error would hold the truth no more often and be up to
     twice as wide, since a break jumps between places that may be far apart.
     """
     below, above = widened(weights, level)
-    low, high = np.quantile(drawn, below, method="lower"), np.quantile(drawn, above, method="higher")
+    low, high = (
+        np.quantile(resampled_places, below, method="lower"),
+        np.quantile(resampled_places, above, method="higher"),
+    )
     return min(float(low), place), max(float(high), place)
 
 

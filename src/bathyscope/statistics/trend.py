@@ -100,12 +100,12 @@ def _paired(
 ) -> tuple[FloatArray, FloatArray, IntArray | None]:
     """Scores, difficulties and clusters (numbered from 0) of the prompts that have both; None where each is its own."""
     y, x = np.asarray(scores, dtype=np.float64), np.asarray(difficulty, dtype=np.float64)
-    known = np.isfinite(y) & np.isfinite(x)
+    has_both = np.isfinite(y) & np.isfinite(x)
     if cluster is None:
-        return y[known], x[known], None
-    member = np.unique(np.asarray(cluster)[known], return_inverse=True)[1]
+        return y[has_both], x[has_both], None
+    member = np.unique(np.asarray(cluster)[has_both], return_inverse=True)[1]
     alone = int(member.max(initial=-1)) + 1 == member.size
-    return y[known], x[known], None if alone else member
+    return y[has_both], x[has_both], None if alone else member
 
 
 def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, member: IntArray | None) -> Interval:
@@ -113,10 +113,10 @@ def _interval(x: FloatArray, y: FloatArray, slope: float, coverage: float, membe
 
     CR3 is HC3 where each prompt is its own cluster. NaN where a single prompt or cluster decides the slope.
     """
-    found = _cr3(x, y - slope * x, np.arange(x.size) if member is None else member)
-    if found is None:
+    variance_and_freedom = _cr3(x, y - slope * x, np.arange(x.size) if member is None else member)
+    if variance_and_freedom is None:
         return Interval(math.nan, math.nan)
-    variance, freedom = found
+    variance, freedom = variance_and_freedom
     reach = float(stats.t.ppf((1 + coverage) / 2, freedom)) * math.sqrt(variance)
     return Interval(slope - reach, slope + reach)
 
@@ -138,10 +138,10 @@ def _cr3(x: FloatArray, residual: FloatArray, member: IntArray) -> tuple[float, 
     # The variance is y'MCC'My with M = 1 − H, H_ij = 1/n + x_i x_j / Σx², and the c_g as columns of C; Satterthwaite's
     # degrees of freedom are tr² / tr of the square of C'MC = diag(c_g'c_g) − uu' − vv', written out because it would
     # not fit for many prompts.
-    own = np.bincount(member, weights=c * c)
+    squares = np.bincount(member, weights=c * c)
     u, v = np.bincount(member, weights=c) / math.sqrt(n), np.bincount(member, weights=c * x) / math.sqrt(size)
-    trace = float(own.sum() - u @ u - v @ v)
-    square = float(own @ own - 2 * own @ (u * u + v * v) + (u @ u) ** 2 + 2 * (u @ v) ** 2 + (v @ v) ** 2)
+    trace = float(squares.sum() - u @ u - v @ v)
+    square = float(squares @ squares - 2 * squares @ (u * u + v * v) + (u @ u) ** 2 + 2 * (u @ v) ** 2 + (v @ v) ** 2)
     return float(moved @ moved), trace**2 / square
 
 
@@ -161,7 +161,7 @@ def _sign_flip_p(x: FloatArray, y: FloatArray, member: IntArray | None, permutat
     def statistic(signed: FloatArray, axis: int = -1) -> FloatArray:
         return _clearness(signed if member is None else y * np.take(signed, member, axis=-1), x, member)
 
-    found = stats.permutation_test(
+    test = stats.permutation_test(
         (y if member is None else np.ones(int(member.max()) + 1),),
         statistic,
         permutation_type="samples",
@@ -172,7 +172,7 @@ def _sign_flip_p(x: FloatArray, y: FloatArray, member: IntArray | None, permutat
         random_state=np.random.default_rng([seed, 1]),
         axis=-1,
     )
-    return float(found.pvalue)
+    return float(test.pvalue)
 
 
 def _clearness(y: FloatArray, x: FloatArray, member: IntArray | None) -> FloatArray:

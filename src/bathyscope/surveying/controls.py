@@ -193,7 +193,7 @@ def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
         return replace(prompt, ids=(*prompt.ids[:1], *middle, *prompt.ids[max(1, end) :]))
 
     items = tuple(shuffled(number, prompt) for number, prompt in enumerate(prompts.items))
-    return replace(prompts, items=items, dataset=f"{prompts.dataset}, shuffled (seed {seed})", kept=None)
+    return replace(prompts, items=items, dataset=f"{prompts.dataset}, shuffled (seed {seed})", record=None)
 
 
 def _checked_control(hf: PreTrainedModel, model: Model, what: str) -> Model:

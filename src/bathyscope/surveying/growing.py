@@ -37,7 +37,7 @@ class Kept:
         self, growth: Growth, facts: ModelFacts, prompts: Prompts, measures: Sequence[Measure[Any]], seed: int
     ) -> None:
         self._growth, self._prompts = growth, prompts
-        identity = growth.kept.identity
+        identity = growth.stored.identity
         observing = [m for m in measures if not m.derived]
         self._before = [m for m in observing if m.name in identity.measures]
         self.measures = list(self._before)

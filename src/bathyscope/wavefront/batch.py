@@ -31,11 +31,11 @@ class Batch:
         device: torch.device | str = "cpu",
         answers: Sequence[int | None] | None = None,
     ) -> Batch:
-        """A batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary)."""
+        """Return a batch of token-id lists; pads repeat each prompt's last token (a valid id in every vocabulary)."""
         longest = max(len(p) for p in prompts)
         rows = [[*p, *[p[-1]] * (longest - len(p))] for p in prompts]
-        known = tuple(answers) if answers is not None else (None,) * len(prompts)
-        return cls(torch.tensor(rows, device=device), tuple(len(p) for p in prompts), known)
+        answer_lengths = tuple(answers) if answers is not None else (None,) * len(prompts)
+        return cls(torch.tensor(rows, device=device), tuple(len(p) for p in prompts), answer_lengths)
 
     @property
     def size(self) -> int:
@@ -58,18 +58,18 @@ class Batch:
         return within(self.tokens, 0, self.lengths, self.ids_BT.device)
 
     def split(self, values_N: Tensor) -> list[Tensor]:
-        """Values of all real tokens [..., N], prompt after prompt, as one piece per prompt."""
+        """Split values of all real tokens [..., N], prompt after prompt, into one piece per prompt."""
         return list(values_N.split(list(self.lengths), dim=-1))
 
     def flat(self, resid_BTD: Tensor) -> Tensor:
-        """The vectors of all real tokens [N, width], prompt after prompt."""
-        return resid_BTD.flatten(0, 1)[self._own_N] if self.is_ragged else resid_BTD.flatten(0, 1)
+        """Return the vectors of all real tokens [N, width], prompt after prompt."""
+        return resid_BTD.flatten(0, 1)[self._valid_places_N] if self.is_ragged else resid_BTD.flatten(0, 1)
 
     @cached_property
-    def _own_N(self) -> Tensor:
-        """Where the real tokens are among all."""
-        own = [row * self.tokens + token for row, length in enumerate(self.lengths) for token in range(length)]
-        return sent(own, self.ids_BT.device)
+    def _valid_places_N(self) -> Tensor:
+        """The places of real tokens in the flattened batch."""
+        places = [row * self.tokens + token for row, length in enumerate(self.lengths) for token in range(length)]
+        return sent(places, self.ids_BT.device)
 
     @cached_property
     def next_ids_N(self) -> Tensor:
@@ -77,21 +77,21 @@ class Batch:
         return self.flat(self.ids_BT.roll(-1, dims=1).masked_fill(~self.predicting(), -1))
 
     def predicting(self, *, answer: bool = False) -> Tensor:
-        """True at the tokens that predict another one of their prompt, or one of its answer, [batch, tokens]."""
+        """Return True at tokens that predict another token of their prompt, or of its answer, as [batch, tokens]."""
         last = [length - 1 for length in self.lengths]
-        first = [end - (own or 0) for end, own in zip(last, self.answers)] if answer else 0
+        first = [end - (answer_tokens or 0) for end, answer_tokens in zip(last, self.answers)] if answer else 0
         return within(self.tokens, first, last, self.ids_BT.device)
 
 
 def within(size: int, first: int | Sequence[int], before: Sequence[int] | None, device: torch.device) -> Tensor:
-    """Per prompt True at the positions ``first`` … ``before`` − 1, [batch or 1, size]; None = up to the last."""
+    """Return per prompt True at the positions ``first`` … ``before`` − 1, [batch or 1, size]; None = up to the last."""
     position = torch.arange(size, device=device)[None]
     inside = position >= (first if isinstance(first, int) else index(first, device)[:, None])
     return inside if before is None else inside & (position < index(before, device)[:, None])
 
 
 def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_lengths: bool) -> list[list[int]]:
-    """Which prompts are computed together: index lists into ``lengths``, each sorted by length.
+    """Decide which prompts are computed together: index lists into ``lengths``, each sorted by length.
 
     Several prompts share a batch only while their rows leave room in one call, and while padding stays
     below one token in twenty, since a padded token costs as much as a real one.
@@ -104,14 +104,15 @@ def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_leng
     """
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
     batches: list[list[int]] = []
-    for one in order:
+    for prompt in order:
         if batches:
             batch = batches[-1]
-            longest, total = lengths[one], sum(lengths[i] for i in batch) + lengths[one]
-            padded = longest * (len(batch) + 1)
-            fits = padded * rows <= call_tokens and padded <= 1.05 * total
+            longest = lengths[prompt]
+            real_tokens = sum(lengths[i] for i in batch) + longest
+            padded_tokens = longest * (len(batch) + 1)
+            fits = padded_tokens * rows <= call_tokens and padded_tokens <= 1.05 * real_tokens
             if fits and (not equal_lengths or lengths[batch[0]] == longest):
-                batch.append(one)
+                batch.append(prompt)
                 continue
-        batches.append([one])
+        batches.append([prompt])
     return batches

@@ -1,4 +1,4 @@
-"""Calls of a block: how many rows go into one, and what is known of it when it has run."""
+"""Calls of a block: how many rows go into one, what it returns, and what happens when memory runs out."""
 
 from __future__ import annotations
 
@@ -18,56 +18,57 @@ from bathyscope.wavefront.places import is_accelerator
 
 @dataclass
 class CallPolicy:
-    """How rows are split into calls: learnt anew where memory does not suffice.
+    """How rows are split into calls; calls shrink for good after one that ran out of memory.
 
     Args:
         tokens: tokens per call; on a CPU time per token is flat from about 400 and with two threads falls
             a little further up to some thousands, on an accelerator larger calls are better.
-        control_in_every_call: see ``control_rides``.
+        control_in_every_call: the control runs again in each call, see ``control_rides``.
     """
 
     tokens: int
     control_in_every_call: bool
-    _said: bool = field(default=False, init=False, repr=False)
+    _has_warned: bool = field(default=False, init=False, repr=False)
 
     @classmethod
     def for_model(cls, dtype: torch.dtype, device: torch.device, tokens: int | None = None) -> CallPolicy:
-        """The policy for a dtype and device."""
+        """Return the policy for a dtype and device."""
         return cls(tokens or default_tokens(device), control_rides(dtype))
 
     def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
-        """A call of so many rows of so many tokens each was out of memory: from here on calls have half as many.
+        """Halve the calls to come, after one of so many rows of so many tokens each was out of memory.
 
-        What a call changes is written when it has run, so that it can be made again in pieces.
+        A call changes no slot until it has run, so it can be repeated in pieces.
 
         Raises:
-            ModelError: it was a single row's.
+            ModelError: the call had a single row.
         """
-        _give_back(device)
+        _free_cached_memory(device)
         if rows < 2:
             raise out_of_memory(f"A call of a block on one row of {tokens} tokens", device)
-        if not self._said:
+        if not self._has_warned:
             warn(
-                f"A call of a block on {rows * tokens} tokens was out of memory; it is made in smaller pieces, and so "
-                f"are all that follow. To begin with such pieces, give call_tokens={rows // 2 * tokens} "
-                "(--call-tokens)."
+                f"A call of a block on {rows * tokens} tokens ran out of memory; this and all later calls are divided. "
+                f"To begin with smaller calls, give call_tokens={rows // 2 * tokens} (--call-tokens)."
             )
-        self.tokens, self._said = rows // 2 * tokens, True
+        self.tokens = rows // 2 * tokens
+        self._has_warned = True
 
 
 def default_tokens(device: torch.device) -> int:
-    """Tokens in a call where memory sets no limit."""
+    """Return how many tokens a call has where memory sets no limit."""
     return 32768 if is_accelerator(device) else 4800
 
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one call did to some rows, and the control beside them.
+    """What one call did to some rows, and to the control next to them.
 
     Args:
         slots: which rows, [rows].
         before, after: their residual stream, [rows, batch, tokens, width].
-        control_before, control_after: the control's, [batch, tokens, width].
+        control_before, control_after: the control's, [batch, tokens, width]. The control may have run in an earlier
+            call of the visit; of rows that catch up without it, these mean nothing.
         parts: the rows' contributions; empty unless they were tapped.
         control_parts: the control's, where it was in this call.
     """
@@ -82,21 +83,21 @@ class CallResult:
 
 
 def even_pieces(rows: int, most: int) -> Iterator[tuple[int, int]]:
-    """``rows`` split into as few ranges of at most ``most`` as possible, of nearly equal size."""
+    """Split ``rows`` into as few ranges of at most ``most`` as possible, of nearly equal size."""
     pieces = -(-rows // max(1, most))
     edges = [rows * i // pieces for i in range(pieces + 1)]
     yield from pairwise(edges)
 
 
 def halves(pieces: Iterable[tuple[int, int]], most: int) -> Iterator[tuple[int, int]]:
-    """Ranges, cut into ones of at most ``most``."""
+    """Cut ranges into ones of at most ``most``."""
     for first, last in pieces:
         yield from ((first + a, first + b) for a, b in even_pieces(last - first, most))
 
 
 @contextmanager
 def while_memory_lasts() -> Iterator[None]:
-    """Inside, running out of memory ends what is done and nothing else: its error is forgotten, with all it holds."""
+    """Leave the block when memory runs out, and forget the error with all the tensors that its frames hold."""
     try:
         yield
     except Exception as error:
@@ -105,14 +106,14 @@ def while_memory_lasts() -> Iterator[None]:
 
 
 def in_pieces(count: int, most: int, do: Callable[[int, int], None], what: str, device: torch.device) -> None:
-    """Does something for ranges of at most ``most``, in their order; where one is out of memory, again in halves.
+    """Do something for ranges of at most ``most``, in their order; a range that runs out of memory is halved.
 
     Args:
-        do: given first and one past the last; what a failed one has left behind is overwritten.
-        what: it is that is done, for messages.
+        do: takes the first item and one past the last; a repeated range overwrites what a failed one left behind.
+        what: names the task, for messages.
 
     Raises:
-        ModelError: a range of one does not fit.
+        ModelError: a range of one item does not fit.
     """
     pending = deque(even_pieces(count, most))
     while pending:
@@ -123,14 +124,14 @@ def in_pieces(count: int, most: int, do: Callable[[int, int], None], what: str, 
             done = True
         if done:
             continue
-        _give_back(device)
+        _free_cached_memory(device)
         if last - first < 2:
             raise out_of_memory(what, device)
-        warn(f"{what} was out of memory; it is done in smaller pieces.")
+        warn(f"{what} ran out of memory; it continues in smaller pieces.")
         pending = deque(halves([(first, last), *pending], (last - first) // 2))
 
 
-def _give_back(device: torch.device) -> None:
-    """What torch keeps for itself of an accelerator's memory is free again."""
+def _free_cached_memory(device: torch.device) -> None:
+    """Release the memory of an accelerator that torch holds for later use."""
     if device.type == "cuda":
         torch.cuda.empty_cache()

@@ -1,13 +1,13 @@
-"""Direct rows: what each later block alone makes of its input without an earlier block's contribution.
+"""Direct rows: how each later block alone reacts to an input that lacks an earlier block's contribution.
 
 Block l sees h_l − c_s where block s is left out, and nothing is carried on to block l+1. All rows of a block are
-therefore made afresh from the plain residual stream and the kept contributions, and one visit of the block
-serves every s and, through lent keys and values, every starting token.
+therefore rebuilt from the plain residual stream and the stored contributions. One visit of the block serves every s
+and, through lent keys and values, every starting token.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,17 +20,18 @@ from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import packed
 from bathyscope.wavefront.probe import BaselineView, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
-from bathyscope.wavefront.slots import Lender, Slots
+from bathyscope.wavefront.slots import CONTROL, LentPrefix, Slots
 from bathyscope.wavefront.tail import group_tails
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True)
+class _DirectRow:
     """One full row: block ``block`` left out at tokens ``protect`` … ``before`` − 1 of each prompt."""
 
     block: int
     protect: int
     before: tuple[int, ...]
-    served: Sequence[Request]
+    requests: Sequence[Request]
 
 
 class DirectRows:
@@ -51,54 +52,60 @@ class DirectRows:
         *,
         tails: bool,
     ) -> None:
-        self._plain, self._replay, self._batch, self._policy = plain, replay, batch, policy
+        self._plain = plain
+        self._replay = replay
+        self._batch = batch
+        self._policy = policy
         late = [r for r in requests if isinstance(r, SkipBefore)]
         everywhere = [r for r in requests if isinstance(r, SkipRow)]
         self._tails = group_tails(late if tails else [])
         donors = [r.donor for group in self._tails for r in group]
-        rows = [_Row(r.block, r.protect, batch.lengths, (r,)) for r in dict.fromkeys([*everywhere, *donors])]
+        rows = [_DirectRow(r.block, r.protect, batch.lengths, (r,)) for r in dict.fromkeys([*everywhere, *donors])]
         if not tails:
-            rows += [_Row(r.block, r.protect, before, served) for r, served, before in packed(late, batch.size)]
+            rows += [_DirectRow(r.block, r.protect, before, group) for r, group, before in packed(late, batch.size)]
         self._rows = sorted(rows, key=lambda r: r.block)
         self._contributions: dict[int, Tensor] = {}
-        # where a block's contribution is left out, [batch, tokens, 1]
-        self._left_out = cache(
+        # Where a block's contribution is left out, [batch, tokens, 1]; the same for every block that sees the row.
+        self._mask_left_out = cache(
             lambda protect, before: within(batch.tokens, protect, before, batch.ids_BT.device)[..., None]
         )
 
     def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView]:
-        """Shows what the block makes of every row, and keeps its own contribution for later blocks."""
+        """Show what the block makes of every row, and store its own contribution for later blocks."""
         rows = [row for row in self._rows if row.block < index]
         if rows:
             yield from self._run(block, plain, rows)
         if any(row.block == index for row in self._rows):
             self._contributions[index] = plain.after_BTD - plain.before_BTD
 
-    def _run(self, block: nn.Module, plain: BaselineView, rows: Sequence[_Row]) -> Iterator[RowsView]:
+    def _run(self, block: nn.Module, plain: BaselineView, rows: Sequence[_DirectRow]) -> Iterator[RowsView]:
+        """Run the block on the control and on all rows, then on the tails that these lend to."""
         slots = Slots(self._replay, self._policy, 1 + len(rows))
         slots.receive(self._plain.passed)
-        slots.state[0] = plain.before_BTD
+        slots.state[CONTROL] = plain.before_BTD
         for slot, row in enumerate(rows, start=1):
-            left_out = self._contributions[row.block] * self._left_out(row.protect, row.before)
+            left_out = self._contributions[row.block] * self._mask_left_out(row.protect, row.before)
             torch.sub(plain.before_BTD, left_out, out=slots.state[slot])
-        lends = range(len(slots.state)) if self._tails else ()
-        for result in slots.run(block, plain.block, range(len(slots.state)), lends=lends):
-            served = [rows[slot - 1].served if slot else () for slot in result.slots]
-            yield from views.of_full(plain, served, result, self._batch.lengths)
-        slot_of = {row.served[0]: slot for slot, row in enumerate(rows, start=1)}
+        every_slot = range(len(slots.state))
+        for result in slots.run(block, plain.block, every_slot, lends=every_slot if self._tails else ()):
+            requests = [() if slot == CONTROL else rows[slot - 1].requests for slot in result.slots]
+            yield from views.of_full(plain, requests, result, self._batch.lengths)
+        slot_of = {row.requests[0]: slot for slot, row in enumerate(rows, start=1)}
         for group in self._tails:
             born = [r for r in group if r.block < plain.block]
             if born:
-                donors = [0, *(slot_of[r.donor] for r in born)]
-                yield from self._run_tails(block, plain, born, slots.lender(donors, born[0].prompt, born[0].start))
+                donors = [CONTROL, *(slot_of[r.donor] for r in born)]
+                prefix = slots.lend_prefix(donors, born[0].prompt, born[0].start)
+                yield from self._run_tails(block, plain, born, prefix)
 
     def _run_tails(
-        self, block: nn.Module, plain: BaselineView, requests: Sequence[SkipBefore], lender: Lender
+        self, block: nn.Module, plain: BaselineView, requests: Sequence[SkipBefore], prefix: LentPrefix
     ) -> Iterator[RowsView]:
-        """Tails own the plain residual stream from ``start`` on; only the lent keys and values differ."""
-        prompt, start = lender.prompt, lender.start
+        """Run tails on the plain residual stream from ``start`` on; they differ only in the lent keys and values."""
+        prompt = prefix.prompt
+        start = prefix.start
         slots = Slots(self._replay, self._policy, 1 + len(requests), prompt=prompt, start=start)
         slots.receive(self._plain.passed)
         slots.state[:] = plain.before_BTD[prompt, start:]
-        for result in slots.run(block, plain.block, range(len(slots.state)), lender=lender):
+        for result in slots.run(block, plain.block, range(len(slots.state)), prefix=prefix):
             yield views.of_tails(plain, requests, result, prompt, start, self._batch.lengths[prompt])

@@ -1,4 +1,13 @@
-"""The wavefront: all rows of all measures advance together, block by block, in one visit of each block."""
+"""The wavefront: all rows of all measures advance together, block by block, in one visit of each block.
+
+One *visit* of a block goes down this list: the plain forward; direct rows; full rows, led by the control; tails, which
+borrow keys and values of the full rows; replaced rows. Each call's result is shown to the probes as a view and
+released.
+
+Several batches of prompts may share the visits. Such a *convoy* loads each block once for all its batches, which
+matters where blocks are streamed from a disk; every batch still has calls of its own, so its numbers are those it has
+alone.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -34,10 +43,9 @@ class Wavefront:
     """Runs batches of prompts through a model's blocks for any number of probes.
 
     Args:
-        tails: tail rows may share keys and values (the check at load decides); otherwise full rows are
-            computed in their place.
+        tails: tail rows may borrow keys and values (the check at load decides); otherwise full rows take their place.
         call_tokens: tokens per call of a block; None = by device.
-        replacement_bytes: what the states of replaced rows may take at once; more are computed in further visits of
+        replacement_bytes: memory for the states of replaced rows; rows beyond it are computed in further sweeps over
             the blocks. None = by device.
     """
 
@@ -56,12 +64,12 @@ class Wavefront:
         self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
 
     def run(self, batch: Batch, probes: Sequence[Probe], step: Step | None = None) -> None:
-        """One pass over the blocks for one batch; every probe sees what it asked for."""
+        """Pass over the blocks once for one batch; every probe sees what it asked for."""
         self.run_convoy([(batch, probes)], step)
 
     @torch.no_grad()
     def run_convoy(self, convoy: Sequence[tuple[Batch, Sequence[Probe]]], step: Step | None = None) -> None:
-        """One pass over the blocks for several batches: each block is visited once, and runs on all of them.
+        """Pass over the blocks once for several batches: each block is visited once, and runs on all of them.
 
         Every batch has calls of its own, so that its results are those it has alone.
 
@@ -72,25 +80,29 @@ class Wavefront:
             ModelError: a residual stream that is not finite, with the block where it began.
         """
         with evaluating(self.anatomy.model):
-            batches = [_Sweep(self, batch, probes) for batch, probes in convoy]
-            sweeps = max(one.sweeps for one in batches)
+            passes = [_BatchPass(self, batch, probes) for batch, probes in convoy]
+            sweeps = max(batch_pass.sweeps for batch_pass in passes)
             n_blocks = self.anatomy.n_blocks
-            with keeping(self.anatomy.blocks[0], max(one.window for one in batches)):
+            # Rows that go back to earlier blocks run inside a visit; a streamed model must still hold those blocks.
+            with keeping(self.anatomy.blocks[0], max(batch_pass.window for batch_pass in passes)):
                 for visit in range(n_blocks * sweeps):
                     sweep, index = divmod(visit, n_blocks)
                     with lent(self.anatomy.blocks[index]) as block:
-                        for one in batches:
-                            one.visit(sweep, index, block)
+                        for batch_pass in passes:
+                            batch_pass.visit(sweep, index, block)
                     if step is not None:
                         step(visit + 1, n_blocks * sweeps)
 
 
-class _Sweep:
-    """One batch's pass."""
+class _BatchPass:
+    """The pass of one batch over the blocks: its rows of every kind, and the probes that watch them."""
 
     def __init__(self, wave: Wavefront, batch: Batch, probes: Sequence[Probe]) -> None:
-        self._wave, self._batch, self._probes = wave, batch, probes
-        anatomy, policy, lengths = wave.anatomy, wave.policy, batch.lengths
+        self._wave = wave
+        self._batch = batch
+        self._probes = probes
+        anatomy = wave.anatomy
+        policy = wave.policy
         replay = anatomy.replay(batch.ids_BT)
         self._plain = PlainForward(
             anatomy,
@@ -101,7 +113,7 @@ class _Sweep:
         requests = list(dict.fromkeys(r for probe in probes for r in probe.requests))
         direct = [r for r in requests if not isinstance(r, ScheduleRow) and r.part == "direct"]
         carried = [r for r in requests if isinstance(r, ScheduleRow) or r.part != "direct"]
-        in_full, tails = _shared_out(carried, anatomy.n_blocks, wave.tails)
+        in_full, tails = _divide_requests(carried, anatomy.n_blocks, wave.tails)
         tracks = compile_tracks(in_full, anatomy.n_blocks, batch.size)
         self.window = max((track.window for track in tracks), default=1)
         """How many blocks behind one another its rows run in one visit."""
@@ -110,14 +122,15 @@ class _Sweep:
         donors = [request.donor for request in tails]
         self._full = FullRows(tracks, replay, batch, policy, anatomy, parts, donors=donors)
         self._tails = [
-            TailRows(group, replay, policy, self._full, lengths[group[0].prompt]) for group in group_tails(tails)
+            TailRows(group, replay, policy, self._full, batch.lengths[group[0].prompt]) for group in group_tails(tails)
         ]
+        # Full rows before tails, which borrow what the full rows have computed in the same visit.
         self._rows: list[DirectRows | FullRows | TailRows] = [
             DirectRows(direct, self._plain, replay, batch, policy, tails=wave.tails),
             *([self._full] if tracks else []),
             *self._tails,
         ]
-        replacements = [one for probe in probes for one in probe.replacements]
+        replacements = [replacement for probe in probes for replacement in probe.replacements]
         self._replaced = ReplacedRows(
             anatomy, batch, replacements, policy, tails=wave.tails, room=wave.replacement_bytes
         )
@@ -125,7 +138,11 @@ class _Sweep:
         """How many times all blocks must be visited."""
 
     def visit(self, sweep: int, index: int, block: nn.Module) -> None:
-        """Moves everything over one block; rows that have no room in one sweep over the blocks have another."""
+        """Move everything over one block.
+
+        The first sweep over the blocks moves rows of every kind. Replaced rows that do not fit into memory with the
+        others have further sweeps, in which nothing else runs.
+        """
         if sweep >= self.sweeps:
             return
         if sweep == 0:
@@ -138,14 +155,14 @@ class _Sweep:
             self._land(first=sweep == 0)
 
     def _advance(self, block: nn.Module, index: int) -> Iterator[BaselineView | RowsView | RowPartsView]:
-        """Everything moves over one block, the plain forward first."""
+        """Move every row but the replaced ones over one block, the plain forward first."""
         plain = self._plain.advance(block, index)
         yield plain
         for rows in self._rows:
             yield from rows.advance(block, index, plain)
 
     def _land(self, *, first: bool) -> None:
-        """The last block has been passed."""
+        """Show the final states after the last block."""
         if first:
             self._plain.require_finite()
         self._show(self._replaced.land(self._plain.resid_BTD))
@@ -156,14 +173,14 @@ class _Sweep:
                 probe.finish(final)
 
     def _show(self, views: Iterable[BaselineView | RowsView | RowPartsView | ReplacedStates]) -> None:
-        """The one place where views meet the probes: each is shown to those that asked for it, and then let go."""
+        """Show each view to the probes that asked for it, and then let go of it; views meet probes nowhere else."""
         for view in views:
-            shown = {r for served in view.requests for r in served} if isinstance(view, RowsView) else set()
+            requests = {r for row in view.requests for r in row} if isinstance(view, RowsView) else set()
             for probe in self._probes:
                 match view:
                     case BaselineView():
                         probe.baseline(view)
-                    case RowsView() if not shown.isdisjoint(probe.requests):
+                    case RowsView() if not requests.isdisjoint(probe.requests):
                         probe.rows(view)
                     case RowPartsView() if probe.part_steps:
                         probe.row_parts(view)
@@ -171,25 +188,29 @@ class _Sweep:
                         probe.landed(view)
 
     def _final(self) -> FinalStates:
+        """Collect the final states of everything; full rows that stand in for tails are cut to what tails own."""
         baseline = self._plain.resid_BTD
         full = self._full.final()
         control = self._full.control if full else baseline
         tails = [tail.states(self._wave.anatomy.n_blocks, baseline) for tail in self._tails]
         for group in self._late_in_full:
-            prompt, start = group[0].prompt, group[0].start
-            own = slice(start, self._batch.lengths[prompt])
-            rows: dict[Request, Tensor] = {r: full[r][prompt, own] for r in group}
-            tails.append(TailStates(prompt, start, control[prompt, own], baseline[prompt, own], rows))
+            prompt = group[0].prompt
+            start = group[0].start
+            tail_tokens = slice(start, self._batch.lengths[prompt])
+            rows: dict[Request, Tensor] = {r: full[r][prompt, tail_tokens] for r in group}
+            tails.append(TailStates(prompt, start, control[prompt, tail_tokens], baseline[prompt, tail_tokens], rows))
         return FinalStates(self._batch, self._wave.anatomy.readout, baseline, control, full, tails)
 
 
-def _shared_out(requests: Sequence[Request], n_blocks: int, tails: bool) -> tuple[list[Request], list[SkipBefore]]:
-    """What is computed in full rows, and what in tails."""
+def _divide_requests(requests: Sequence[Request], n_blocks: int, tails: bool) -> tuple[list[Request], list[SkipBefore]]:
+    """Divide requests into those that are computed in full rows, and those computed in tails."""
     late = [r for r in requests if isinstance(r, SkipBefore)]
-    # skipping the last block before a token changes nothing at that token or later
-    befores = [r for r in late if r.part != "channels" and r.block < n_blocks - 1]
+    # Skipping the last block before a token changes nothing at that token or later.
+    effective = [r for r in late if r.part != "channels" and r.block < n_blocks - 1]
     full: list[Request] = [r for r in requests if not isinstance(r, SkipBefore)]
     full += [r for r in late if r.part == "channels"]
-    full += [r.donor for r in befores] if tails else befores
-    # skip rows first: their blocks are observed, so they must own all their steps; others may fork from them
-    return sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow)), befores if tails else []
+    # A tail needs its donor among the full rows, whether or not a measure asked for it.
+    full += [r.donor for r in effective] if tails else effective
+    # Skip rows first: their blocks are observed, so they must own all their steps; others may fork from them.
+    in_order = sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow))
+    return in_order, effective if tails else []

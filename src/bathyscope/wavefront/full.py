@@ -1,4 +1,9 @@
-"""Full rows: histories that own every token of their prompts, advanced together block by block."""
+"""Full rows: histories that own every token of their prompts, advanced together block by block.
+
+The *wave* stands at one block at a time. Every row whose next block is that one joins the same calls, led by the
+control. Rows whose schedule goes back to earlier blocks (swaps, repeats) fall behind the wave and catch up in calls of
+their own.
+"""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,39 +20,43 @@ from bathyscope.wavefront.calls import CallPolicy, CallResult
 from bathyscope.wavefront.plan import Birth, Fork, Track
 from bathyscope.wavefront.probe import BaselineView, Probe, RowPartsView, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow
-from bathyscope.wavefront.slots import Slots
+from bathyscope.wavefront.slots import CONTROL, Slots
 
 _PARTS = ("attention", "mlp")
 Place = tuple[int, int]
-"""A track and how many of its steps are done."""
+"""A track, and how many of its steps are done."""
 
 
 class PartTaps:
-    """Contributions are read where probes want them (``part_steps``); other calls stay untouched."""
+    """The calls in which probes want to see contributions of rows (``part_steps``); others are not tapped."""
 
     def __init__(self, probes: Sequence[Probe], tracks: Sequence[Track]) -> None:
-        self._at: dict[Place, list[tuple[ScheduleRow, int]]] = {}
+        self._steps_at: dict[Place, list[tuple[ScheduleRow, int]]] = {}
         self._blocks: set[int] = set()
-        track_of = {request: index for index, track in enumerate(tracks) for request in track.requests}
-        for row, steps in (wanted for probe in probes for wanted in probe.part_steps.items()):
-            for step in steps:
-                self._at.setdefault(_place(tracks, track_of[row], step), []).append((row, step))
-                self._blocks.add(row.schedule.order[step])
+        track_of = {request: number for number, track in enumerate(tracks) for request in track.requests}
+        for probe in probes:
+            for row, steps in probe.part_steps.items():
+                for step in steps:
+                    place = _place_of_step(tracks, track_of[row], step)
+                    self._steps_at.setdefault(place, []).append((row, step))
+                    self._blocks.add(row.schedule.order[step])
 
     def taps(self, block: int, places: Sequence[Place | None]) -> tuple[str, ...]:
-        """The parts to read in calls of a block on rows at these places (None = the control)."""
-        wanted = any(block in self._blocks if place is None else place in self._at for place in places)
-        return _PARTS if wanted else ()
+        """Return the parts to read in calls of a block on rows at these places (None = the control)."""
+        is_tapped = any(block in self._blocks if place is None else place in self._steps_at for place in places)
+        return _PARTS if is_tapped else ()
 
     def views(self, block: int, places: Sequence[Place | None], result: CallResult) -> Iterator[RowPartsView]:
-        """What a call shows, where it was tapped; ``places`` are those of the call's own rows."""
+        """Show the contributions of a call, if it was tapped; ``places`` are those of the call's slots."""
         if result.parts:
-            rows = {wanted: row for row, place in enumerate(places) if place for wanted in self._at.get(place, ())}
-            yield RowPartsView(block, rows, result.parts, result.control_parts)
+            row_of_step = {
+                step: row for row, place in enumerate(places) if place for step in self._steps_at.get(place, ())
+            }
+            yield RowPartsView(block, row_of_step, result.parts, result.control_parts)
 
 
-def _place(tracks: Sequence[Track], track: int, step: int) -> Place:
-    """The track that runs a step of a row's schedule, which may be one that the row's own track forks from."""
+def _place_of_step(tracks: Sequence[Track], track: int, step: int) -> Place:
+    """Return where a step of a row's schedule runs, which may be on a track that the row's own track forks from."""
     done = step - tracks[track].birth.boundary
     if done < 0:
         raise ValueError(f"step {step} belongs to the part of the schedule that is the control's")
@@ -68,16 +77,16 @@ class _Runner:
     done: int
 
     @property
-    def next(self) -> int | None:
+    def next_block(self) -> int | None:
         """The block it runs next, None at the end of its steps."""
         return self.track.steps[self.done] if self.done < len(self.track.steps) else None
 
 
 class FullRows(Slots):
-    """The control row and all tracks of one batch. A track gets the next slot when it begins.
+    """The control row and all tracks of one batch; a track takes the next slot when it begins.
 
     Args:
-        donors: requests whose rows, beside the control, lend keys and values to tails; empty = there are none.
+        donors: requests whose rows, together with the control, lend keys and values to tails; empty = no tails.
     """
 
     def __init__(
@@ -92,50 +101,67 @@ class FullRows(Slots):
         donors: Collection[Request],
     ) -> None:
         super().__init__(replay, policy, 1 + len(tracks), sites=anatomy.sites)
-        self._tracks, self._batch, self._blocks = tracks, batch, anatomy.blocks
-        self._parts, self._donors = parts, frozenset(donors)
-        self.state[0] = self._previous = replay.recording.resid0_BTD
-        # the control's first tokens at every boundary, for rows of schedules that keep them
-        self._protected = max((t.birth.protect for t in tracks if not t.birth.skips), default=0)
+        self._tracks = tracks
+        self._batch = batch
+        self._blocks = anatomy.blocks
+        self._parts = parts
+        self._donors = frozenset(donors)
+        self.state[CONTROL] = replay.recording.resid0_BTD
+        # The control one boundary earlier: what a skipped block's input was.
+        self._control_before = replay.recording.resid0_BTD
+        # The control's first tokens at every boundary, because protected tokens of a schedule take its stream there.
+        self._protected = max((track.birth.protect for track in tracks if not track.birth.skips), default=0)
         self._heads = [self.control[:, : self._protected].clone()]
         self._runners: list[_Runner] = []
         self._slot_of: dict[Request, int] = {}
 
     def advance(self, block: nn.Module, index: int, plain: BaselineView) -> Iterator[RowsView | RowPartsView]:
-        """Moves the control and every row in step with it over one block; others catch up before and after."""
+        """Move the control and every row in step with it over one block; others catch up before and after."""
         self._spawn(index)
         yield from self._catch_up(below=index)
-        joining = [runner for runner in self._runners if runner.next == index]
-        slots = [0, *(runner.slot for runner in joining)]
-        previous = self.control.clone()
-        lends = {0, *(self._slot_of[one] for one in self._donors if one in self._slot_of)} if self._donors else ()
-        silent = {part: (mask, self.state.new_zeros(())) for part, mask in self._silent(joining).items()}
-        taps = self._parts.taps(index, self._places(slots))
-        for result in self.run(block, index, slots, lends=lends, taps=taps, instead=silent):
-            served = [self._runners[slot - 1].track.requests if slot else () for slot in result.slots]
-            yield from views.of_full(plain, served, result, self._batch.lengths)
+        joining = [runner for runner in self._runners if runner.next_block == index]
+        slots = [CONTROL, *(runner.slot for runner in joining)]
+        control_before = self.control.clone()
+        silent_masks = self._mask_silent_parts(joining)
+        nothing = self.state.new_zeros(())
+        for result in self.run(
+            block,
+            index,
+            slots,
+            lends=self._lending_slots_now(),
+            taps=self._parts.taps(index, self._places(slots)),
+            instead={part: (mask, nothing) for part, mask in silent_masks.items()},
+        ):
+            requests = [() if slot == CONTROL else self._runners[slot - 1].track.requests for slot in result.slots]
+            yield from views.of_full(plain, requests, result, self._batch.lengths)
             yield from self._parts.views(index, self._places(result.slots), result)
-        self._previous = previous
+        self._control_before = control_before
         self._heads.append(self.control[:, : self._protected].clone())
         for runner in joining:
-            self._stepped(runner)
+            self._finish_step(runner)
         yield from self._catch_up(below=index + 1)
 
     def land(self, n_blocks: int) -> Iterator[RowPartsView]:
-        """After the last block: rows born at the last boundary, and those still behind, finish."""
+        """Finish rows that are born at the last boundary, and rows that are still behind."""
         self._spawn(n_blocks)
         yield from self._catch_up(below=n_blocks)
 
     def final(self) -> dict[Request, Tensor]:
-        """Final states [batch, tokens, width] by request."""
+        """Return final states [batch, tokens, width] by request."""
         return {request: self.state[self._slot_of[request]] for track in self._tracks for request in track.requests}
 
     def slot(self, request: Request) -> int:
-        """The slot of the track that serves a request."""
+        """Return the slot of the track that serves a request."""
         return self._slot_of[request]
 
+    def _lending_slots_now(self) -> Collection[int]:
+        """Return the control and the donors that have begun, or nothing where there are no tails."""
+        if not self._donors:
+            return ()
+        return {CONTROL, *(self._slot_of[donor] for donor in self._donors if donor in self._slot_of)}
+
     def _begin(self, number: int, source: int, done: int) -> _Runner:
-        """A track begins with what a slot holds, and so do those that fork from it at once."""
+        """Begin a track with what a slot holds, after ``done`` of its steps."""
         track = self._tracks[number]
         runner = _Runner(number, track, 1 + len(self._runners), done)
         self._runners.append(runner)
@@ -144,22 +170,23 @@ class FullRows(Slots):
         return runner
 
     def _spawn(self, boundary: int) -> None:
+        """Begin the tracks that are born at a boundary, and those that fork from them before their first step."""
         for number, track in enumerate(self._tracks):
             if isinstance(track.origin, Birth) and track.origin.boundary == boundary:
-                runner = self._begin(number, 0, 0)
-                self._leave_out(track.origin, runner.slot)
+                runner = self._begin(number, CONTROL, 0)
+                self._skip_at_birth(track.origin, runner.slot)
                 self._fork_from(runner)
 
-    def _leave_out(self, birth: Birth, slot: int) -> None:
-        """Tokens, or channels, that leave a block out keep the stream that went into it."""
+    def _skip_at_birth(self, birth: Birth, slot: int) -> None:
+        """Give the tokens, or channels, that skip a block the stream that went into it."""
         size = {"block": self.state.shape[2], "channels": self.state.shape[3]}.get(birth.skips)
         if size is not None:
             mask = within(size, birth.protect, birth.before, self.state.device)
             mask = mask[..., None] if birth.skips == "block" else mask[:, None]
-            self.state[slot] = torch.where(mask, self._previous, self.control)
+            self.state[slot] = torch.where(mask, self._control_before, self.control)
 
-    def _silent(self, joining: Sequence[_Runner]) -> dict[str, Tensor]:
-        """What rows at their first step leave out of the block that runs now: part → mask [rows, batch, tokens]."""
+    def _mask_silent_parts(self, joining: Sequence[_Runner]) -> dict[str, Tensor]:
+        """Mask what rows at their first step leave out of the running block: part → [rows, batch, tokens]."""
         masks: dict[str, Tensor] = {}
         shape = (1 + len(joining), *self.state.shape[1:3])
         for row, runner in enumerate(joining, start=1):
@@ -171,11 +198,12 @@ class FullRows(Slots):
         return masks
 
     def _places(self, slots: Sequence[int]) -> list[Place | None]:
-        """Where in their histories rows are; None = the control."""
-        runners = [self._runners[slot - 1] if slot else None for slot in slots]
+        """Return where in their histories rows are; None = the control."""
+        runners = [None if slot == CONTROL else self._runners[slot - 1] for slot in slots]
         return [None if runner is None else (runner.number, runner.done) for runner in runners]
 
-    def _stepped(self, runner: _Runner) -> None:
+    def _finish_step(self, runner: _Runner) -> None:
+        """Count a step, put protected tokens back on the control's stream, and begin the tracks that fork here."""
         runner.done += 1
         birth = runner.track.birth
         if birth.protect and not birth.skips:
@@ -184,22 +212,27 @@ class FullRows(Slots):
         self._fork_from(runner)
 
     def _fork_from(self, parent: _Runner) -> None:
+        """Begin the tracks that part from another one at this step, and those that part from these at once."""
         for number, track in enumerate(self._tracks):
             if track.origin == Fork(parent.number, parent.done):
                 self._fork_from(self._begin(number, parent.slot, parent.done))
 
     def _catch_up(self, below: int) -> Iterator[RowPartsView]:
-        """Rows whose next block lies behind the wave (swaps, repeats) run until they are in step again."""
+        """Run rows whose next block lies behind the wave (swaps, repeats) until they are in step again."""
         while True:
-            behind = [(n, r) for r in self._runners if (n := r.next) is not None and n < below]
+            behind = [
+                (next_block, runner)
+                for runner in self._runners
+                if (next_block := runner.next_block) is not None and next_block < below
+            ]
             if not behind:
                 return
-            index = min(n for n, _ in behind)
-            runners = [r for n, r in behind if n == index]
-            slots = [r.slot for r in runners]
+            index = min(next_block for next_block, _ in behind)
+            runners = [runner for next_block, runner in behind if next_block == index]
+            slots = [runner.slot for runner in runners]
             with lent(self._blocks[index]) as block:
                 taps = self._parts.taps(index, self._places(slots))
                 for result in self.run(block, index, slots, taps=taps):
                     yield from self._parts.views(index, self._places(result.slots), result)
             for runner in runners:
-                self._stepped(runner)
+                self._finish_step(runner)

@@ -1,7 +1,7 @@
-"""Histories in which blocks, or parts of blocks, are left out or run again, as a tree: what begins alike is run once.
+"""Histories in which blocks, or parts of blocks, are left out or run again, as a tree: common beginnings run once.
 
-The tree is known before anything runs, and with it the exact number of calls: a block for each distinct beginning.
-Calls are of a good size, and memory is bounded.
+The tree is planned before anything runs, and with it the exact number of calls: one for each distinct beginning. Calls
+are of a good size, and memory is bounded.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from bathyscope.wavefront.engine import Wavefront
 
 Land = Callable[[Sequence[int], Tensor], None]
 _ROOM: Final = 8
-"""Beyond so many calls' histories that wait, those that are nearest to their end go first."""
+"""When the histories of more calls than this wait, those nearest to their end go first."""
 
 
 class Unit(NamedTuple):
-    """What may be left out: a block, or its ``attention`` or ``mlp``."""
+    """A block that may be left out, or its ``attention`` or ``mlp``."""
 
     block: int
     part: str = "block"
@@ -49,13 +49,13 @@ History = tuple[Step, ...]
 
 
 def without(n_blocks: int, units: Collection[Unit]) -> History:
-    """Every block once, in order, but for the units."""
+    """Return the history of every block once, in order, without the units."""
     parts = {block: tuple(sorted(u.part for u in units if u.block == block)) for block in {u.block for u in units}}
     return tuple(Step(block, parts.get(block, ())) for block in range(n_blocks) if "block" not in parts.get(block, ()))
 
 
 def following(schedule: Schedule) -> History:
-    """The blocks in the order of a schedule."""
+    """Return the history of the blocks in the order of a schedule."""
     return tuple(Step(block) for block in schedule)
 
 
@@ -71,21 +71,21 @@ class Node:
     next: dict[Step, Node] = field(default_factory=dict)
     ends: list[int] = field(default_factory=list)
     leads: bool = False
-    """It is a beginning of the first history."""
+    """Whether it is a beginning of the first history."""
 
 
 class Tree:
     """Histories by their beginnings.
 
     Args:
-        histories: the first of them is run ahead of all others, so that they may be compared with it as they end.
+        histories: the first of them runs ahead of all others, so that they can be compared with it as they end.
     """
 
     def __init__(self, histories: Sequence[History]) -> None:
         self.histories = tuple(histories)
         self.root = Node(leads=True)
         self.calls = 0
-        """Calls of a block that the histories take, for each batch of prompts."""
+        """Calls of a block that the histories take for each batch of prompts."""
         for number, history in enumerate(self.histories):
             node = self.root
             for step in history:
@@ -97,7 +97,7 @@ class Tree:
 
     @classmethod
     def leaving_out(cls, n_blocks: int, subsets: Iterable[Collection[Unit]]) -> Tree:
-        """The full history, then one without each subset."""
+        """Return the tree of the full history, and of one history without each subset."""
         return cls([without(n_blocks, units) for units in ((), *subsets)])
 
 
@@ -116,10 +116,9 @@ _Key = tuple[Step, frozenset[object]]
 class TreeRun:
     """Histories of one batch of prompts.
 
-    Those that wait for the same block share a call. While few wait, the earliest block runs first, which fills calls;
-    when many do, the latest, which ends histories and frees what they hold: at most some calls' states, and those of
-    the first history. Below float32 the product of a row depends on the shape of its call, so that every history has
-    calls of its own there, all of one shape.
+    Histories that wait for the same block share a call. While few wait, the earliest block runs first, which fills
+    calls. When many wait, the latest runs first, which ends histories and frees their states. Below float32 the product
+    of a row depends on the shape of its call, so every history has its own calls there, all of one shape.
     """
 
     def __init__(self, wave: Wavefront, batch: Batch) -> None:
@@ -128,15 +127,15 @@ class TreeRun:
         self._prompts_B = torch.arange(batch.size, device=batch.ids_BT.device)
         rows = max(1, wave.policy.tokens // (batch.size * batch.tokens))
         self._together = 1 if wave.policy.control_in_every_call else rows
-        self._many = self._kept_waiting(batch.ids_BT.device)
+        self._many = self._most_waiting(batch.ids_BT.device)
         self._waiting: dict[_Key, list[_Waiting]] = {}
         self.calls = 0
         """Calls of a block that have been made, one for each history in them."""
 
-    def _kept_waiting(self, device: torch.device) -> int:
-        """Histories that may wait before those nearest to their end go first.
+    def _most_waiting(self, device: torch.device) -> int:
+        """Return how many histories may wait before those nearest to their end go first.
 
-        With calls of their own they gain nothing by waiting for each other, but where blocks are read from disk: then
+        Histories with their own calls gain nothing by waiting for each other, unless blocks are read from a disk: then
         as many wait as a quarter of the free memory holds, so that a block is read once for all of them.
         """
         if self._together > 1:
@@ -147,22 +146,22 @@ class TreeRun:
 
     @torch.no_grad()
     def run(self, tree: Tree, land: Land, step: Callable[[int], None] | None = None) -> None:
-        """All histories, the first ahead of the others.
+        """Run all histories, the first ahead of the others.
 
         Args:
-            land: given the numbers of histories and their final state [batch, tokens, width], which is not kept.
-            step: told the calls made so far.
+            land: takes the numbers of histories and their final state [batch, tokens, width], which is then released.
+            step: takes the number of calls so far.
         """
         with evaluating(self._wave.anatomy.model):
             self._begin(tree.root, self._replay.recording.resid0_BTD, {}, land)
             while self._waiting:
-                key = self._chosen()
+                key = self._choose()
                 stack = self._waiting[key]
                 taken = stack[-min(self._together, len(stack)) :][::-1]
-                found = None
+                outputs = None
                 with while_memory_lasts():
-                    found = self._called(key[0], taken)
-                if found is None:
+                    outputs = self._call(key[0], taken)
+                if outputs is None:
                     rows = len(taken)
                     self._wave.policy.shrink(rows, self._replay.batch * self._replay.tokens, taken[0].resid_BTD.device)
                     self._together = rows // 2
@@ -171,38 +170,40 @@ class TreeRun:
                 del stack[-len(taken) :]
                 if not stack:
                     del self._waiting[key]
-                for one, (resid_BTD, passed) in zip(taken, found):
-                    self._begin(one.node, resid_BTD, passed, land)
+                for waiting, (resid_BTD, passed) in zip(taken, outputs):
+                    self._begin(waiting.node, resid_BTD, passed, land)
                 if step is not None:
                     step(self.calls)
 
     def _begin(self, node: Node, resid_BTD: Tensor, passed: State, land: Land) -> None:
-        """A beginning has been run: histories end with it, and others go on."""
+        """Land the histories that end with a beginning that has run, and queue those that go on."""
         if node.ends:
             land(node.ends, resid_BTD)
         for step, following in node.next.items():
             self._waiting.setdefault((step, frozenset(passed)), []).append(_Waiting(following, resid_BTD, passed))
 
-    def _chosen(self) -> _Key:
+    def _choose(self) -> _Key:
+        """Return the block whose waiting histories run next."""
         leading = next((key for key, stack in self._waiting.items() if any(one.node.leads for one in stack)), None)
         if leading is not None:
-            # the first history goes alone: it is the last that began to wait
+            # The first history goes alone: it is the last one that began to wait.
             return leading
-        later = sum(map(len, self._waiting.values())) > self._many
-        return (max if later else min)(self._waiting, key=lambda key: key[0])
+        many_wait = sum(map(len, self._waiting.values())) > self._many
+        return (max if many_wait else min)(self._waiting, key=lambda key: key[0])
 
-    def _called(self, step: Step, taken: Sequence[_Waiting]) -> list[tuple[Tensor, State]]:
-        given = torch.cat([one.resid_BTD for one in taken])
-        passed = {key: _joined([one.passed[key] for one in taken]) for key in taken[0].passed}
+    def _call(self, step: Step, taken: Sequence[_Waiting]) -> list[tuple[Tensor, State]]:
+        """Run one block on some waiting histories; return the stream of each, and what blocks passed on in it."""
+        resid = torch.cat([waiting.resid_BTD for waiting in taken])
+        passed = {key: _concatenate([waiting.passed[key] for waiting in taken]) for key in taken[0].passed}
         with lent(self._wave.anatomy.blocks[step.block]) as block:
-            silent = {part: torch.ones(given.shape[:2], dtype=torch.bool, device=given.device) for part in step.silent}
+            silent = {part: torch.ones(resid.shape[:2], dtype=torch.bool, device=resid.device) for part in step.silent}
             with silenced(block, self._wave.anatomy.sites, silent):
-                out = self._replay.run(block, step.block, given, self._prompts_B.repeat(len(taken)), state=passed)
+                out = self._replay.run(block, step.block, resid, self._prompts_B.repeat(len(taken)), state=passed)
         self.calls += len(taken)
         if len(taken) == 1:
             return [(out, passed)]
         size = self._replay.batch
-        # copies, so that what ends early frees its memory
+        # Copies, because views would hold the memory of all histories of the call until the last of them ends.
         return [
             (
                 out[i * size : (i + 1) * size].clone(),
@@ -212,5 +213,6 @@ class TreeRun:
         ]
 
 
-def _joined(several: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-    return tuple(torch.cat(tensors) for tensors in zip(*several, strict=True))
+def _concatenate(histories: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+    """Join what several histories passed on, tensor by tensor."""
+    return tuple(torch.cat(tensors) for tensors in zip(*histories, strict=True))

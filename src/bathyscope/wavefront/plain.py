@@ -23,7 +23,7 @@ class PlainForward:
         self._sites = anatomy.sites if parts else {}
         self.resid_BTD = replay.recording.resid0_BTD
         self.passed: State = {}
-        """What blocks have passed on beside the stream, [batch, …] each."""
+        """What blocks have passed on next to the stream, [batch, …] each."""
         self._finite: list[Tensor] = []
 
     def advance(self, block: nn.Module, index: int) -> BaselineView:

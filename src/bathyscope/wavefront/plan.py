@@ -1,4 +1,4 @@
-"""From requested rows to tracks: which histories are computed, where each begins, and what they share.
+"""Compile requested rows into tracks: which histories are computed, where each begins, and what they share.
 
 Two histories with the same beginning and the same first steps are one track until they part. ``drop:5`` and
 ``swap:5`` both begin by running block 6 on h_5, so that call is made once.
@@ -60,9 +60,9 @@ class Track:
 
 
 def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> list[Track]:
-    """Tracks for full rows, sharing every common prefix.
+    """Compile requests into tracks for full rows, which share every common beginning.
 
-    Requests seen from a token on are served by full rows here: one row takes one starting token from every prompt.
+    Requests that begin late in the text are served by full rows here: one row takes one start from every prompt.
     """
     roots: dict[Birth, _Node] = {}
     tracks: list[Track] = []
@@ -71,26 +71,29 @@ def compile_tracks(requests: Iterable[Request], n_blocks: int, batch: int) -> li
         if isinstance(request, SkipBefore):
             late.append(request)
         else:
-            _place(tracks, roots, [request], *_program(request, n_blocks))
-    for like, served, before in packed(late, batch):
-        _place(tracks, roots, served, *_skipping(like.block, like.part, n_blocks, like.protect, before))
+            birth, steps = _compile_row(request, n_blocks)
+            _add_history(tracks, roots, [request], birth, steps)
+    for template, requests_of_row, before in packed(late, batch):
+        birth, steps = _compile_skip(template.block, template.part, n_blocks, template.protect, before)
+        _add_history(tracks, roots, requests_of_row, birth, steps)
     return tracks
 
 
 def packed(late: Iterable[SkipBefore], batch: int) -> Iterator[tuple[SkipBefore, list[SkipBefore], tuple[int, ...]]]:
-    """Requests packed into full rows, each of which serves one start of every prompt at most.
+    """Pack requests into full rows, each of which serves at most one start of every prompt.
 
-    Yields for every row a request that stands for all (but for prompt and start), those served, and per prompt the
-    start; a prompt that has none left is not changed at all.
+    Yields for every row: a request that stands for all of them, whatever its prompt and start; the requests served;
+    and the start of each prompt. A prompt without a request left is not changed at all.
     """
     queues: dict[SkipBefore, dict[int, list[SkipBefore]]] = {}
     for request in late:
         queues.setdefault(replace(request, prompt=0, start=0), {}).setdefault(request.prompt, []).append(request)
-    for like, by_prompt in queues.items():
+    for template, by_prompt in queues.items():
         for taken in range(max(len(queue) for queue in by_prompt.values())):
-            served = [queue[taken] for queue in by_prompt.values() if taken < len(queue)]
-            starts = {r.prompt: r.start for r in served}
-            yield like, served, tuple(starts.get(prompt, like.protect) for prompt in range(batch))
+            requests = [queue[taken] for queue in by_prompt.values() if taken < len(queue)]
+            starts = {request.prompt: request.start for request in requests}
+            # An empty range, protect … protect − 1, skips nothing.
+            yield template, requests, tuple(starts.get(prompt, template.protect) for prompt in range(batch))
 
 
 @dataclass
@@ -101,35 +104,38 @@ class _Node:
     next: dict[int, _Node] = field(default_factory=dict)
 
 
-def _place(
-    tracks: list[Track], roots: dict[Birth, _Node], served: Sequence[Request], birth: Birth, steps: tuple[int, ...]
+def _add_history(
+    tracks: list[Track], roots: dict[Birth, _Node], requests: Sequence[Request], birth: Birth, steps: tuple[int, ...]
 ) -> None:
-    """The history joins the track that is the same, forks from the one it begins like, or is a track of its own."""
-    node, shared = roots.get(birth), 0
+    """Add a history: join the track that equals it, fork from the one it begins like, or begin a new track."""
+    node = roots.get(birth)
+    shared = 0
     while node is not None and shared < len(steps) and steps[shared] in node.next:
-        node, shared = node.next[steps[shared]], shared + 1
+        node = node.next[steps[shared]]
+        shared += 1
     if node is not None and shared == len(steps) == len(tracks[node.track].steps):
-        tracks[node.track].requests.extend(served)
+        tracks[node.track].requests.extend(requests)
         return
     origin = Fork(node.track, shared) if node is not None and shared else birth
     node = node or roots.setdefault(birth, _Node(len(tracks)))
     for step in steps[shared:]:
         node = node.next.setdefault(step, _Node(len(tracks)))
-    tracks.append(Track(origin, birth, steps, shared, list(served)))
+    tracks.append(Track(origin, birth, steps, shared, list(requests)))
 
 
-def _program(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[int, ...]]:
+def _compile_row(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, tuple[int, ...]]:
+    """Return where a requested row begins, and the blocks that it runs from there."""
     if isinstance(request, SkipRow):
         if request.part == "block" and request.protect == 0:
             return Birth(request.block), tuple(range(request.block + 1, n_blocks))
-        return _skipping(request.block, request.part, n_blocks, request.protect)
+        return _compile_skip(request.block, request.part, n_blocks, request.protect)
     prefix = request.schedule.clean_prefix
     return Birth(prefix, protect=request.protect), request.schedule.order[prefix : request.stop]
 
 
-def _skipping(
+def _compile_skip(
     block: int, part: str, n_blocks: int, protect: int, before: tuple[int, ...] | None = None
 ) -> tuple[Birth, tuple[int, ...]]:
-    """A track without a block, or that runs it without a part."""
+    """Return where a row without a block, or without a part of it, begins, and the blocks that it runs from there."""
     first = block if part in ("attention", "mlp") else block + 1
     return Birth(first, part, protect, before), tuple(range(first, n_blocks))

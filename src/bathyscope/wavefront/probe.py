@@ -65,17 +65,22 @@ class RowsView:
 
     @cached_property
     def control_change(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The same of the control, as a single row, and the plain forward."""
-        control = self.control_before[None], self.control_after[None]
-        return _change(*control, self.baseline_before, self.baseline_after)
+        """Return the same norms for the control, as a single row, and the plain forward: the noise floor."""
+        return _change(
+            self.control_before[None],
+            self.control_after[None],
+            self.baseline_before,
+            self.baseline_after,
+        )
 
 
 def _change(before: Tensor, after: Tensor, plain_before: Tensor, plain_after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the norms of rows' contributions minus the plain ones, of the plain ones, and of the plain stream."""
     plain = plain_after.float() - plain_before.float()
-    apart = (after.float() - before.float()).sub_(plain)
-    gap_RBT, size_BT, stream_BT = (
-        torch.linalg.vector_norm(one, dim=-1) for one in (apart, plain, plain_before.float())
-    )
+    difference = (after.float() - before.float()).sub_(plain)
+    gap_RBT = torch.linalg.vector_norm(difference, dim=-1)
+    size_BT = torch.linalg.vector_norm(plain, dim=-1)
+    stream_BT = torch.linalg.vector_norm(plain_before.float(), dim=-1)
     return gap_RBT, size_BT, stream_BT
 
 
@@ -194,24 +199,25 @@ class Probe:
         """All rows have reached the last boundary."""
 
 
-class Boundaries(Probe):
-    """The plain forward's residual stream at every boundary, or what is wanted of it.
+class BoundaryReader(Probe):
+    """Reads the plain forward's residual stream at some boundaries.
 
-    ``taken`` holds it once the wave has passed, boundary after boundary.
+    ``taken`` holds what was read, boundary after boundary, once the wave has passed.
 
     Args:
-        take: from the stream [batch, tokens, width] to what is kept of it.
+        take: returns what to store of a stream [batch, tokens, width].
         at: the boundaries; None = all.
     """
 
     def __init__(self, take: Callable[[Tensor], Tensor], at: Container[int] | None = None) -> None:
         super().__init__()
-        self._take, self._at = take, at
+        self._take = take
+        self._at = at
         self.taken: list[Tensor] = []
 
     @classmethod
-    def of_tokens(cls, places: Sequence[Sequence[int]], device: torch.device) -> Boundaries:
-        """Keeps some tokens, [tokens, width], each given by its row and position in the batch."""
+    def of_tokens(cls, places: Sequence[Sequence[int]], device: torch.device) -> BoundaryReader:
+        """Return a probe that stores some tokens, [tokens, width], each given by its row and position in the batch."""
         rows, positions = torch.tensor(places).T.to(device)
         return cls(lambda resid_BTD: resid_BTD[rows, positions])
 

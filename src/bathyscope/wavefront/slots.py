@@ -1,7 +1,15 @@
-"""Rows of one shape that run a block at a time: what full rows, tails, replaced and direct rows have in common.
+"""Rows of one shape that run one block at a time: what full rows, tails, replaced and direct rows have in common.
 
-Rows live in slots of one buffer; slot 0 is the control, in which nothing is changed. A visit of a block takes some of
-the slots, in calls of a good size, and writes back what comes out once whoever asked for it has seen it.
+A *slot* is a place in one buffer that holds the residual stream of one row. Slot 0 holds the *control*: a row in which
+nothing is changed, but which runs in the same calls as the changed rows. A changed row is compared with the control,
+not with the plain forward, because a matrix product rounds differently in a batch of another size: what rounding does
+to both cancels, and what the control differs from the plain forward is the noise floor of the survey.
+
+A visit of a block takes some of the slots, divides them into calls of a good size, and writes each result back to its
+slots after the caller has seen it.
+
+Suffixes name the axes of a tensor: B prompts of the batch, T tokens, D width. Rows come first: [rows, batch, tokens,
+width].
 """
 
 from collections import deque
@@ -19,15 +27,22 @@ from bathyscope.model.anatomy.sites import replaced, tapped
 from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces, halves, while_memory_lasts
 from bathyscope.wavefront.places import at, index
 
+CONTROL = 0
+"""The slot of the control row, in which nothing is changed."""
+
 
 @dataclass(frozen=True)
-class Lender:
-    """Keys and values of one block that some rows lend to tails of one prompt.
+class LentPrefix:
+    """Keys and values of one block at the tokens before ``start``, lent to the tails of one prompt.
+
+    A tail computes the tokens from ``start`` on alone. Its attention also looks at earlier tokens, and there a tail
+    equals its donor, a row that owns all tokens; so the donor's keys and values stand in for them.
 
     Args:
-        keys, values: [rows, batch, heads, tokens, head width]; None where the block looked at none.
-        donors: for every tail the row that lends to it.
-        prompt, start: whose tokens 0 … start − 1 are lent.
+        keys, values: [lending rows, batch, heads, tokens, head width]; None where the block computed none.
+        donors: for every tail the place of its donor among the lending rows.
+        prompt: the prompt of the batch whose tokens are lent.
+        start: tokens 0 … start − 1 are lent.
         attends: the block looks at keys and values, so that tails need a mask.
     """
 
@@ -39,24 +54,67 @@ class Lender:
     attends: bool
 
     def cache(self, tails: Sequence[int]) -> CaptureCache:
-        """The cache for a call of some tails, given by their places in ``donors``."""
+        """Return the cache for a call on some tails, given by their places in ``donors``."""
         if self.keys is None or self.values is None:
             return CaptureCache(start=self.start)
         rows = [self.donors[tail] for tail in tails]
-        return CaptureCache(self._of(self.keys, rows), self._of(self.values, rows), self.start)
+        return CaptureCache(self._prefix_of(self.keys, rows), self._prefix_of(self.values, rows), self.start)
 
-    def _of(self, kept: Tensor, rows: list[int]) -> Tensor:
+    def _prefix_of(self, states: Tensor, rows: list[int]) -> Tensor:
+        """Return the lent part of keys or values, one row for each tail of the call."""
         if len(set(rows)) == 1:
-            return kept[rows[0], self.prompt, :, : self.start].expand(len(rows), -1, -1, -1)
-        return kept[at(rows, kept.device), self.prompt, :, : self.start]
+            # All tails share one donor, as replaced rows do: a view of its row repeats it without a copy.
+            return states[rows[0], self.prompt, :, : self.start].expand(len(rows), -1, -1, -1)
+        return states[at(rows, states.device), self.prompt, :, : self.start]
+
+
+@dataclass(frozen=True)
+class _Call:
+    """One call of a block, on a range of the visited slots.
+
+    Args:
+        slots: the slots that are written back.
+        picked: the rows that run, by their places among the visited slots; the first is an extra control if one rides
+            along.
+        control_rides_along: the control runs once more, ahead of the slots.
+    """
+
+    slots: Sequence[int]
+    picked: list[int]
+    control_rides_along: bool
+
+    @property
+    def own_rows(self) -> slice:
+        """The rows of the call that belong to ``slots``, without an extra control."""
+        return slice(1, None) if self.control_rides_along else slice(None)
+
+
+@dataclass(frozen=True)
+class _Output:
+    """What one call of a block returned.
+
+    Args:
+        stream: [rows of the call, batch, tokens, width].
+        passed: what the block passed on next to the stream, [rows · batch, …] each.
+        cache: keys and values that the block computed, or None.
+        parts: tapped contributions, each shaped like the stream.
+    """
+
+    stream: Tensor
+    passed: State
+    cache: CaptureCache | None
+    parts: Mapping[str, Tensor]
 
 
 class Slots:
-    """Rows [slots, batch, tokens, width] of one recorded batch, and what blocks passed on beside their stream.
+    """The residual streams [slots, batch, tokens, width] of one recorded batch, with what blocks pass on next to them.
+
+    Some families hand tensors other than the stream from block to block (keys and values that later blocks share, for
+    instance). They belong to a row's history as much as its stream does, so every slot has its own.
 
     Args:
-        slots: how many; what they hold is for whoever uses them to say.
-        prompt: the only prompt that rows are of; None = each has all prompts of the batch.
+        slots: how many slots; the subclass decides which row a slot holds.
+        prompt: the only prompt that rows have; None = each row has all prompts of the batch.
         start: the first token that rows own; tokens before it are lent.
         sites: where contributions are tapped and replaced.
     """
@@ -71,33 +129,39 @@ class Slots:
         start: int = 0,
         sites: Mapping[str, Site] | None = None,
     ) -> None:
+        self._replay = replay
+        self._policy = policy
+        self._sites = sites or {}
+        self._start = start
         resid0_BTD = replay.recording.resid0_BTD
-        self._replay, self._policy, self._sites, self._start = replay, policy, sites or {}, start
         prompts = range(replay.batch) if prompt is None else [prompt]
         self._prompts_B = index(prompts, resid0_BTD.device)
         self.state = resid0_BTD.new_empty(slots, len(prompts), replay.tokens - start, resid0_BTD.shape[-1])
         self._passed: State = {}
-        self._kept: list[tuple[Tensor, Tensor]] = []
-        self._lenders: Sequence[int] = ()
+        self._lent_pieces: list[tuple[Tensor, Tensor]] = []
+        self._lending_slots: Sequence[int] = ()
         self._attends = False
 
     @property
     def control(self) -> Tensor:
         """The control's residual stream [batch, tokens, width]."""
-        return self.state[0]
+        return self.state[CONTROL]
 
     @property
     def control_passed(self) -> State:
         """What blocks have passed on in the control, [batch, …] each."""
-        return {key: tuple(t[0] for t in tensors) for key, tensors in self._passed.items()}
+        return {key: tuple(t[CONTROL] for t in tensors) for key, tensors in self._passed.items()}
 
     def receive(self, passed: State) -> None:
-        """Every slot gets what blocks have passed on so far, given as [batch of the recording, …] each."""
-        slots, own = len(self.state), self._prompts_B
-        self._passed = {key: tuple(_repeated(t[own][None], slots) for t in ts) for key, ts in passed.items()}
+        """Give every slot what blocks have passed on so far, [batch of the recording, …] each."""
+        n_slots = len(self.state)
+        self._passed = {
+            key: tuple(_repeat_in_slots(t[self._prompts_B][None], n_slots) for t in tensors)
+            for key, tensors in passed.items()
+        }
 
     def copy(self, source: int, target: int | slice) -> None:
-        """The target slots begin with what the source holds."""
+        """Let the target slots begin with everything that the source slot holds."""
         for buffer in (self.state, *(t for tensors in self._passed.values() for t in tensors)):
             buffer[target] = buffer[source]
 
@@ -107,127 +171,180 @@ class Slots:
         index: int,
         slots: Sequence[int],
         *,
-        lender: Lender | None = None,
+        prefix: LentPrefix | None = None,
         lends: Collection[int] = (),
         taps: Collection[str] = (),
         instead: Mapping[str, tuple[Tensor, Tensor]] | None = None,
     ) -> Iterator[CallResult]:
-        """Moves some slots over a block, a call at a time; each is written back when its result has been looked at.
+        """Move some slots over a block, one call at a time; each is written back after its result has been seen.
 
         Args:
             slots: in the order in which they are called; the control, if it is among them, first.
-            lender: for tails, their keys and values before ``start``.
-            lends: those of the slots whose keys and values are kept for ``lender``.
+            prefix: for tails, the keys and values of the tokens before ``start``.
+            lends: those of the slots whose keys and values are stored for ``lend_prefix``.
             taps: parts whose contributions are read.
-            instead: part → True at the tokens [rows, batch, tokens] where it adds something else than its contribution,
-                and what: [batch, tokens, width], or the number 0 for nothing.
+            instead: part → where it adds another value than its contribution, True in a mask [rows, batch, tokens],
+                and that value: [batch, tokens, width], or the number 0 for nothing.
         """
-        own = self.state[at(slots, self.state.device)]
-        control_before = own[0].clone()  # its slot is written back while later calls run
+        stream = self.state[at(slots, self.state.device)]
+        # The control's slot is written back after the first call, so later calls need a copy of its input. Rows that
+        # catch up run without the control; then these are simply the first row, and nobody reads them.
+        control_before = stream[0].clone()
         control_after = control_before
-        known = tuple(self._passed)  # what an earlier call of this visit passes on is for later blocks
+        # The first call of a visit may add tensors to those passed on. They are for later blocks, so the other calls
+        # of this visit do not take them.
+        passed_keys = tuple(self._passed)
         if lends:
-            self._kept, self._lenders, self._attends = [], [slot for slot in slots if slot in lends], False
-        tokens = own.shape[1] * own.shape[2]
-        pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // tokens)))
+            self._lent_pieces = []
+            self._lending_slots = [slot for slot in slots if slot in lends]
+            self._attends = False
+        row_tokens = stream.shape[1] * stream.shape[2]
+        pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // row_tokens)))
         while pending:
             first, last = pending.popleft()
-            extra = slots[0] == 0 and first > 0 and self._policy.control_in_every_call
-            picked = [0, *range(first, last)] if extra else list(range(first, last))
-            before = own[first:last]
-            given = torch.cat([control_before[None], before]) if extra else before
-            passed = self._passed_to([slots[i] for i in picked], known)
-            cache = lender.cache(picked) if lender is not None else CaptureCache() if lends else None
-            out = None
-            # nothing of a call that fails may be held on to while it is made again, its error least of all
-            with (
-                while_memory_lasts(),
-                self._exchanged(block, instead or {}, picked),
-                tapped(block, {part: self._sites[part] for part in taps}) as taken,
-            ):
-                out = self._replay.run(
-                    block,
-                    index,
-                    given.flatten(0, 1),
-                    self._prompts_B.repeat(len(given)),
-                    cache=cache,
-                    start=self._start,
-                    attends=lender is None or lender.attends,
-                    state=passed,
-                ).view(given.shape)
-            if out is None:
-                del given, passed, cache
-                self._policy.shrink(last - first, tokens, self.state.device)
-                pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // tokens)))
-                continue
-            rows = slice(1, None) if extra else slice(None)
-            self._keep_passed(slots[first:last], passed, rows)
-            if lender is None and cache is not None:
-                lending = [place for place, slot in enumerate(slots[first:last]) if slot in lends]
-                self._keep_lent(index, cache, rows, lending, last - first)
-            if extra or first == 0:
-                control_after = out[0]
-            with_control = extra or (first == 0 and slots[0] == 0)
-            parts = {part: value.to(out.device).view(given.shape) for part, value in taken.items()}
-            yield CallResult(
-                slots[first:last],
-                before,
-                out[rows],
-                control_before,
-                control_after,
-                {part: value[rows] for part, value in parts.items()},
-                {part: value[0] for part, value in parts.items()} if with_control else {},
+            # Below float32 a matrix product rounds differently for different batch sizes, so each call computes the
+            # control again as its row 0, and every changed row is compared with a control from the same product.
+            control_rides_along = slots[0] == CONTROL and first > 0 and self._policy.control_in_every_call
+            picked = [0, *range(first, last)] if control_rides_along else list(range(first, last))
+            call = _Call(slots[first:last], picked, control_rides_along)
+            before = stream[first:last]
+            resid = torch.cat([control_before[None], before]) if control_rides_along else before
+            passed = self._gather_passed([slots[place] for place in picked], passed_keys)
+            cache = prefix.cache(picked) if prefix is not None else CaptureCache() if lends else None
+            output = self._call(
+                block,
+                index,
+                call,
+                resid,
+                passed,
+                cache,
+                attends=prefix is None or prefix.attends,
+                taps=taps,
+                instead=instead or {},
             )
-            self.state[at(slots[first:last], self.state.device)] = out[rows]
+            # The block has run: its inputs are released before the next allocation, above all when memory is short.
+            del resid, passed, cache
+            if output is None:
+                self._policy.shrink(last - first, row_tokens, self.state.device)
+                pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // row_tokens)))
+                continue
+            self._store_passed(call, output.passed)
+            if prefix is None and output.cache is not None:
+                self._store_lent(index, call, output.cache, lends)
+            if control_rides_along or first == 0:
+                control_after = output.stream[0]
+            has_control = control_rides_along or (first == 0 and slots[0] == CONTROL)
+            after = output.stream[call.own_rows]
+            yield CallResult(
+                slots=call.slots,
+                before=before,
+                after=after,
+                control_before=control_before,
+                control_after=control_after,
+                parts={part: values[call.own_rows] for part, values in output.parts.items()},
+                control_parts={part: values[0] for part, values in output.parts.items()} if has_control else {},
+            )
+            self.state[at(call.slots, self.state.device)] = after
 
-    def lender(self, donors: Sequence[int], prompt: int, start: int) -> Lender:
-        """What the slots ``donors``, one for each tail, lend of the block that has run last with ``lends``."""
-        place = {slot: i for i, slot in enumerate(self._lenders)}
-        if len(self._kept) > 1:
-            keys, values = zip(*self._kept)
-            self._kept = [(torch.cat(keys), torch.cat(values))]
-        kept = self._kept[0] if self._kept else (None, None)
-        return Lender(kept[0], kept[1], [place[donor] for donor in donors], prompt, start, self._attends)
+    def lend_prefix(self, donors: Sequence[int], prompt: int, start: int) -> LentPrefix:
+        """Return what donors lend of the block that ran last with ``lends``.
 
-    def _exchanged(
+        Args:
+            donors: for each tail the slot of its donor.
+            prompt: the prompt of the tails.
+            start: their first token.
+        """
+        place_of_slot = {slot: place for place, slot in enumerate(self._lending_slots)}
+        if len(self._lent_pieces) > 1:
+            key_pieces, value_pieces = zip(*self._lent_pieces)
+            self._lent_pieces = [(torch.cat(key_pieces), torch.cat(value_pieces))]
+        keys, values = self._lent_pieces[0] if self._lent_pieces else (None, None)
+        return LentPrefix(keys, values, [place_of_slot[donor] for donor in donors], prompt, start, self._attends)
+
+    def _call(
+        self,
+        block: nn.Module,
+        index: int,
+        call: _Call,
+        resid: Tensor,
+        passed: State,
+        cache: CaptureCache | None,
+        *,
+        attends: bool,
+        taps: Collection[str],
+        instead: Mapping[str, tuple[Tensor, Tensor]],
+    ) -> _Output | None:
+        """Run the block on rows [rows, batch, tokens, width]; None if it ran out of memory.
+
+        The block sees rows and prompts as one batch axis; to it, rows are only further prompts.
+        """
+        out = None
+        # Nothing of a failed call may be held while it is repeated, least of all its error and the frames it refers to.
+        with (
+            while_memory_lasts(),
+            self._replace_parts(block, instead, call.picked),
+            tapped(block, {part: self._sites[part] for part in taps}) as tapped_parts,
+        ):
+            out = self._replay.run(
+                block,
+                index,
+                resid.flatten(0, 1),
+                self._prompts_B.repeat(len(resid)),
+                cache=cache,
+                start=self._start,
+                attends=attends,
+                state=passed,
+            ).view(resid.shape)
+        if out is None:
+            return None
+        parts = {part: values.to(out.device).view(resid.shape) for part, values in tapped_parts.items()}
+        return _Output(out, passed, cache, parts)
+
+    def _replace_parts(
         self, block: nn.Module, instead: Mapping[str, tuple[Tensor, Tensor]], picked: list[int]
     ) -> AbstractContextManager[None]:
-        added, masks = {}, {}
+        """Let parts of the block add other values, in those rows of a call that ask for it."""
+        masks, values = {}, {}
         for part, (mask, value) in instead.items():
-            own = mask[picked].flatten(0, 1)
-            if bool(own.any()):
-                masks[part] = own
-                added[part] = value.expand(len(picked), -1, -1, -1).flatten(0, 1) if value.ndim else value
-        return replaced(block, self._sites, added, masks)
+            call_mask = mask[picked].flatten(0, 1)
+            if bool(call_mask.any()):
+                masks[part] = call_mask
+                values[part] = value.expand(len(picked), -1, -1, -1).flatten(0, 1) if value.ndim else value
+        return replaced(block, self._sites, values, masks)
 
-    def _passed_to(self, slots: Sequence[int], known: Sequence[object]) -> State:
-        """What the slots' rows take into a call, [rows · batch, …] each."""
-        own = at(slots, self.state.device)
-        return {key: tuple(t[own].flatten(0, 1) for t in self._passed[key]) for key in known}
+    def _gather_passed(self, slots: Sequence[int], keys: Sequence[object]) -> State:
+        """Return what the rows of some slots take into a call, [rows · batch, …] each."""
+        places = at(slots, self.state.device)
+        return {key: tuple(t[places].flatten(0, 1) for t in self._passed[key]) for key in keys}
 
-    def _keep_passed(self, slots: Sequence[int], passed: State, rows: slice) -> None:
-        """Keeps what the rows of a call, behind an extra control, pass on."""
-        own = at(slots, self.state.device)
+    def _store_passed(self, call: _Call, passed: State) -> None:
+        """Store what the rows of a call pass on."""
+        places = at(call.slots, self.state.device)
         for key, tensors in passed.items():
             split = [t.unflatten(0, (-1, len(self._prompts_B))) for t in tensors]
             if key not in self._passed:
-                # a row that skips this block everywhere still lends later blocks what it makes of the real stream
-                self._passed[key] = tuple(_repeated(t[:1], len(self.state)) for t in split)
-            for buffer, value in zip(self._passed[key], split):
-                buffer[own] = value[rows]
+                # A row that skips this block everywhere still takes along what the block makes of the real stream,
+                # because later blocks expect it: all slots begin with the control's.
+                self._passed[key] = tuple(_repeat_in_slots(t[:1], len(self.state)) for t in split)
+            for buffer, values in zip(self._passed[key], split):
+                buffer[places] = values[call.own_rows]
 
-    def _keep_lent(self, index: int, cache: CaptureCache, rows: slice, lending: Sequence[int], called: int) -> None:
-        """Keeps keys and values of some of the ``called`` rows of a call, and lets go of the others'."""
+    def _store_lent(self, index: int, call: _Call, cache: CaptureCache, lends: Collection[int]) -> None:
+        """Store keys and values of those rows of a call that lend, and let go of the others'."""
         self._attends |= self._replay.attends(index, cache)
-        if cache.keys is None or cache.values is None or not lending:
+        lending_rows = [row for row, slot in enumerate(call.slots) if slot in lends]
+        if cache.keys is None or cache.values is None or not lending_rows:
             return
-        own = at(lending, cache.keys.device)
-        keys, values = (t.unflatten(0, (-1, len(self._prompts_B)))[rows][own] for t in (cache.keys, cache.values))
-        if isinstance(own, slice) and len(lending) < called:  # a view would hold on to all of them
+        places = at(lending_rows, cache.keys.device)
+        keys, values = (
+            t.unflatten(0, (-1, len(self._prompts_B)))[call.own_rows][places] for t in (cache.keys, cache.values)
+        )
+        if isinstance(places, slice) and len(lending_rows) < len(call.slots):
+            # A slice is a view, which would hold the memory of all rows of the call.
             keys, values = keys.clone(), values.clone()
-        self._kept.append((keys, values))
+        self._lent_pieces.append((keys, values))
 
 
-def _repeated(one: Tensor, slots: int) -> Tensor:
-    """[1, …] as [slots, …], every slot with memory of its own."""
-    return one.repeat(slots, *[1] * (one.ndim - 1))
+def _repeat_in_slots(state: Tensor, slots: int) -> Tensor:
+    """Return [1, …] as [slots, …]; every slot has its own memory."""
+    return state.repeat(slots, *[1] * (state.ndim - 1))

@@ -9,7 +9,7 @@ import pytest
 from support.compared import a_run
 
 import bathyscope
-from bathyscope.analysis.depths.questions import Plan, parameters_of, plan_comparisons
+from bathyscope.analysis.depths.questions import ComparisonPlan, parameters_of, plan_comparisons
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError
 from bathyscope.surveying.papers.hu2025 import difficulty_rank
@@ -17,13 +17,13 @@ from bathyscope.surveying.papers.hu2025 import difficulty_rank
 DEFAULTS: dict[str, Any] = {"pairs": None, "all_pairs": False, "by": None, "against": "blocks"}
 
 
-def planned(*runs: dict[str, Any], question: str | None = None, **options: Any) -> Plan:
+def planned(*runs: dict[str, Any], question: str | None = None, **options: Any) -> ComparisonPlan:
     made = [a_run(prompts=2, **{"seed": number, **run}) for number, run in enumerate(runs)]
     return plan_comparisons(sides_of(made), question, **{**DEFAULTS, **options})
 
 
-def labels(plan: Plan) -> list[str]:
-    return [asked.label for asked in plan.asked]
+def labels(plan: ComparisonPlan) -> list[str]:
+    return [asked.label for asked in plan.contrasts]
 
 
 A, B, C = ({"model": f"own/{name}"} for name in "abc")
@@ -33,7 +33,7 @@ def test_each_run_is_compared_with_the_first_or_every_two() -> None:
     assert labels(planned(A, B, C)) == ["b − a", "c − a"]
     assert labels(planned(A, B, C, all_pairs=True)) == ["b − a", "c − a", "c − b"]
     assert labels(planned(A, B, C, pairs=[(2, 0)])) == ["a − c"]
-    asked = planned(A, B).asked[0]
+    asked = planned(A, B).contrasts[0]
     assert asked.coefficients == (-1, 1)
     assert [side.name for side in asked.sides] == ["a", "b"]
 
@@ -55,7 +55,7 @@ def test_size_is_a_slope_for_each_data_set() -> None:
     ]
     plan = planned(*runs, {"model": "own/m-8", "dataset": "lambada:2", "blocks": 8}, question="size")
     assert labels(plan) == ["slope over 3 runs on gsm8k:2", "slope over 3 runs on hellaswag:2"]
-    asked = plan.asked[0]
+    asked = plan.contrasts[0]
     assert [side.n_blocks for side in asked.sides] == [8, 16, 32]
     # log2 of 8, 16, 32: centred −1, 0, 1 over a sum of squares of 2
     np.testing.assert_allclose(asked.coefficients, [-0.5, 0, 0.5], atol=1e-12)
@@ -65,7 +65,7 @@ def test_size_is_a_slope_for_each_data_set() -> None:
 
 def test_size_may_be_the_parameters_that_names_tell() -> None:
     plan = planned({"model": "Q/Qwen2.5-1.5B"}, {"model": "Q/Qwen2.5-3B"}, question="size", against="parameters")
-    np.testing.assert_allclose(plan.asked[0].coefficients, [-1, 1])
+    np.testing.assert_allclose(plan.contrasts[0].coefficients, [-1, 1])
     for name, size in {
         "Qwen2.5-1.5B": 1.5e9,
         "pythia-410m-deduped": 410e6,
@@ -98,7 +98,7 @@ def test_reasoning_knows_the_published_pairs() -> None:
     assert plan.notes == ["not part of any pair, left out: other"]
     base, trained = ({"model": f"own/{name}"} for name in ("Qwen2.5-14B", "DeepSeek-R1-Distill-Qwen-14B"))
     data = [{**run, "dataset": name} for name in ("gsm8k:2", "hellaswag:2") for run in (base, trained)]
-    assert len(planned(*data, question="reasoning").asked) == 2
+    assert len(planned(*data, question="reasoning").contrasts) == 2
     assert labels(planned(A, B, question="reasoning", pairs=[(0, 1)])) == ["b − a"]
     with pytest.raises(OptionError, match=r"No pair .* \(a, b\)\. Known pairs: Qwen2.5-Math-1.5B → .*BASE:COT"):
         planned(A, B, question="reasoning")
@@ -123,11 +123,11 @@ def test_difficulty_of_data_goes_by_what_is_known() -> None:
 def test_difficulty_within_a_run_goes_by_a_label() -> None:
     levels = ["Level 10", "Level 9", "Level 2", "Level 10", ""]
     sides = sides_of([a_run(prompts=5, labels={"level": levels, "hops": [1] * 5})])
-    asked = plan_comparisons(sides, "difficulty", **DEFAULTS).asked[0]
+    asked = plan_comparisons(sides, "difficulty", **DEFAULTS).contrasts[0]
     assert asked.label == "level Level 10 − level Level 2"
     assert [side.prompt_ids for side in asked.sides] == [["2"], ["0", "3"]]
     hops = sides_of([a_run(prompts=4, labels={"hops": [3.0, np.nan, 2.0, 3.0]})])
-    assert plan_comparisons(hops, "difficulty", **DEFAULTS).asked[0].label == "hops 3 − hops 2"  # as groups are
+    assert plan_comparisons(hops, "difficulty", **DEFAULTS).contrasts[0].label == "hops 3 − hops 2"  # as groups are
     with pytest.raises(OptionError, match=r"All prompts of .* have the same hops \(\[1\]\); a comparison needs two"):
         plan_comparisons(sides, "difficulty", **{**DEFAULTS, "by": "hops"})
     with pytest.raises(
@@ -143,7 +143,7 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
 @pytest.mark.parametrize("label", ["level", "hops", "steps", "digits"])
 def test_every_label_that_depth_score_takes_is_one_of_difficulty(label: str) -> None:
     sides = sides_of([a_run(prompts=4, labels={label: [1, 3, 2, 3], "topic": ["a", "b", "a", "b"]})])
-    (asked,) = plan_comparisons(sides, "difficulty", **DEFAULTS).asked
+    (asked,) = plan_comparisons(sides, "difficulty", **DEFAULTS).contrasts
     assert asked.label == f"{label} 3 − {label} 1"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks import SPLITS, TASKS, Problem, Split, Task, task
-from bathyscope.prompts.tasks.drawing import Drawn, is_held_out
+from bathyscope.prompts.tasks.drawing import DrawnProblem, is_held_out
 
 SMALL = {
     "arithmetic": {},
@@ -136,8 +136,8 @@ class OneProblem(Task[int]):
     def levels(self, split: Split) -> list[int]:
         return [1]
 
-    def draw(self, rng: random.Random, level: int, split: Split) -> Drawn:
-        return Drawn(Problem("1 + 1 =", "2"), "1 + 1")
+    def draw(self, rng: random.Random, level: int, split: Split) -> DrawnProblem:
+        return DrawnProblem(Problem("1 + 1 =", "2"), "1 + 1")
 
 
 def test_a_split_that_holds_nothing_is_refused() -> None:

@@ -242,10 +242,10 @@ def test_what_cannot_be_done_is_refused_before_it_computes(monkeypatch: pytest.M
     monkeypatch.setattr("bathyscope.surgery.exits.advice.traces", never)
     model, ids = waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9, 7))
     for given, options, said in (
-        (ids[:1], {}, "There is one prompt; an interval needs at least two"),
-        (ids[:1] * 5, {}, r"There is one prompt \(5 copies of it were given\)"),
+        (ids[:1], {}, "Only one prompt: an interval needs at least two"),
+        (ids[:1] * 5, {}, r"Only one prompt \(5 copies of it were given\)"),
         (ids, {"verify": [ids[1], [5, 6, 7]]}, "1 prompts of verify stand among the prompts that give the advice"),
-        (ids, {"verify": [[5, 6, 7]]}, "There is one verify prompt"),
+        (ids, {"verify": [[5, 6, 7]]}, "Only one verify prompt"),
         (ids, {"new_tokens": 250}, "has 9 tokens, and 250 more go beyond the context of 256"),
     ):
         with pytest.raises(PromptError, match=said):

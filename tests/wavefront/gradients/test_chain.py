@@ -9,17 +9,17 @@ import torch
 from support import naive, naive_gradients, waves, zoo
 from torch import nn
 
-from bathyscope.wavefront.gradients.chain import Chain, saved_bytes
+from bathyscope.wavefront.gradients.chain import AnswerChain, saved_bytes
 from bathyscope.wavefront.gradients.differentiable import differentiating
 
 NAMES = ["llama", "gpt2", "gemma4", "falcon_h1", "llama_dynamic", "llama_longrope", "granite"]
 ANSWER = 3
 
 
-def chain(name: str, ids: list[int]) -> Chain:
+def chain(name: str, ids: list[int]) -> AnswerChain:
     anatomy = waves.loaded(name).anatomy
     with differentiating(anatomy.model):
-        return Chain(anatomy, anatomy.blocks, torch.tensor(ids), ANSWER)
+        return AnswerChain(anatomy, anatomy.blocks, torch.tensor(ids), ANSWER)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -44,7 +44,7 @@ def test_tokens_that_no_prediction_of_the_answer_sees_are_left_out() -> None:
 def test_a_single_token_is_never_run_alone() -> None:
     """Families take one token for a step of generation."""
     model, anatomy = zoo.build("llama"), waves.loaded("llama").anatomy
-    made = Chain(anatomy, anatomy.blocks, torch.tensor([5, 6]), 1)
+    made = AnswerChain(anatomy, anatomy.blocks, torch.tensor([5, 6]), 1)
     assert made.tokens == 2
     assert made.probability == pytest.approx(float(naive_gradients.probability(model, [5, 6], 1).detach()), rel=1e-5)
 

@@ -51,12 +51,14 @@ def cka(
     """
     with alone(model, other):
         chosen = coerce(CkaOptions, options, Cka.name)
-        given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
         models = [loaded(one) for one in (model, other)]
-        read = [tokenized(one, given, seed=seed, beyond_context=beyond_context) for one in models]
+        read = [tokenized(one, source, seed=seed, beyond_context=beyond_context) for one in models]
         measures = [Cka(chosen), Cka(chosen)]
-        for measure, one, own in zip(measures, models, read):
-            measure.prepare(ModelFacts(one.anatomy, one.checks, own.tokenizer), own, seed)
+        for measure, loaded_model, model_prompts in zip(measures, models, read):
+            measure.prepare(
+                ModelFacts(loaded_model.anatomy, loaded_model.checks, model_prompts.tokenizer), model_prompts, seed
+            )
         same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
         sums = _sums(models, measures, TOKENS if same_ids else ("last",))
         return similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
@@ -68,7 +70,7 @@ def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ..
     for pair in zip(*(measure.minibatches for measure in measures), strict=True):
         points = [representations(wave, one) for wave, one in zip(waves, pair)]
         for kind in kinds:
-            own = [grams(one, minibatch.points(kind)) for one, minibatch in zip(points, pair)]
-            found = minibatch_sums(own[0], own[1], pair[0].groups(kind))
-            total[kind] = total[kind] + found if kind in total else found
+            gram_pair = [grams(one, minibatch.points(kind)) for one, minibatch in zip(points, pair)]
+            sums = minibatch_sums(gram_pair[0], gram_pair[1], pair[0].groups(kind))
+            total[kind] = total[kind] + sums if kind in total else sums
     return total

@@ -30,8 +30,8 @@ class MapErrors:
 
         ``means_TE`` is ȳ of the fitted tokens.
         """
-        for t, (given, mean_E) in enumerate(zip(states.target, means_TE)):
-            y_NE = given.to(mean_E)
+        for t, (target_NE, mean_E) in enumerate(zip(states.target, means_TE)):
+            y_NE = target_NE.to(mean_E)
             norm_N, spread_N = y_NE.norm(dim=1), (y_NE - mean_E).norm(dim=1)
             self._put(self.count_PT[:, t], states, norm_N > 0)
             self._put(self.norm_PT[:, t], states, norm_N)
@@ -51,20 +51,20 @@ class MapErrors:
             "summed_error": (self.size_PST, self.norm_PT),
             "r2": (self.square_PST, self.spread_PT),
         }
-        found = {
+        shares = {
             name: _share(np.einsum("wp,pst->wst", weights_WP, above, optimize=True), (weights_WP @ below)[:, None])
             for name, (above, below) in pairs.items()
         }
-        return {**found, "r2": 1.0 - found["r2"]}
+        return {**shares, "r2": 1.0 - shares["r2"]}
 
     def mean_error(self) -> Array:
         """The relative error of giving the fitted tokens' mean, [T]."""
         return _share(self.mean_ratio_PT.sum(0), self.count_PT.sum(0))
 
     def _put(self, sums_P: Array, states: States, values_N: Tensor) -> None:
-        found = torch.zeros(len(states.prompts), dtype=torch.float64, device=values_N.device)
-        found.index_add_(0, states.owners, values_N.double())
-        sums_P[[self._place[number] for number in states.prompts]] += array(found)
+        sums_by_prompt = torch.zeros(len(states.prompts), dtype=torch.float64, device=values_N.device)
+        sums_by_prompt.index_add_(0, states.owners, values_N.double())
+        sums_P[[self._place[number] for number in states.prompts]] += array(sums_by_prompt)
 
 
 def _ratio(error_N: Tensor, norm_N: Tensor) -> Tensor:

@@ -101,10 +101,10 @@ def dataset(
     ``cluster`` is [prompts], prompts of one number are resampled as one; None = each for itself.
     """
     tested = splits.test
-    own = None if cluster is None else cluster[list(tested)]
-    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]), own)
+    test_cluster = None if cluster is None else cluster[list(tested)]
+    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]), test_cluster)
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
-    tokens_U = cluster_weights([streams.tokens([number]) for number in tested], own)
+    tokens_U = cluster_weights([streams.tokens([number]) for number in tested], test_cluster)
     ends = partial(_with_ends, tokens_U=tokens_U, level=level)
     error_WST = metrics["relative_error"]
     best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
@@ -145,9 +145,9 @@ def _with_ends(
     return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-def encode_maps(found: xr.Dataset) -> bytes:
+def encode_maps(results: xr.Dataset) -> bytes:
     """The maps' arrays as the bytes of a netCDF file; the same arrays give the same bytes."""
-    return encode_results({GROUP: found})
+    return encode_results({GROUP: results})
 
 
 def open_maps(path: str | Path) -> xr.Dataset:

@@ -94,9 +94,9 @@ def maps(
             )
         if not 0 < memory < math.inf:
             raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
-        given: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        listed: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
         first, second = (loaded(model) for model in (source, target))
-        read, other = (tokenized(model, given, seed=seed, beyond_context=beyond_context) for model in (first, second))
+        read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)
         together = None if cluster is None else read.clusters(cluster)
@@ -104,15 +104,15 @@ def maps(
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
         errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
-        asked: Any = {"resamples": resamples, "level": level, "seed": seed}
-        return dataset(errors, ridge_ST, streams, splits, **asked, cluster=together).assign_attrs(
+        settings: Any = {"resamples": resamples, "level": level, "seed": seed}
+        return dataset(errors, ridge_ST, streams, splits, **settings, cluster=together).assign_attrs(
             source_model=first.name,
             target_model=second.name,
             prompts=read.dataset,
             **_counts(streams, splits),
             sources_per_pass=block,
             passes=-(-streams.boundaries[0] // block),
-            **asked,
+            **settings,
             **({} if cluster is None else {"cluster": cluster}),
         )
 
@@ -153,9 +153,9 @@ class _Mapping:
 
     def _solved(self, fit: NormalEquations, sources: range) -> NormalEquations:
         """``fit`` with the chosen maps W in the place of Σ (x − x̄)(y − ȳ)', which are needed no more."""
-        held = self._summed(self._splits.choose, sources)
+        choosing = self._summed(self._splits.choose, sources)
         for place, source in enumerate(sources):
-            self._chosen_ST[source] = fit.solve(place, held, self._penalties)
+            self._chosen_ST[source] = fit.solve(place, choosing, self._penalties)
             self._bar.advance(self._solving)
         return fit
 
@@ -165,8 +165,8 @@ class _Mapping:
             if sources.start == 0:
                 self._errors.add_targets(states, maps.mean_y_TE)
             centred_x = [x_ND.to(mean_D) - mean_D for x_ND, mean_D in zip(states.source, maps.mean_x_SD)]
-            for t, (given, mean_E) in enumerate(zip(states.target, maps.mean_y_TE)):
-                y_NE: Tensor = given.to(mean_E)
+            for t, (target_NE, mean_E) in enumerate(zip(states.target, maps.mean_y_TE)):
+                y_NE: Tensor = target_NE.to(mean_E)
                 norm_N, centred_NE = y_NE.norm(dim=1), y_NE - mean_E
                 for place, (source, x_ND) in enumerate(zip(sources, centred_x)):
                     error_N = (centred_NE - x_ND @ maps.xy_STDE[place, t]).norm(dim=1)
@@ -197,26 +197,27 @@ def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prom
 def _counts(streams: Streams, splits: Splits) -> dict[str, int]:
     """Prompts and tokens of each part of the text."""
     return {
-        f"{name}_{what}": found
+        f"{name}_{what}": count
         for name, numbers in (("fit", splits.fit), ("choose", splits.choose), ("test", splits.test))
-        for what, found in (("prompts", len(numbers)), ("tokens", streams.tokens(numbers)))
+        for what, count in (("prompts", len(numbers)), ("tokens", streams.tokens(numbers)))
     }
 
 
-def _block(streams: Streams, memory: float, asked: int | None) -> int:
+def _block(streams: Streams, memory: float, sources_per_pass: int | None) -> int:
     """How many sources are done in one pass."""
     n_sources, n_targets = streams.boundaries
-    if asked is not None:
-        if not 1 <= asked <= n_sources:
+    if sources_per_pass is not None:
+        if not 1 <= sources_per_pass <= n_sources:
             raise OptionError(
-                f"sources_per_pass={asked} is out of range; allowed: 1 to {n_sources}, the boundaries of the source."
+                f"sources_per_pass={sources_per_pass} is out of range; allowed: 1 to {n_sources}, the boundaries of "
+                "the source."
             )
-        return asked
+        return sources_per_pass
     # sums of the prompts that are fitted to, and of those that penalties are chosen by
-    one = 2 * NormalEquations.bytes(n_targets, streams.widths) / 2**30
-    if one > memory:
+    source_gib = 2 * NormalEquations.bytes(n_targets, streams.widths) / 2**30
+    if source_gib > memory:
         warn(
-            f"The sums of a single source take {one:.3g} GiB, more than memory={memory:g}; sources are done one at a "
-            "time."
+            f"The sums of a single source take {source_gib:.3g} GiB, more than memory={memory:g}; sources are done "
+            "one at a time."
         )
-    return min(n_sources, max(1, int(memory / one)))
+    return min(n_sources, max(1, int(memory / source_gib)))

@@ -12,7 +12,7 @@ from bathyscope.model.anatomy.plain import where_float64_is_known
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Boundaries
+from bathyscope.wavefront.probe import BoundaryReader
 
 # What the states of a batch may take in float64. Larger batches are no faster.
 _STATE_BYTES = 512 << 20
@@ -70,16 +70,16 @@ class Streams:
     def states(self, picked: Sequence[int], sources: range) -> States:
         """One batch through both models, each once, with the source's states at the boundaries ``sources``."""
         ids = [self.prompts[i].ids for i in picked]
-        found: list[list[Tensor]] = []
-        for model, wave, kept in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
+        states_of_models: list[list[Tensor]] = []
+        for model, wave, boundaries in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
             batch = Batch.of(ids, model.device)
             later_BT = within(batch.tokens, 1, batch.lengths, model.device)
-            probe = Boundaries(partial(_later, later_BT, self.device), kept)
+            probe = BoundaryReader(partial(_later, later_BT, self.device), boundaries)
             wave.run(batch, [probe])
-            found.append(probe.taken)
-        lengths = torch.tensor([len(own) - 1 for own in ids], device=self.device)
+            states_of_models.append(probe.taken)
+        lengths = torch.tensor([len(prompt_ids) - 1 for prompt_ids in ids], device=self.device)
         owners = torch.arange(len(ids), device=self.device).repeat_interleave(lengths)
-        return States(tuple(picked), found[0], found[1], owners)
+        return States(tuple(picked), states_of_models[0], states_of_models[1], owners)
 
 
 def _later(later_BT: Tensor, device: torch.device, resid_BTD: Tensor) -> Tensor:

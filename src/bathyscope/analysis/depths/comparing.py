@@ -11,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.pairing import match
-from bathyscope.analysis.depths.questions import Against, Asked, Pairs, Plan, Question, plan_comparisons
-from bathyscope.analysis.depths.result import Comparison, Row, comparison_data, run_data
-from bathyscope.analysis.depths.side import Side, chosen_estimators, differing_options, sides_of
+from bathyscope.analysis.depths.questions import (
+    Against,
+    ComparisonPlan,
+    Pairs,
+    PlannedContrast,
+    Question,
+    plan_comparisons,
+)
+from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
+from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
@@ -82,21 +89,21 @@ def compare(
     _check_pairs(pairs, len(sides))
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
-    compared = list({id(side): side for asked in plan.asked for side in asked.sides}.values())
+    compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
-    own = {id(side): side.estimates(level, resamples, seed) for side in compared}
-    for asked, bound in zip(plan.asked, bounds):
+    estimates_of = {id(side): side.estimates(level, resamples, seed) for side in compared}
+    for comparison, bound in zip(plan.contrasts, bounds):
         settings = {"resamples": resamples, "level": level, "seed": seed, "bound": bound}
-        found = _answer(asked, paired, own, chosen, settings)
-        rows.append(found)
-        notes += [*found.notes, *differing_options(asked.sides)]
+        row = _answer(comparison, paired, estimates_of, chosen, settings)
+        rows.append(row)
+        notes += [*row.notes, *differing_options(comparison.sides)]
     attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
     data = comparison_data(plan, rows, chosen, bounds).assign_attrs(attrs)
     if cluster is not None:
         data.attrs["cluster"] = cluster
     if None not in bounds:
         data.attrs["bound"] = bound_text(equivalence, equivalence_unit)
-    return Comparison(data, run_data(compared, own, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
+    return Comparison(data, run_data(compared, estimates_of, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
 
 
 class _Cohort(NamedTuple):
@@ -107,46 +114,50 @@ class _Cohort(NamedTuple):
 
 
 def _answer(
-    asked: Asked,
+    comparison: PlannedContrast,
     paired: bool | None,
-    own: Mapping[int, dict[str, DepthEstimate]],
+    estimates_of: Mapping[int, dict[str, DepthEstimate]],
     estimators: Sequence[str],
     settings: Mapping[str, Any],
-) -> Row:
-    cohorts, notes = _cohorts(asked.sides, paired)
-    readings = [side.readings() for side in asked.sides]
+) -> ComparisonRow:
+    cohorts, notes = _cohorts(comparison.sides, paired)
+    readings = [side.readings() for side in comparison.sides]
     order = [member for cohort in cohorts for member in cohort.members]
     contrasts, ratios, reasons = [], [], []
     for name in estimators:
         terms = [
             [
-                Term(readings[member][name].take(prompts), asked.coefficients[member])
+                Term(readings[member][name].take(prompts), comparison.coefficients[member])
                 for member, prompts in zip(cohort.members, cohort.prompts)
             ]
             for cohort in cohorts
         ]
-        found = contrast(terms, **settings)
-        by_side = dict(zip(order, found.estimates))
-        contrasts.append(found)
-        ratios.append((by_side.get(0, NAN), by_side.get(len(asked.sides) - 1, NAN)))
-        reasons.append(_reason(asked, found, by_side, [own[id(side)][name].reason for side in asked.sides]))
-    kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(asked.sides) else "partly paired"
-    return Row(kind, contrasts, ratios, reasons, notes)
+        difference = contrast(terms, **settings)
+        by_side = dict(zip(order, difference.estimates))
+        contrasts.append(difference)
+        ratios.append((by_side.get(0, NAN), by_side.get(len(comparison.sides) - 1, NAN)))
+        reasons.append(
+            _reason(comparison, difference, by_side, [estimates_of[id(side)][name].reason for side in comparison.sides])
+        )
+    kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(comparison.sides) else "partly paired"
+    return ComparisonRow(kind, contrasts, ratios, reasons, notes)
 
 
-def _cohorts(sides: Sequence[Side], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
+def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[list[_Cohort], list[str]]:
     """Sides in groups of the same prompts, each cut to the prompts that its whole group shares."""
     cohorts: list[_Cohort] = []
     notes: list[str] = []
     for number, side in enumerate(sides):
         for cohort in cohorts:
-            found = match(sides[cohort.members[0]], side, paired)
-            if found.note:
-                notes.append(found.note)
-            shared, places, others = np.intersect1d(cohort.prompts[0], found.first, return_indices=True)
+            matched = match(sides[cohort.members[0]], side, paired)
+            if matched.note:
+                notes.append(matched.note)
+            shared, places, others = np.intersect1d(cohort.prompts[0], matched.first, return_indices=True)
             if shared.size:
-                _require_same_clusters(sides[cohort.members[0]], side, cohort.prompts[0][places], found.second[others])
-                cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), found.second[others]]
+                _require_same_clusters(
+                    sides[cohort.members[0]], side, cohort.prompts[0][places], matched.second[others]
+                )
+                cohort.prompts[:] = [*(prompts[places] for prompts in cohort.prompts), matched.second[others]]
                 cohort.members.append(number)
                 break
         else:
@@ -154,21 +165,24 @@ def _cohorts(sides: Sequence[Side], paired: bool | None) -> tuple[list[_Cohort],
     return cohorts, notes
 
 
-def _reason(asked: Asked, found: Contrast, ratios: dict[int, float], own: Sequence[str]) -> str:
-    if math.isnan(found.estimate):
-        without = [n for n in range(len(asked.sides)) if math.isnan(ratios.get(n, NAN))]
+def _reason(comparison: PlannedContrast, difference: Contrast, ratios: dict[int, float], reasons: Sequence[str]) -> str:
+    if math.isnan(difference.estimate):
+        without = [n for n in range(len(comparison.sides)) if math.isnan(ratios.get(n, NAN))]
         return "; ".join(
-            f"{asked.sides[n].name}: {own[n] or 'no estimate from the prompts that are compared'}" for n in without
+            f"{comparison.sides[n].name}: {reasons[n] or 'no estimate from the prompts that are compared'}"
+            for n in without
         )
-    if not math.isnan(found.ci_low):
+    if not math.isnan(difference.ci_low):
         return ""
-    if math.isnan(found.exists_share):
-        what = "prompts" if asked.sides[0].curves.cluster is None else "clusters"
+    if math.isnan(difference.exists_share):
+        what = "prompts" if comparison.sides[0].curves.cluster is None else "clusters"
         return f"an interval needs at least two {what} with values on each side"
     return "too few resamples meet the criterion for an interval"
 
 
-def _require_same_clusters(first: Side, second: Side, prompts: NDArray[np.intp], others: NDArray[np.intp]) -> None:
+def _require_same_clusters(
+    first: ComparedPrompts, second: ComparedPrompts, prompts: NDArray[np.intp], others: NDArray[np.intp]
+) -> None:
     if first.curves.cluster is None or second.curves.cluster is None:
         return
     unlike = np.flatnonzero(first.curves.cluster[prompts] != second.curves.cluster[others])
@@ -180,7 +194,7 @@ def _require_same_clusters(first: Side, second: Side, prompts: NDArray[np.intp],
         )
 
 
-def _cluster_notes(sides: Sequence[Side], label: str | None) -> list[str]:
+def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[str]:
     """How many clusters there are; an OptionError where a part of a run has too few."""
     if label is None:
         return []
@@ -197,10 +211,8 @@ def _cluster_notes(sides: Sequence[Side], label: str | None) -> list[str]:
 
 def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
     if isinstance(runs, Run | str | Path) or not runs:
-        given = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
-        raise OptionError(
-            f"compare() takes a list of runs or of their folders, and got {given}: compare([one, other])."
-        )
+        what = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
+        raise OptionError(f"compare() takes a list of runs or of their folders, and got {what}: compare([one, other]).")
     return [run if isinstance(run, Run) else open_run(run) for run in runs]
 
 
@@ -221,16 +233,18 @@ OF_A_QUESTION: Final = 0.05
 """Of the ratio, where a question of hu2025 is asked, whose answers are "the same ratio" and "no increase"."""
 
 
-def equivalence_bounds(plan: Plan, question: str | None, equivalence: float | None, unit: str) -> list[float | None]:
+def equivalence_bounds(
+    plan: ComparisonPlan, question: str | None, equivalence: float | None, unit: str
+) -> list[float | None]:
     """For each comparison the largest difference of ratio that counts as none; None where no test is asked for."""
     if equivalence is None:
-        return [None if question is None else OF_A_QUESTION] * len(plan.asked)
+        return [None if question is None else OF_A_QUESTION] * len(plan.contrasts)
     if not (equivalence > 0 and math.isfinite(equivalence)):
         raise OptionError(
             f"The bound of equivalence is {equivalence:g}; differences smaller than it count as none: give a number "
             "above 0."
         )
-    bounds = [equivalence / (_blocks(asked) if unit == "blocks" else 1) for asked in plan.asked]
+    bounds = [equivalence / (_blocks(comparison) if unit == "blocks" else 1) for comparison in plan.contrasts]
     if max(bounds) >= 1:
         raise OptionError(
             f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
@@ -246,12 +260,16 @@ def bound_text(equivalence: float | None, unit: Unit) -> str:
     return f"{equivalence:g} {'block' if equivalence == 1 else 'blocks'}"
 
 
-def _blocks(asked: Asked) -> int:
-    if asked.blocks is not None:
-        return asked.blocks
-    counts = sorted({side.n_blocks for side in asked.sides})
-    many = f"the models have {' and '.join(map(str, counts))}" if asked.is_difference else "a slope has none of its own"
+def _blocks(comparison: PlannedContrast) -> int:
+    if comparison.blocks is not None:
+        return comparison.blocks
+    counts = sorted({side.n_blocks for side in comparison.sides})
+    many = (
+        f"the models have {' and '.join(map(str, counts))}"
+        if comparison.is_difference
+        else "a slope has none of its own"
+    )
     raise OptionError(
         "equivalence_unit='blocks' (--equivalence-unit blocks) needs two models of equally many blocks, and in "
-        f"{asked.label!r} {many}. Give the bound as a ratio."
+        f"{comparison.label!r} {many}. Give the bound as a ratio."
     )

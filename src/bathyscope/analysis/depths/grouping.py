@@ -101,11 +101,13 @@ def grouped(
     groups = _groups(opened, by)
     if member is not None:
         _warn_of_few_clusters(groups, member)
-    found = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
-    names = chosen_estimators(found if estimators is None else estimators, found, "This run has")
-    chosen, blocks = {name: found[name] for name in names}, opened.n_blocks
-    by_group = {name: [one.take(own) for own in groups.values()] for name, one in chosen.items()}
-    own = [[one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()]
+    estimator_of = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
+    names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
+    chosen, blocks = {name: estimator_of[name] for name in names}, opened.n_blocks
+    by_group = {name: [one.take(members) for members in groups.values()] for name, one in chosen.items()}
+    group_estimates = [
+        [one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()
+    ]
     pairs = list(combinations(range(len(groups)), 2))
     difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
     test = partial(_p_value, permutations=permutations, seed=seed)
@@ -121,13 +123,13 @@ def grouped(
         "estimator": list(chosen),
         "group": list(groups),
         "pair": [f"{other} − {reference}" for reference, other in combinations(groups, 2)],
-        "prompts": ("group", [int(own.sum()) for own in groups.values()]),
+        "prompts": ("group", [int(members.sum()) for members in groups.values()]),
         "reference": ("pair", [reference for reference, _ in combinations(groups, 2)]),
         "other": ("pair", [other for _, other in combinations(groups, 2)]),
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
-    found_values = {**_of_groups(by_group, own, blocks), **_of_pairs(between, p_values, list(chosen))}
+    found_values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
     return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
 
 
@@ -136,7 +138,7 @@ def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
 
     Warns of prompts without the label, and of groups that are too small for intervals.
     """
-    groups = {level_name(level): own for level, own in members_by_value(run.prompts, by).items()}
+    groups = {level_name(level): members for level, members in members_by_value(run.prompts, by).items()}
     if len(groups) < 2:
         same = ", ".join(groups) or "none"
         raise OptionError(f"All labelled prompts have the same {by} ({same}); a comparison needs two.")
@@ -145,7 +147,7 @@ def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
             f"The label {by!r} has {len(groups)} values ({', '.join(list(groups)[:4])} …), and groups are compared "
             f"pair by pair; at most {MOST} are allowed. Give a label with fewer values."
         )
-    sizes = {name: int(own.sum()) for name, own in groups.items()}
+    sizes = {name: int(members.sum()) for name, members in groups.items()}
     if unlabelled := len(run.prompts) - sum(sizes.values()):
         warn(f"{unlabelled} of {len(run.prompts)} prompts have no label {by!r} and belong to no group.")
     small = [f"{name} ({size})" for name, size in sizes.items() if size < FEW]
@@ -158,7 +160,7 @@ def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:
 
 
 def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArray[np.intp]) -> None:
-    counts = {name: np.unique(member[own]).size for name, own in groups.items()}
+    counts = {name: np.unique(member[members]).size for name, members in groups.items()}
     few = [f"{name} ({count})" for name, count in counts.items() if count < FEWEST_CLUSTERS]
     if few:
         warn(f"Groups of fewer than {FEWEST_CLUSTERS} clusters: {', '.join(few)}. Their intervals say next to nothing.")
@@ -166,34 +168,36 @@ def _warn_of_few_clusters(groups: Mapping[str, NDArray[np.bool_]], member: NDArr
 
 def _estimators(run: Run) -> dict[str, Estimator]:
     """Every estimator of which any prompt has a value."""
-    found: dict[str, Estimator] = {}
+    estimator_of: dict[str, Estimator] = {}
     if all(measure in run.measures for measure in DECLARATION.requires):
         side = sides_of([run])[0]
-        found |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
+        estimator_of |= estimators_of(side.curves, side.options.kl_fraction, side.options.overlap_threshold)
         if SHARE in run["lens"]:
             share = np.asarray(one_norm(run["lens"])[SHARE].values, dtype=np.float64)[:, None]
             weights, limits = side.curves.weights(SHARE), (0.0, 1.0)
-            found[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
+            estimator_of[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
     if "depth_score" in run.measures:
-        found |= _scores(run["depth_score"])
-    found = {name: one for name, one in found.items() if not np.isnan(one.values).all()}
-    if not found:
+        estimator_of |= _scores(run["depth_score"])
+    estimator_of = {name: one for name, one in estimator_of.items() if not np.isnan(one.values).all()}
+    if not estimator_of:
         raise OptionError(
             f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
             "skip together, or off depth_score. Survey again with measures=[..., 'effective_depth', 'depth_score']."
         )
-    return found
+    return estimator_of
 
 
 def _scores(depth_score: xr.Dataset) -> dict[str, Estimator]:
     """Depth scores of groups: the centre of mass of the mean effect, as the measure itself has it for a level."""
-    found = {}
+    estimator_of = {}
     for kind in ("layer", "output"):
         effect = depth_score[f"{kind}_effect"].sel(reduction="max").transpose("prompt", "skipped").values
         name, ones = f"depth_score_{kind}", np.ones(len(effect))
         limits, offset = (0.0, effect.shape[1] - 1.0), blocks_done("centre_of_mass")
-        found[name] = Estimator(effect, ones, centre_of_mass, limits, curve=name, explain=_why_no_score, offset=offset)
-    return found
+        estimator_of[name] = Estimator(
+            effect, ones, centre_of_mass, limits, curve=name, explain=_why_no_score, offset=offset
+        )
+    return estimator_of
 
 
 def _p_value(reference: Reading, other: Reading, difference: Contrast, permutations: int, seed: int) -> float:
@@ -204,18 +208,18 @@ def _p_value(reference: Reading, other: Reading, difference: Contrast, permutati
 
 
 def _of_groups(
-    by_group: Mapping[str, Sequence[Estimator]], own: Sequence[Sequence[DepthEstimate]], blocks: int
+    by_group: Mapping[str, Sequence[Estimator]], group_estimates: Sequence[Sequence[DepthEstimate]], blocks: int
 ) -> dict[str, Any]:
-    """``own`` is [estimator][group]."""
+    """Return the variables of groups; ``group_estimates`` is [estimator][group]."""
     is_share = np.array([name == SHARE for name in by_group])[:, None]
-    depth, unit = gathered(own, "depth"), np.where(is_share, 1, blocks)
+    depth, unit = gathered(group_estimates, "depth"), np.where(is_share, 1, blocks)
     return {
         "value": depth / unit,
-        "ci_low": gathered(own, "ci_low") / unit,
-        "ci_high": gathered(own, "ci_high") / unit,
+        "ci_low": gathered(group_estimates, "ci_low") / unit,
+        "ci_high": gathered(group_estimates, "ci_high") / unit,
         "depth": np.where(is_share, np.nan, depth),
         "n": [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()],
-        "reason": np.array([[found.reason for found in row] for row in own], dtype=object),
+        "reason": np.array([[estimate.reason for estimate in row] for row in group_estimates], dtype=object),
     }
 
 

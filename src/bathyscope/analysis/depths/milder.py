@@ -67,7 +67,7 @@ def milder(
         )
     member = None if cluster is None else run.prompts.clusters(cluster)
     weights = np.sign(token_weights(drop))
-    found = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
+    numbers = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
     for row, quantity in enumerate(_QUANTITIES):
         without = drop[quantity].transpose("prompt", "dropped")
         each = [without.sel(dropped=[block, block + 1]).mean("dropped").values for block in pairs]
@@ -76,12 +76,18 @@ def milder(
         for place in range(len(pairs) + 1):
             chosen = slice(None) if place == len(pairs) else slice(place, place + 1)
             readings = [
-                Reading(own[:, chosen].mean(axis=1)[:, None], weights, only_entry, cluster=member)
-                for own in (first, second)
+                Reading(values[:, chosen].mean(axis=1)[:, None], weights, only_entry, cluster=member)
+                for values in (first, second)
             ]
-            one = paired_difference(*readings, resamples=resamples, level=level, seed=seed)
-            found[row, place] = (*one.estimates, one.estimate, one.ci_low, one.ci_high, one.p_value)
-    data = {name: found[..., number] for number, name in enumerate(_TABLE)}
+            difference = paired_difference(*readings, resamples=resamples, level=level, seed=seed)
+            numbers[row, place] = (
+                *difference.estimates,
+                difference.estimate,
+                difference.ci_low,
+                difference.ci_high,
+                difference.p_value,
+            )
+    data = {name: numbers[..., number] for number, name in enumerate(_TABLE)}
     coords = {
         "quantity": list(_QUANTITIES),
         "place": [*map(str, pairs), EVERYWHERE],

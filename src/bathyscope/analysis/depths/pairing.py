@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.analysis.depths.side import Side
+from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
@@ -27,7 +27,7 @@ class Match:
     Args:
         first, second: indices of the prompts, those at the same place being one prompt; empty where the sides
             are two samples.
-        note: what a reader must know about it, or why there are none; empty where all is plain.
+        note: what a reader must know about it, or why it has no pairs; empty where nothing is special.
     """
 
     first: Indices = field(default_factory=lambda: np.empty(0, dtype=np.intp))
@@ -35,7 +35,7 @@ class Match:
     note: str = ""
 
 
-def match(first: Side, second: Side, paired: bool | None) -> Match:
+def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) -> Match:
     """The prompts that two sides share.
 
     Args:
@@ -44,8 +44,8 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
     """
     if paired is False:
         return Match()
-    there = set(second.prompt_ids)
-    shared = [name for name in first.prompt_ids if name in there]
+    other_ids = set(second.prompt_ids)
+    shared = [name for name in first.prompt_ids if name in other_ids]
     if paired and not shared:
         raise OptionError(
             f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
@@ -63,7 +63,7 @@ def match(first: Side, second: Side, paired: bool | None) -> Match:
     return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
 
 
-def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
+def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:
     """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
     source = _source(first.identity.dataset)
     both = f"{first.name} and {second.name}"
@@ -93,22 +93,22 @@ def _contradiction(first: Side, second: Side, shared: list[str]) -> str:
     return ""
 
 
-def _note(first: Side, second: Side, shared: int, insisted: bool) -> str:
+def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool) -> str:
     both = f"{first.name} and {second.name}"
-    said = []
+    sentences = []
     if first.identity.prompt_hash == second.identity.prompt_hash:
         pass  # parts of runs on the same prompts
     elif insisted:
-        said.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
+        sentences.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
     elif first.identity.tokenizer_hash != second.identity.tokenizer_hash:
-        said.append(
+        sentences.append(
             f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
             f"be checked, {UNPAIRED_HINT}"
         )
     left = [len(side.prompt_ids) - shared for side in (first, second)]
     if any(left):
-        said.append(f"{both} share {shared} prompts; {left[0]} and {left[1]} of their own are left out")
-    return "; ".join(said)
+        sentences.append(f"{both} share {shared} prompts; {left[0]} and {left[1]} of their own are left out")
+    return "; ".join(sentences)
 
 
 def _source(dataset: str) -> SourceSpec | str:

@@ -12,7 +12,7 @@ from itertools import combinations
 from operator import itemgetter
 from typing import Literal
 
-from bathyscope.analysis.depths.side import Side
+from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import level_name, members_by_value
@@ -29,16 +29,16 @@ _SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
 
 
 @dataclass(frozen=True)
-class Asked:
+class PlannedContrast:
     """One comparison: a contrast of the ratios of its sides, the first being the reference, the last the other."""
 
     label: str
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedPrompts, ...]
     coefficients: tuple[float, ...]
 
     @property
     def is_difference(self) -> bool:
-        """Of two sides, and no slope."""
+        """Whether it has two sides, and is no slope."""
         return self.coefficients == (-1.0, 1.0)
 
     @property
@@ -49,10 +49,10 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All comparisons, what their number is, and what a reader must know about the choice."""
+class ComparisonPlan:
+    """All planned contrasts, the quantity that they estimate, and what a reader must know about the choice."""
 
-    asked: list[Asked]
+    contrasts: list[PlannedContrast]
     quantity: str
     notes: list[str]
 
@@ -61,8 +61,14 @@ DIFFERENCE = "difference of ratio"
 
 
 def plan_comparisons(
-    sides: Sequence[Side], question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
-) -> Plan:
+    sides: Sequence[ComparedPrompts],
+    question: str | None,
+    *,
+    pairs: Pairs | None,
+    all_pairs: bool,
+    by: str | None,
+    against: str,
+) -> ComparisonPlan:
     """What to compare (arguments: see :func:`bathyscope.analysis.depths.compare`)."""
     if by is not None and question != "difficulty":
         raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
@@ -96,25 +102,25 @@ def parameters_of(model: str) -> float | None:
     return max((float(number) * _SCALE[unit.lower()] for number, unit in _PARAMETERS.findall(model)), default=None)
 
 
-def _differences(sides: Sequence[Side], pairs: Pairs | None, all_pairs: bool) -> Plan:
+def _differences(sides: Sequence[ComparedPrompts], pairs: Pairs | None, all_pairs: bool) -> ComparisonPlan:
     if pairs is None:
         others = range(len(sides))
         pairs = list(combinations(others, 2)) if all_pairs else [(0, other) for other in others[1:]]
-    asked = [_difference(sides[reference], sides[other]) for reference, other in pairs]
+    planned = [_difference(sides[reference], sides[other]) for reference, other in pairs]
     notes = [
         f"{a.label}: both model and data differ, so that neither explains a difference alone"
-        for a in asked
+        for a in planned
         if a.sides[0].model != a.sides[1].model and a.sides[0].identity.dataset != a.sides[1].identity.dataset
     ]
-    return Plan(asked, DIFFERENCE, notes)
+    return ComparisonPlan(planned, DIFFERENCE, notes)
 
 
-def _difference(reference: Side, other: Side) -> Asked:
-    return Asked(f"{other.name} − {reference.name}", (reference, other), (-1.0, 1.0))
+def _difference(reference: ComparedPrompts, other: ComparedPrompts) -> PlannedContrast:
+    return PlannedContrast(f"{other.name} − {reference.name}", (reference, other), (-1.0, 1.0))
 
 
-def _size(sides: Sequence[Side], against: str) -> Plan:
-    asked, notes = [], []
+def _size(sides: Sequence[ComparedPrompts], against: str) -> ComparisonPlan:
+    planned, notes = [], []
     for dataset, group in _grouped(sides, lambda side: side.identity.dataset).items():
         ordered = sorted(group, key=lambda side: _size_of(side, against))
         sizes = [_size_of(side, against) for side in ordered]
@@ -122,31 +128,33 @@ def _size(sides: Sequence[Side], against: str) -> Plan:
             notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
             continue
         coefficients = slope_coefficients([math.log2(size) for size in sizes])
-        asked.append(Asked(f"slope over {len(group)} runs on {dataset}", tuple(ordered), tuple(coefficients.tolist())))
-    if not asked:
+        planned.append(
+            PlannedContrast(f"slope over {len(group)} runs on {dataset}", tuple(ordered), tuple(coefficients.tolist()))
+        )
+    if not planned:
         raise OptionError(
             f"question='size' needs, on the same data, runs of at least two different numbers of {against}: "
             f"{'; '.join(notes)}. Give models of other sizes, or choose the other size with against= (--against)."
         )
-    return Plan(asked, f"change of ratio for each doubling of {against}", notes)
+    return ComparisonPlan(planned, f"change of ratio for each doubling of {against}", notes)
 
 
-def _size_of(side: Side, against: str) -> float:
+def _size_of(side: ComparedPrompts, against: str) -> float:
     if against == "blocks":
         return float(side.n_blocks)
-    found = parameters_of(side.model)
-    if found is None:
+    parameters = parameters_of(side.model)
+    if parameters is None:
         raise OptionError(
             f"The name {side.model!r} does not tell the number of parameters (as '-1.5B' would), and runs do not "
             "hold it. Compare against='blocks' (--against blocks)."
         )
-    return found
+    return parameters
 
 
-def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
+def _reasoning(sides: Sequence[ComparedPrompts], pairs: Pairs | None) -> ComparisonPlan:
     if pairs is not None:
         return _differences(sides, pairs, all_pairs=False)
-    found = [
+    planned = [
         _difference(base, trained)
         for base_name, trained_name in REASONING_PAIRS
         for base in sides
@@ -154,19 +162,19 @@ def _reasoning(sides: Sequence[Side], pairs: Pairs | None) -> Plan:
         if (base.model, trained.model) == (base_name, trained_name)
         and base.identity.dataset == trained.identity.dataset
     ]
-    if not found:
+    if not planned:
         raise OptionError(
             "No pair of a base model and its long chain-of-thought model on the same data is among the runs "
             f"({', '.join(side.name for side in sides)}). Known pairs: "
             f"{'; '.join(f'{base} → {trained}' for base, trained in REASONING_PAIRS)}. Say which belong together: "
             "BASE:COT on the command line, pairs=[(0, 1)] in Python."
         )
-    used = {side.name for asked in found for side in asked.sides}
+    used = {side.name for contrast in planned for side in contrast.sides}
     left = [side.name for side in sides if side.name not in used]
-    return Plan(found, DIFFERENCE, [f"not part of any pair, left out: {', '.join(left)}"] if left else [])
+    return ComparisonPlan(planned, DIFFERENCE, [f"not part of any pair, left out: {', '.join(left)}"] if left else [])
 
 
-def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
+def _difficulty(sides: Sequence[ComparedPrompts], by: str | None) -> ComparisonPlan:
     if by is not None or len(sides) == 1:
         ordered = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
     else:
@@ -183,19 +191,19 @@ def _difficulty(sides: Sequence[Side], by: str | None) -> Plan:
         notes.append("hardest − easiest; what lies between is left out (a trend test uses every level)")
     if by is None and len(sides) > 1 and any(difficulty_rank(side.identity.dataset) is None for side in sides):
         notes.append(f"difficulty is known for {', '.join(DIFFICULTY)}; others are ordered as given, easiest first")
-    return Plan([_difference(easiest, hardest) for easiest, *_, hardest in ordered], DIFFERENCE, notes)
+    return ComparisonPlan([_difference(easiest, hardest) for easiest, *_, hardest in ordered], DIFFERENCE, notes)
 
 
-def _by_data(group: Sequence[Side]) -> list[Side]:
+def _by_data(group: Sequence[ComparedPrompts]) -> list[ComparedPrompts]:
     """Sides from the easiest data set to the hardest."""
     ranks = [difficulty_rank(side.identity.dataset) for side in group]
-    known = [rank for rank in ranks if rank is not None]
-    if len(known) < len(group):
+    known_ranks = [rank for rank in ranks if rank is not None]
+    if len(known_ranks) < len(group):
         return list(group)
-    return [side for _, side in sorted(zip(known, group), key=itemgetter(0))]
+    return [side for _, side in sorted(zip(known_ranks, group), key=itemgetter(0))]
 
 
-def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
+def _by_level(side: ComparedPrompts, by: str | None, alone: bool) -> list[ComparedPrompts]:
     """The parts of a side from the easiest level to the hardest."""
     labels = side.run.prompts.labels
     name = difficulty_label(labels) if by is None else by
@@ -210,11 +218,16 @@ def _by_level(side: Side, by: str | None, alone: bool) -> list[Side]:
     if len(members) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")
     prefix = "" if alone else f"{side.name}, "
-    return [side.where(own, f"{prefix}{name} {level_name(level)}") for level, own in members.items()]
+    return [
+        side.where(members_of_level, f"{prefix}{name} {level_name(level)}")
+        for level, members_of_level in members.items()
+    ]
 
 
-def _grouped(sides: Sequence[Side], key: Callable[[Side], str]) -> dict[str, list[Side]]:
-    groups: dict[str, list[Side]] = {}
+def _grouped(
+    sides: Sequence[ComparedPrompts], key: Callable[[ComparedPrompts], str]
+) -> dict[str, list[ComparedPrompts]]:
+    groups: dict[str, list[ComparedPrompts]] = {}
     for side in sides:
         groups.setdefault(key(side), []).append(side)
     return groups

@@ -10,8 +10,8 @@ import pandas as pd
 import xarray as xr
 from statsmodels.stats.multitest import multipletests
 
-from bathyscope.analysis.depths.questions import DIFFERENCE, Plan
-from bathyscope.analysis.depths.side import Side
+from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
+from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import variable
 from bathyscope.statistics.difference import Contrast
@@ -35,7 +35,7 @@ class Comparison:
     data: xr.Dataset
     runs: xr.Dataset
     notes: tuple[str, ...]
-    sides: tuple[Side, ...]
+    sides: tuple[ComparedPrompts, ...]
 
     def __repr__(self) -> str:
         return f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>"
@@ -68,21 +68,21 @@ class Comparison:
                 return "No estimator has a difference with an interval."
             return f"{int(outside.sum())} of {intervals} intervals exclude 0; none of these estimators has a test."
         holm = int((self.data["p_holm"].values[tested] < alpha).sum())
-        said = (
+        summary = (
             f"{int(outside[tested].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
             f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
         )
         if tests / (self.data.attrs["resamples"] + 1) >= alpha:
-            said += " No p-value can be, with so few resamples for so many tests: give more."
-        return said + self._no_difference()
+            summary += " No p-value can be, with so few resamples for so many tests: give more."
+        return summary + self._no_difference()
 
     def _no_difference(self) -> str:
         """How many differences are shown to be none; empty where none was asked for."""
         if "p_equivalence" not in self.data:
             return ""
         p = self.data["p_equivalence"].values
-        tests, found = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
-        return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {found} rule it out."
+        tests, ruled_out = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
+        return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {ruled_out} rule it out."
 
     @property
     def change(self) -> str:
@@ -95,7 +95,7 @@ class Comparison:
         return str(self.data.attrs.get("bound", ""))
 
 
-class Row(NamedTuple):
+class ComparisonRow(NamedTuple):
     """One comparison: contrasts and reasons by estimator."""
 
     kind: str
@@ -107,7 +107,7 @@ class Row(NamedTuple):
 
 
 def comparison_data(
-    plan: Plan, rows: Sequence[Row], estimators: Sequence[str], bounds: Sequence[float | None]
+    plan: ComparisonPlan, rows: Sequence[ComparisonRow], estimators: Sequence[str], bounds: Sequence[float | None]
 ) -> xr.Dataset:
     """``Comparison.data`` of the answers to a plan, one row each; ``bounds`` are those of equivalence."""
     dims = ("comparison", "estimator")
@@ -118,7 +118,7 @@ def comparison_data(
     unit, formula = "1 per doubling", "least-squares slope of the ratio over log₂ of the size"
     if quantity == DIFFERENCE:
         unit, formula = "1", "ratio of the other run − ratio of the reference"
-    blocks = np.array([asked.blocks for asked in plan.asked], dtype=np.float64)
+    blocks = np.array([contrast.blocks for contrast in plan.contrasts], dtype=np.float64)
     described: dict[str, tuple[Any, str, str, str]] = {
         "reference_ratio": (ratios[..., 0], "ratio of the reference", "1", "depth / L"),
         "other_ratio": (ratios[..., 1], "ratio of the other run", "1", "depth / L"),
@@ -155,10 +155,10 @@ def comparison_data(
         for name, (values, text, units, formula) in described.items()
     }
     coords = {
-        "comparison": [asked.label for asked in plan.asked],
+        "comparison": [contrast.label for contrast in plan.contrasts],
         "estimator": list(estimators),
-        "reference": ("comparison", [asked.sides[0].name for asked in plan.asked]),
-        "other": ("comparison", [asked.sides[-1].name for asked in plan.asked]),
+        "reference": ("comparison", [contrast.sides[0].name for contrast in plan.contrasts]),
+        "other": ("comparison", [contrast.sides[-1].name for contrast in plan.contrasts]),
         "kind": ("comparison", [row.kind for row in rows]),
     }
     return xr.Dataset(data, coords)
@@ -166,7 +166,7 @@ def comparison_data(
 
 def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
     """One number of everything that was found, [rows, …]."""
-    return np.array([[getattr(found, field) for found in row] for row in rows], dtype=np.float64)
+    return np.array([[getattr(item, field) for item in row] for row in rows], dtype=np.float64)
 
 
 def holm(p_values: FloatArray) -> FloatArray:
@@ -179,7 +179,7 @@ def holm(p_values: FloatArray) -> FloatArray:
 
 
 def run_data(
-    sides: Sequence[Side], estimates_of: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
+    sides: Sequence[ComparedPrompts], estimates_of: Mapping[int, dict[str, DepthEstimate]], estimators: Sequence[str]
 ) -> xr.Dataset:
     """Return each run's own estimates as a dataset over runs and estimators."""
     estimates = [[estimates_of[id(side)][name] for name in estimators] for side in sides]

@@ -28,7 +28,7 @@ _OF_INTERVALS = ("resamples", "level", "cluster")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Side:
+class ComparedPrompts:
     """A run's prompts, or some of them, ready to be compared.
 
     Args:
@@ -63,19 +63,21 @@ class Side:
 
     @property
     def n_clusters(self) -> int:
-        """Clusters that the prompts lie in; the prompts where there are none."""
+        """Clusters that the prompts lie in; the prompts themselves without clusters."""
         return len(self.prompts) if self.curves.cluster is None else np.unique(self.curves.cluster).size
 
-    def where(self, chosen: NDArray[np.bool_], name: str) -> Side:
+    def where(self, chosen: NDArray[np.bool_], name: str) -> ComparedPrompts:
         """The side of some of the prompts."""
-        given = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
-        cut: dict[str, Any] = {field: None if values is None else values[chosen] for field, values in given.items()}
+        curve_values = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
+        cut: dict[str, Any] = {
+            field: None if values is None else values[chosen] for field, values in curve_values.items()
+        }
         return replace(self, name=name, prompts=list(compress(self.prompts, chosen)), curves=DepthInputs(**cut))
 
     def readings(self) -> dict[str, Reading]:
         """Estimator → its reading of the ratio, for what the run has measured."""
-        found = estimators(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
-        return {name: one.ratio(self.n_blocks) for name, one in found.items()}
+        estimator_of = estimators(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
+        return {name: one.ratio(self.n_blocks) for name, one in estimator_of.items()}
 
     def estimates(self, level: float, resamples: int, seed: int) -> dict[str, DepthEstimate]:
         """Every estimator's depth with its own interval."""
@@ -89,7 +91,7 @@ class Side:
         )
 
 
-def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
+def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[ComparedPrompts]:
     """One side a run; the thresholds of the first run's effective depth serve all.
 
     Args:
@@ -108,8 +110,8 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[Side]:
     options = _thresholds(runs[0])
     numbers = _clusters(runs, names, cluster)
     return [
-        Side(run, name, run.prompts, replace(_curves(run, name), cluster=own), options)
-        for run, name, own in zip(runs, names, numbers)
+        ComparedPrompts(run, name, run.prompts, replace(_curves(run, name), cluster=member), options)
+        for run, name, member in zip(runs, names, numbers)
     ]
 
 
@@ -122,44 +124,46 @@ def require_all_blocks(run: Run, name: str) -> None:
         )
 
 
-def chosen_estimators(names: Iterable[str], known: Collection[str], there: str) -> tuple[str, ...]:
-    """Names of estimators, each once; ``there`` begins the sentence that refuses others."""
+def chosen_estimators(names: Iterable[str], available: Collection[str], beginning: str) -> tuple[str, ...]:
+    """Return names of estimators, each once; ``beginning`` starts the sentence that refuses unknown ones."""
     chosen = tuple(dict.fromkeys(names))
-    listed = ", ".join(known)
+    listed = ", ".join(available)
     for name in chosen:
-        if name not in known:
-            raise OptionError(f"{there} no estimator {name!r}.{did_you_mean(name, known)} Allowed: {listed}.")
+        if name not in available:
+            raise OptionError(f"{beginning} no estimator {name!r}.{did_you_mean(name, available)} Allowed: {listed}.")
     if not chosen:
         raise OptionError(f"No estimator was chosen; give at least one of: {listed}.")
     return chosen
 
 
-def differing_options(sides: Sequence[Side]) -> list[str]:
+def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
     """How runs were measured unlike the first, one sentence each: precision, seed, options."""
     first = _flat(sides[0].identity)
-    said = []
+    sentences = []
     for side in sides[1:]:
-        own = _flat(side.identity)
+        settings = _flat(side.identity)
         unlike = [
-            f"{key} {first.get(key)!r} and {own.get(key)!r}" for key in first | own if first.get(key) != own.get(key)
+            f"{key} {first.get(key)!r} and {settings.get(key)!r}"
+            for key in first | settings
+            if first.get(key) != settings.get(key)
         ]
         if unlike and side.run is not sides[0].run:
-            said.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
-    return said
+            sentences.append(f"{sides[0].name} and {side.name} were measured differently: {'; '.join(unlike)}")
+    return sentences
 
 
 def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> list[NDArray[np.intp] | None]:
     """The number of each prompt's cluster, equal for equal labels of all runs."""
     if label is None:
         return [None] * len(runs)
-    found = []
+    cluster_values = []
     for run, name in zip(runs, names):
         try:
-            found.append(clusters(run.prompts, label))
+            cluster_values.append(clusters(run.prompts, label))
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from error
-    _, member = parts(value for values in found for value in values)
-    return list(np.split(member, np.cumsum(list(map(len, found)))[:-1]))
+    _, member = parts(value for values in cluster_values for value in values)
+    return list(np.split(member, np.cumsum(list(map(len, cluster_values)))[:-1]))
 
 
 def _flat(identity: Identity) -> dict[str, Any]:
@@ -167,8 +171,8 @@ def _flat(identity: Identity) -> dict[str, Any]:
     # depths are read off runs that were not asked for them too, with the usual thresholds
     usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
     for measure in (*DECLARATION.requires, DECLARATION.name):
-        given = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
-        settings |= {f"{measure}.{key}": value for key, value in given.items()}
+        measure_options = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
+        settings |= {f"{measure}.{key}": value for key, value in measure_options.items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}
 
 
@@ -176,8 +180,8 @@ def _curves(run: Run, name: str) -> DepthInputs:
     try:
         return depth_inputs(*(run[measure] for measure in DECLARATION.requires))
     except KeyError as error:
-        found = re.search(r"'\w+'", str(error))
-        missing = found[0] if found else str(error)
+        quoted = re.search(r"'\w+'", str(error))
+        missing = quoted[0] if quoted else str(error)
         raise OptionError(
             f"{name} was measured without the variable {missing}, which effective depths are read off (by an earlier "
             "bathyscope, or without that option). Survey again with measures=[..., 'effective_depth']."
@@ -185,9 +189,9 @@ def _curves(run: Run, name: str) -> DepthInputs:
 
 
 def _thresholds(run: Run) -> EffectiveDepthOptions:
-    given = run.identity.measures.get(DECLARATION.name) or {}
-    known = {field.name for field in fields(EffectiveDepthOptions)}
-    return EffectiveDepthOptions(**{name: value for name, value in given.items() if name in known})
+    saved_options = run.identity.measures.get(DECLARATION.name) or {}
+    option_names = {field.name for field in fields(EffectiveDepthOptions)}
+    return EffectiveDepthOptions(**{name: value for name, value in saved_options.items() if name in option_names})
 
 
 def _refuse_repeated(runs: Sequence[Run]) -> None:
@@ -207,10 +211,10 @@ def _refuse_parts(runs: Sequence[Run]) -> None:
     for run, other in combinations(unfinished, 2):
         if run.manifest["identity"] == other.manifest["identity"]:
             folders = [shlex.quote(str(one.path)) for one in (run, other)]
-            own, others = (one.manifest["record"]["shards"] for one in (run, other))
+            first_shards, others = (one.manifest["record"]["shards"] for one in (run, other))
             raise OptionError(
-                f"{folders[0]} and {folders[1]} hold {len(own)} and {len(others)} of the {len(run.identity.plan)} "
-                "shards of one survey (--part): they are one run, of one model on one set of prompts. Join them "
-                f"(bathyscope join {' '.join(folders)} --out RUN), and compare that run with others, or groups of its "
-                "prompts with each other (bathyscope group RUN --by LABEL)."
+                f"{folders[0]} and {folders[1]} hold {len(first_shards)} and {len(others)} of the "
+                f"{len(run.identity.plan)} shards of one survey (--part): they are one run, of one model on one set "
+                f"of prompts. Join them (bathyscope join {' '.join(folders)} --out RUN), and compare that run with "
+                "others, or groups of its prompts with each other (bathyscope group RUN --by LABEL)."
             )

@@ -59,18 +59,18 @@ def _sources(
     """Modules, their inputs that are wanted, and the place of each in the list of neurons."""
     for block, groups in enumerate(weights):
         starts = accumulate((one.neurons for one in groups), initial=0)
-        for one, start in zip(groups, starts):
+        for group, start in zip(groups, starts):
             columns = {
                 place: neuron - start
-                for place, (own, neuron) in enumerate(neurons)
-                if own == block and start <= neuron < start + one.neurons
+                for place, (neuron_block, neuron) in enumerate(neurons)
+                if neuron_block == block and start <= neuron < start + group.neurons
             }
             if columns:
-                yield one.owner, list(columns.values()), list(columns)
+                yield group.owner, list(columns.values()), list(columns)
 
 
 def _read(taken: Tensor, columns: list[int], places: list[int], call: Call) -> None:
     """Puts the last token's activations in their places of [prompts, neurons]."""
-    given: Tensor = next(iter(call.given.values()))
+    inputs: Tensor = next(iter(call.given.values()))
     # some families hand all tokens of all prompts over in one axis
-    taken[:, places] = given.reshape(len(taken), -1, given.shape[-1])[:, -1, columns].float().cpu()
+    taken[:, places] = inputs.reshape(len(taken), -1, inputs.shape[-1])[:, -1, columns].float().cpu()

@@ -54,33 +54,33 @@ def balanced_contexts(
     (whole,) = corpus_prompts(str(corpus), tokenizer=tokenizer, context=_WHOLE, limit=characters)
     start = () if tokenizer.bos_token_id is None else (int(tokenizer.bos_token_id),)
     stream = np.array((whole.ids or ())[len(start) :])
-    own = window - len(start)
-    if len(stream) < own:
+    text_tokens = window - len(start)
+    if len(stream) < text_tokens:
         raise PromptError(f"{corpus} has {len(stream)} tokens, fewer than one context of {window}; give a longer text.")
     draw = np.random.default_rng(seed)
     free = np.ones(len(stream), dtype=bool)
-    ends = np.arange(own - 1, len(stream))
+    ends = np.arange(text_tokens - 1, len(stream))
     of_class = in_class_V[stream[ends]]
-    sides = (_without_overlap(draw.permutation(ends[side]), free, own) for side in (of_class, ~of_class))
+    sides = (_without_overlap(draw.permutation(ends[side]), free, text_tokens) for side in (of_class, ~of_class))
     # in turn, so that neither side takes the room of the other
     pairs = list(islice(zip(*sides), count // 2))
     size = len(pairs)
     if size < 1:
-        found = int(of_class.sum())
+        n_of_class = int(of_class.sum())
         raise PromptError(
-            f"{corpus}: {found} of its {len(ends)} contexts of {window} tokens end in a token of the class, so that no "
-            "two can be set against each other; give a longer text."
+            f"{corpus}: {n_of_class} of its {len(ends)} contexts of {window} tokens end in a token of the class, so "
+            "that no two can be set against each other; give a longer text."
         )
     chosen = [end for side in zip(*pairs) for end in side]
-    ids = np.array([[*start, *stream[end - own + 1 : end]] for end in chosen])
+    ids = np.array([[*start, *stream[end - text_tokens + 1 : end]] for end in chosen])
     training = np.tile(np.arange(size) < (size + 1) // 2, 2)  # either label was drawn in random order
     return Contexts(ids, np.repeat([1, 0], size), training)
 
 
-def _without_overlap(ends: NDArray[np.int64], free: NDArray[np.bool_], own: int) -> Iterator[int]:
+def _without_overlap(ends: NDArray[np.int64], free: NDArray[np.bool_], length: int) -> Iterator[int]:
     """Ends whose windows are free when it is their turn; marks their tokens as taken."""
     for end in ends.tolist():
-        place = slice(end - own + 1, end + 1)
+        place = slice(end - length + 1, end + 1)
         if free[place].all():
             free[place] = False
             yield end

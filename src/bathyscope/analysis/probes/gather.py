@@ -11,7 +11,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model import Model
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Boundaries
+from bathyscope.wavefront.probe import BoundaryReader
 
 Ids = Sequence[int]
 
@@ -42,7 +42,7 @@ def token_states(model: Model, prompts: Sequence[Ids], positions: Sequence[int],
     states = torch.empty(len(prompts), model.n_blocks + 1, model.anatomy.width)
 
     def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
-        probe = Boundaries.of_tokens([(row, positions[i]) for row, i in enumerate(picked)], model.device)
+        probe = BoundaryReader.of_tokens([(row, positions[i]) for row, i in enumerate(picked)], model.device)
         wave.run(batch, [probe])
         states[list(picked)] = torch.stack(probe.taken, dim=1).float().cpu()
 

@@ -99,19 +99,19 @@ def ing_probe(
         ready = loaded(model)
         require_room(ready, window - 1, window)
         in_class_V, weights, chosen = _choose(ready, neurons)
-        found = balanced_contexts(
+        sampled = balanced_contexts(
             corpus, ready.tokenizer, in_class_V, window=window, count=contexts, characters=characters, seed=seed
         )
-        for part, where in (("Training half", found.training), ("Held-out half", ~found.training)):
-            settings.require_rows(found.labels[where], part)
+        for part, where in (("Training half", sampled.training), ("Held-out half", ~sampled.training)):
+            settings.require_rows(sampled.labels[where], part)
         places = [(one.block, one.neuron) for kind in KINDS for one in chosen[kind]]
-        activations, top1 = last_activations(ready, weights, places, found.ids.tolist(), progress)
+        activations, top1 = last_activations(ready, weights, places, sampled.ids.tolist(), progress)
         values = dict(zip(KINDS, np.split(activations.numpy(), [len(chosen[KINDS[0]])], axis=1)))
-        right = in_class_V[top1.numpy()] == (found.labels == 1)
-        dataset = _dataset(chosen, values, found, settings, accuracy(right[~found.training], settings), neurons)
-        held_out = int((~found.training).sum())
+        right = in_class_V[top1.numpy()] == (sampled.labels == 1)
+        dataset = _dataset(chosen, values, sampled, settings, accuracy(right[~sampled.training], settings), neurons)
+        held_out = int((~sampled.training).sum())
         dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
-        dataset.attrs["training"] = len(found.labels) - held_out
+        dataset.attrs["training"] = len(sampled.labels) - held_out
         return dataset
 
 
@@ -138,8 +138,8 @@ def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Seque
     if tokenizer is None:
         raise ModelError("The corpus is text, and this model has no tokenizer; load it with tokenizer=.")
     unembedding = Unembedding(model.anatomy.readout, set(tokenizer.get_vocab().values()))
-    kept = unembedding.kept_V.cpu().numpy()
-    of_class = members(tokenizer, kept.tolist())[list(CLASSES).index(CLASS)]
+    vocabulary_ids = unembedding.kept_V.cpu().numpy()
+    of_class = members(tokenizer, vocabulary_ids.tolist())[list(CLASSES).index(CLASS)]
     if not of_class.any():
         raise ModelError(f'No token of the vocabulary of {model.name} ends in "{CLASS}".')
     weights = output_weights(model.anatomy)
@@ -149,7 +149,7 @@ def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Seque
         hidden = np.array([not one.visible for one in block for _ in range(one.neurons)], dtype=bool)
         effects_N[: len(hidden)][hidden] = np.nan
     in_class_V = np.zeros(model.anatomy.vocabulary, dtype=bool)
-    in_class_V[kept[of_class]] = True
+    in_class_V[vocabulary_ids[of_class]] = True
     chosen = _of_either_kind(weights, effects_LN, unembedding, count)
     if not all(chosen.values()):
         raise ModelError(
@@ -167,22 +167,24 @@ def _of_either_kind(
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
         directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})
-        found = unembedding.moments(torch.cat([directions[block, neuron] for block, neuron in batch]))
-        for (block, neuron), skew, kurtosis in zip(batch, found.skew.tolist(), found.kurtosis.tolist()):
-            own = chosen[KINDS[0] if skew > 0 else KINDS[1]]
-            if len(own) < count and skew != 0:
-                own.append(_Neuron(block, neuron, float(effects_LN[block, neuron]), skew, kurtosis))
-        if all(len(own) == count for own in chosen.values()):
+        direction_moments = unembedding.moments(torch.cat([directions[block, neuron] for block, neuron in batch]))
+        for (block, neuron), skew, kurtosis in zip(
+            batch, direction_moments.skew.tolist(), direction_moments.kurtosis.tolist()
+        ):
+            neurons_of_kind = chosen[KINDS[0] if skew > 0 else KINDS[1]]
+            if len(neurons_of_kind) < count and skew != 0:
+                neurons_of_kind.append(_Neuron(block, neuron, float(effects_LN[block, neuron]), skew, kurtosis))
+        if all(len(neurons) == count for neurons in chosen.values()):
             break
     return chosen
 
 
-def _probe(values: Array, found: Contexts, settings: Settings) -> tuple[list[Fit], list[Fit], list[int]]:
+def _probe(values: Array, contexts: Contexts, settings: Settings) -> tuple[list[Fit], list[Fit], list[int]]:
     """Probes of one kind's neurons, each alone and those added so far together, and their ranks in that order."""
 
     def fitted(columns: Sequence[int]) -> Fit:
         picked = values[:, list(columns)]
-        inside, labels = found.training, found.labels
+        inside, labels = contexts.training, contexts.labels
         return fit(picked[inside], labels[inside], picked[~inside], labels[~inside], settings)
 
     alone = [fitted([column]) for column in range(values.shape[1])]
@@ -192,9 +194,9 @@ def _probe(values: Array, found: Contexts, settings: Settings) -> tuple[list[Fit
 
 
 def _dataset(
-    chosen: _ByKind, values: dict[str, Array], found: Contexts, settings: Settings, top1: Accuracy, count: int
+    chosen: _ByKind, values: dict[str, Array], contexts: Contexts, settings: Settings, top1: Accuracy, count: int
 ) -> xr.Dataset:
-    alone, together, added = zip(*(_probe(values[kind], found, settings) for kind in KINDS))
+    alone, together, added = zip(*(_probe(values[kind], contexts, settings) for kind in KINDS))
 
     def padded(rows: Iterable[Iterable[float]], none: float = np.nan) -> list[list[float]]:
         listed = [list(row) for row in rows]

@@ -118,7 +118,7 @@ def subjoiner(
             least=LEAST,
             seed=seed,
         )
-        ids = [own for kind in placed.values() for own in kind.values()]
+        ids = [token_ids for kind in placed.values() for token_ids in kind.values()]
         require_room(ready, len(ids[0]), window)
         measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
         dataset = _dataset(measured, top, resamples, level, seed)
@@ -133,15 +133,15 @@ def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier
     [prompts, blocks, heads], NaN where a block has no such weights.
     """
     heads = max(attention_heads(model.anatomy))
-    found = np.full((len(prompts), model.n_blocks, heads), np.nan)
+    attention_PLH = np.full((len(prompts), model.n_blocks, heads), np.nan)
 
     def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
         probe = _LastQuery(earlier, batch.size, model.n_blocks, heads)
         wave.run(batch, [probe])
-        found[list(picked)] = probe.attention_BLH.numpy()
+        attention_PLH[list(picked)] = probe.attention_BLH.numpy()
 
     run_batches(model, prompts, observe, progress)
-    return found
+    return attention_PLH
 
 
 class _LastQuery(Probe):
@@ -203,17 +203,17 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
     # equals stay in the order of blocks and heads; NaN comes last
     order = np.argsort(-ranking, axis=None, kind="stable")[: min(top, int(np.isfinite(ranking).sum()))]
     blocks, heads = np.unravel_index(order, ranking.shape)
-    found = [measured.interval(b, h, resamples, level, seed) for b, h in zip(blocks.tolist(), heads.tolist())]
+    intervals = [measured.interval(b, h, resamples, level, seed) for b, h in zip(blocks.tolist(), heads.tolist())]
     values = {
         "score": score,
         "ranking_score": ranking,
         "top_block": blocks,
         "top_head": heads,
-        "top_score": [one.estimate for one in found],
-        "ci_low": [one.ci_low for one in found],
-        "ci_high": [one.ci_high for one in found],
-        "top_split": [one.estimates[1] for one in found],
-        "top_whole": [one.estimates[0] for one in found],
+        "top_score": [one.estimate for one in intervals],
+        "ci_low": [one.ci_low for one in intervals],
+        "ci_high": [one.ci_high for one in intervals],
+        "top_split": [one.estimates[1] for one in intervals],
+        "top_whole": [one.estimates[0] for one in intervals],
         "attention": measured.attention,
     }
     coords = {

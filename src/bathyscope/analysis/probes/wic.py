@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.probes.gather import token_states
 from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
-from bathyscope.analysis.probes.wic_rows import Pair, Rows, read_pairs
+from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -97,11 +97,11 @@ def wic_probe(
         return dataset
 
 
-def _labels(pairs: Sequence[Pair]) -> NDArray[np.int64]:
+def _labels(pairs: Sequence[WordPair]) -> NDArray[np.int64]:
     return np.array([pair.label for pair in pairs])
 
 
-def _states(model: Model, pairs: Sequence[Pair], progress: bool) -> Array:
+def _states(model: Model, pairs: Sequence[WordPair], progress: bool) -> Array:
     """The word's hidden states, [pairs, 2, boundaries, width]."""
     uses = [use for pair in pairs for use in pair.uses]
     states = token_states(model, [use.ids for use in uses], [use.token for use in uses], progress)

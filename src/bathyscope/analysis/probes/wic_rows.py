@@ -31,7 +31,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Pair:
+class WordPair:
     """Two uses of a word, and whether it means the same in both (1) or not (0)."""
 
     uses: tuple[Use, Use]
@@ -45,7 +45,7 @@ def read_pairs(
     *,
     count: int | None = None,
     max_tokens: int | None = None,
-) -> list[Pair]:
+) -> list[WordPair]:
     """The first ``count`` rows (None = all) of what ``wic_probe`` takes, or of the split on the hub, as token ids.
 
     No sentence is longer than ``max_tokens``.
@@ -75,7 +75,7 @@ def _rows(source: Rows, split: Split) -> Iterable[Mapping[str, Any]]:
     return read_rows(source) if isinstance(source, str | Path) else source
 
 
-def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> Pair:
+def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> WordPair:
     missing = [column for column in COLUMNS if column not in row]
     if missing:
         raise PromptError(f"it lacks {', '.join(missing)}. Columns needed: {', '.join(COLUMNS)}.")
@@ -83,7 +83,7 @@ def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens
     if label not in (0, 1):
         raise PromptError(f"its label is {label}; allowed: 0 (two meanings) and 1 (one meaning).")
     first, second = (_use(row, side, tokenizer, max_tokens) for side in ("1", "2"))
-    return Pair((first, second), label)
+    return WordPair((first, second), label)
 
 
 def _use(row: Mapping[str, Any], side: str, tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> Use:
@@ -105,7 +105,7 @@ def _use(row: Mapping[str, Any], side: str, tokenizer: PreTrainedTokenizerBase, 
 def _number(row: Mapping[str, Any], column: str) -> int:
     value = row[column]
     # a CSV file holds texts
-    found = int(value) if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else whole_number(value)
-    if found is None:
+    number = int(value) if isinstance(value, str) and value.strip().lstrip("-").isdecimal() else whole_number(value)
+    if number is None:
         raise PromptError(f"{column}={value!r} is no whole number.")
-    return found
+    return number

@@ -34,10 +34,10 @@ def read_words(words: str | Path | Sequence[str], characters: int | None) -> lis
     """
     if isinstance(words, str | Path):
         with open_text(words) as file:
-            found = _WORD.findall(file.read() if characters is None else file.read(characters))
-        if not found:
+            matches = _WORD.findall(file.read() if characters is None else file.read(characters))
+        if not matches:
             raise PromptError(f"{words} holds no words; give a text, or a file with a word on every line.")
-        return list(dict.fromkeys(found))
+        return list(dict.fromkeys(matches))
     for word in words:
         if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
             raise PromptError(f"{word!r} is no word; give texts without white space.")
@@ -70,21 +70,21 @@ def place_words(
             f"or window={len(before) + 1}."
         )
     start = _in_front(context, before, tokenizer)
-    found: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in pieces}
+    placed_words: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in pieces}
     numbers: Counter[int] = Counter()
     order = np.random.default_rng(seed).permutation(len(words)).tolist()
     for first in range(0, len(order), _AT_ONCE):
-        if all(len(placed) >= count for placed in found.values()):
+        if all(len(placed) >= count for placed in placed_words.values()):
             break
         batch = [words[i] for i in order[first : first + _AT_ONCE]]
         texts = [f"{context} {word}" for word in batch]
         for word, ids in zip(batch, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]):
             number = len(ids) - len(before) if list(ids[: len(before)]) == before else 0
             numbers[number] += 1
-            if len(found.get(number, range(count))) < count:
-                found[number][word] = (*start, *ids[-window:])
-    _require(found, numbers, least)
-    return found
+            if len(placed_words.get(number, range(count))) < count:
+                placed_words[number][word] = (*start, *ids[-window:])
+    _require(placed_words, numbers, least)
+    return placed_words
 
 
 def _in_front(context: str, before: list[int], tokenizer: PreTrainedTokenizerBase) -> list[int]:
@@ -94,16 +94,16 @@ def _in_front(context: str, before: list[int], tokenizer: PreTrainedTokenizerBas
     return whole[: next((i for i in places if whole[i : i + len(before)] == before), 0)]
 
 
-def _require(found: Mapping[int, Collection[str]], numbers: Counter[int], least: int) -> None:
-    lacking = [number for number, placed in found.items() if len(placed) < least]
+def _require(placed_words: Mapping[int, Collection[str]], numbers: Counter[int], least: int) -> None:
+    lacking = [number for number, placed in placed_words.items() if len(placed) < least]
     if not lacking:
         return
     whole = sorted(number for number in numbers if number > 0)
     seen = ", ".join(f"{numbers[number]} of {number}" for number in whole)
     unclear = f", {numbers[0]} whose tokens run into the context's" if numbers[0] else ""
-    wanted = lacking[0]
-    tokens = "1 token" if wanted == 1 else f"{wanted} tokens"
+    pieces = lacking[0]
+    tokens = "1 token" if pieces == 1 else f"{pieces} tokens"
     raise PromptError(
-        f"{len(found[wanted])} of the {numbers.total()} words are split into {tokens}, and at least {least} are "
+        f"{len(placed_words[pieces])} of the {numbers.total()} words are split into {tokens}, and at least {least} are "
         f"needed. Words by their number of tokens: {seen}{unclear}. Give more words, or another number of pieces."
     )

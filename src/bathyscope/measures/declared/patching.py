@@ -35,20 +35,20 @@ class PatchingOptions:
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
 
     def __post_init__(self) -> None:
-        given: Any = self.pairs
-        if isinstance(given, str) and given.lstrip().startswith("["):
+        selection: Any = self.pairs
+        if isinstance(selection, str) and selection.lstrip().startswith("["):
             try:
-                given = read_json(given)
+                selection = read_json(selection)
             except ValueError as error:
                 raise OptionError(
-                    f"patching: pairs={given!r} is no JSON ({error}); give [[target, source], …]."
+                    f"patching: pairs={selection!r} is no JSON ({error}); give [[target, source], …]."
                 ) from error
-        if not isinstance(given, str):
-            object.__setattr__(self, "pairs", _as_pairs(given))
+        if not isinstance(selection, str):
+            object.__setattr__(self, "pairs", _as_pairs(selection))
 
 
-def _as_pairs(given: Any) -> tuple[tuple[str | int, str | int], ...]:
-    items = list(given) if isinstance(given, Sequence) else [given]
+def _as_pairs(pairs: Any) -> tuple[tuple[str | int, str | int], ...]:
+    items = list(pairs) if isinstance(pairs, Sequence) else [pairs]
     for item in items:
         is_pair = isinstance(item, Sequence) and not isinstance(item, str) and len(item) == 2
         if not is_pair or not all(isinstance(name, str | int) and not isinstance(name, bool) for name in item):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths import Comparison
-from bathyscope.analysis.depths.side import Side
+from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit.lines import Axis, Look, Series, looks, mark, panel
@@ -45,7 +45,7 @@ def drawing(comparison: Comparison) -> Drawing:
     return Drawing(made, note, heading="Curves of the runs")
 
 
-def _label(side: Side) -> str:
+def _label(side: ComparedPrompts) -> str:
     return f"{elided(side.name, _NAME_LETTERS)} (L = {side.n_blocks})"
 
 
@@ -57,7 +57,7 @@ def _ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
     return {_label(side): float(ratios.sel(run=side.name)) for side in comparison.sides if side.name in ratios["run"]}
 
 
-def _curve(side: Side, name: str, look: Look) -> Series:
+def _curve(side: ComparedPrompts, name: str, look: Look) -> Series:
     values: NDArray[np.float64] = getattr(side.curves, name)
     found = summarise(values, side.curves.weights(name), FigureOptions(weighting="tokens"), side.curves.cluster)
     largest = np.nanmax(found.mean, initial=0.0) if name == "kl" else 1.0

@@ -25,9 +25,9 @@ def names() -> tuple[str, ...]:
 
 
 def data_set(name: str) -> DataSet | None:
-    """The data set of a name; None where there is none, or where another package declares it and it cannot be used.
+    """Return the data set of a name; None where the name is unknown.
 
-    Of the latter a warning names the package's declaration.
+    None too where another package declares it and it cannot be used; a warning then names that declaration.
     """
     return REGISTRY[name] if name in REGISTRY else _plugged_in(name)
 
@@ -45,8 +45,8 @@ def _plugged_in(name: str) -> DataSet | None:
 
 def _read(point: EntryPoint) -> DataSet:
     loaded: Any = point.load()
-    found = loaded if isinstance(loaded, DataSet) else loaded()
-    if not isinstance(found, DataSet) or found.name != point.name:
-        given = f"one called {found.name!r}" if isinstance(found, DataSet) else type(found).__name__
-        raise TypeError(f"a DataSet called {point.name!r} is expected, and {given} was given")
-    return found
+    entry = loaded if isinstance(loaded, DataSet) else loaded()
+    if not isinstance(entry, DataSet) or entry.name != point.name:
+        description = f"one called {entry.name!r}" if isinstance(entry, DataSet) else type(entry).__name__
+        raise TypeError(f"a DataSet called {point.name!r} is expected, and {description} was given")
+    return entry

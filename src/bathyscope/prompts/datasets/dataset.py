@@ -28,29 +28,34 @@ class TokenLimit:
     tokens: int
     tokenizer: str
 
-    def fits(self, data_set: str, asked: int | None, own: PreTrainedTokenizerBase | None) -> Callable[[str], bool]:
-        """Whether a text is short enough: of at most ``asked`` tokens of ``own``, or (None) of the papers' limit.
+    def fits(
+        self, data_set: str, max_tokens: int | None, model_tokenizer: PreTrainedTokenizerBase | None
+    ) -> Callable[[str], bool]:
+        """Return a check that a text is short enough: at most ``max_tokens`` tokens, or (None) the papers' limit.
 
-        ``own``, the surveyed model's tokenizer, also counts, with a warning, where the papers' can be had neither from
-        the cache nor from the hub. A PromptError where it is needed and there is none.
+        The papers' tokenizer counts by default, and the surveyed model's counts ``max_tokens``. The model's tokenizer
+        also replaces the papers', with a warning, where that is neither in the cache nor on the hub.
+
+        Raises:
+            PromptError: the model's tokenizer is needed, and the model has none.
         """
         counting = None
-        if asked is None:
+        if max_tokens is None:
             with suppress(ModelError):
                 counting = load_tokenizer(self.tokenizer)
-        if counting is None and own is None:
+        if counting is None and model_tokenizer is None:
             raise PromptError(
                 f"{data_set}: its prompts are limited in tokens, and there is neither {self.tokenizer}, which the "
                 "papers counted with, nor a tokenizer of the model; give a model with a tokenizer."
             )
-        if counting is None and asked is None:
+        if counting is None and max_tokens is None:
             warn(
                 f"{data_set}: prompts of at most {self.tokens} tokens are taken, and the papers counted with "
                 f"{self.tokenizer}, which cannot be loaded here. Counted with the model's own tokenizer instead, so "
                 f"the choice of prompts may differ; max_tokens={self.tokens} asks for that without this warning.",
             )
-        counted: Any = own if counting is None else counting
-        return lambda text: len(counted(text, verbose=False)["input_ids"]) <= (asked or self.tokens)
+        counted: Any = model_tokenizer if counting is None else counting
+        return lambda text: len(counted(text, verbose=False)["input_ids"]) <= (max_tokens or self.tokens)
 
 
 SHUFFLE_SEED = 42
@@ -122,13 +127,13 @@ class DataSet:
         """
         where = path if path is not None else f"{self.hub} ({split or self.split})"
         rows = self._hub_rows(split or self.split) if path is None else read_rows(path)
-        made: Iterable[Prompt] = (self._prompt(row, number, where) for number, row in enumerate(rows, start=1))
+        row_prompts: Iterable[Prompt] = (self._prompt(row, number, where) for number, row in enumerate(rows, start=1))
         if self.limit is not None:
             fits = self.limit.fits(self.name, max_tokens, tokenizer)
-            made = (prompt for prompt in made if fits(prompt.text or ""))
+            row_prompts = (prompt for prompt in row_prompts if fits(prompt.text or ""))
         if self.level is not None:
-            return self._by_level(self.level, made, where, count, levels, per_level)
-        chosen = tuple(islice(made, count))
+            return self._by_level(self.level, row_prompts, where, count, levels, per_level)
+        chosen = tuple(islice(row_prompts, count))
         short = "" if self.limit is None else f" of at most {max_tokens or self.limit.tokens} tokens"
         if not chosen:
             raise PromptError(f"{self.name}: there are no rows{short} in {where}.")
@@ -147,31 +152,33 @@ class DataSet:
         levels: range | None,
         per_level: int | None,
     ) -> tuple[Prompt, ...]:
-        found: dict[Any, list[Prompt]] = {}
+        by_level: dict[Any, list[Prompt]] = {}
         for prompt in prompts:
-            found.setdefault(prompt.labels[label], []).append(prompt)
-        if not found:
+            by_level.setdefault(prompt.labels[label], []).append(prompt)
+        if not by_level:
             raise PromptError(f"{self.name}: there are no rows in {where}.")
-        there = ", ".join(f"{level} ({len(found[level])} rows)" for level in sorted(found))
-        wanted = sorted(found) if levels is None else levels
-        absent = next((level for level in wanted if level not in found), None)
+        available = ", ".join(f"{level} ({len(by_level[level])} rows)" for level in sorted(by_level))
+        chosen_levels = sorted(by_level) if levels is None else levels
+        absent = next((level for level in chosen_levels if level not in by_level), None)
         if absent is not None:
-            raise PromptError(f"{self.name}: {where} has no rows of {label} {absent}; it has {label} {there}.")
-        if levels is not None and count is not None and count < len(wanted):
+            raise PromptError(f"{self.name}: {where} has no rows of {label} {absent}; it has {label} {available}.")
+        if levels is not None and count is not None and count < len(chosen_levels):
             raise PromptError(
-                f"{self.name}: {count} prompts cannot cover the {len(wanted)} levels that {label}={levels[0]}-"
-                f"{levels[-1]} asks for; give at least {len(wanted)}."
+                f"{self.name}: {count} prompts cannot cover the {len(chosen_levels)} levels that {label}={levels[0]}-"
+                f"{levels[-1]} asks for; give at least {len(chosen_levels)}."
             )
-        sizes: list[int | None] = [per_level] * len(wanted) if count is None else [*shares(count, len(wanted))]
+        sizes: list[int | None] = (
+            [per_level] * len(chosen_levels) if count is None else [*shares(count, len(chosen_levels))]
+        )
         groups = []
-        for level, size in zip(wanted, sizes, strict=True):
-            if size is not None and size > len(found[level]):
+        for level, size in zip(chosen_levels, sizes, strict=True):
+            if size is not None and size > len(by_level[level]):
                 raise PromptError(
-                    f"{self.name}: {size} prompts of {label} {level} asked for, but {where} has {label} {there}; "
+                    f"{self.name}: {size} prompts of {label} {level} asked for, but {where} has {label} {available}; "
                     "ask for fewer."
                 )
-            random.Random(SHUFFLE_SEED).shuffle(found[level])
-            groups.append(found[level][:size])
+            random.Random(SHUFFLE_SEED).shuffle(by_level[level])
+            groups.append(by_level[level][:size])
         return tuple(in_turn(groups))
 
     def _hub_rows(self, split: str | None) -> Iterable[Row]:

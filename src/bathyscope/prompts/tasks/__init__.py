@@ -19,7 +19,7 @@ from bathyscope.prompts.tasks.problem import SPLITS, Example, Problem, Split
 __all__ = ["SPLITS", "TASKS", "Example", "Problem", "Split", "Task", "task"]
 
 TASKS: Mapping[str, type[Task[Any]]] = {
-    one.name: one for one in (Arithmetic, NestedArithmetic, Permutations, PointerChasing)
+    kind.name: kind for kind in (Arithmetic, NestedArithmetic, Permutations, PointerChasing)
 }
 
 

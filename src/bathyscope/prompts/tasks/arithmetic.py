@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks.arithmetic_modules import MODULES, ORIGINAL, Entropies
-from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
+from bathyscope.prompts.tasks.drawing import DrawnProblem, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Labels, Problem, Split
 
 MOST_ENTROPY = 16
@@ -61,22 +61,30 @@ class Arithmetic(Task[str]):
     def levels(self, split: Split) -> Sequence[str]:
         if split != "extrapolate":
             return self._modules
-        found = [module for module in self._modules if MODULES[module].extrapolates]
-        if not found:
+        harder = [module for module in self._modules if MODULES[module].extrapolates]
+        if not harder:
             able = [name for name, module in MODULES.items() if module.extrapolates]
             raise OptionError(
                 f"{self.name}: {', '.join(self._modules)} have no harder problems to extrapolate to; those that have: "
                 f"{', '.join(able)}."
             )
-        return found
+        return harder
 
-    def draw(self, rng: random.Random, level: str, split: Split) -> Drawn | None:
+    def draw(self, rng: random.Random, level: str, split: Split) -> DrawnProblem | None:
         is_hard = split == "extrapolate"
-        asked = MODULES[level].draw(rng, is_hard, self._sizes)
-        if asked.is_hard != is_hard:
+        drawn_problem = MODULES[level].draw(rng, is_hard, self._sizes)
+        if drawn_problem.is_hard != is_hard:
             return None
-        labels: Labels = {"k": asked.operations, "module": level, "terms": asked.terms, "digits": asked.digits}
-        return Drawn(Problem(as_question(asked.question), asked.answer, asked.steps, labels), asked.key)
+        labels: Labels = {
+            "k": drawn_problem.operations,
+            "module": level,
+            "terms": drawn_problem.terms,
+            "digits": drawn_problem.digits,
+        }
+        return DrawnProblem(
+            Problem(as_question(drawn_problem.question), drawn_problem.answer, drawn_problem.steps, labels),
+            drawn_problem.key,
+        )
 
 
 def as_question(words: str) -> str:
@@ -89,7 +97,7 @@ def probes() -> tuple[Problem, ...]:
 
     The paper gives -15 for the second; its value is 15.
     """
-    asked = (
+    probes_of_paper = (
         ("What is ((-14)/(-6))/(1162/(-4980))?", "-10", "mul_div_multiple", 4),
         ("What is the value of -24 + -10 + 22 + 1 + 1 + 25?", "15", "add_sub_multiple", 6),
         ("What is 1 - 3 - (63 + 7 - 60)?", "-12", "add_sub_multiple", 5),
@@ -99,5 +107,5 @@ def probes() -> tuple[Problem, ...]:
         Problem(
             as_question(words), answer, None, {"task": "arithmetic", "k": terms - 1, "module": module, "terms": terms}
         )
-        for words, answer, module, terms in asked
+        for words, answer, module, terms in probes_of_paper
     )

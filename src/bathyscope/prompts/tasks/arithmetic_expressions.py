@@ -141,8 +141,8 @@ def _equations(node: Node, is_whole: bool = True) -> Iterator[tuple[str, bool]]:
     yield from _equations(node.left, False)
     yield from _equations(node.right, False)
     left, right = (_operand(operand, node.sign) for operand in (node.left, node.right))
-    asked = f"{left} {node.sign} {right}" if node.sign in "+-" else f"{left}{node.sign}{right}"
-    yield f"{asked} = {node.value}", is_whole or asked != str(node.value)
+    expression = f"{left} {node.sign} {right}" if node.sign in "+-" else f"{left}{node.sign}{right}"
+    yield f"{expression} = {node.value}", is_whole or expression != str(node.value)
 
 
 def _operand(node: Node, sign: str) -> str:
@@ -160,28 +160,28 @@ def _is_plain(node: Node) -> bool:
 
 
 def _add(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
-    drawn = Fraction(integer(rng, entropy))
-    return (drawn, value - drawn) if rng.random() < 0.5 else (value - drawn, drawn)
+    operand = Fraction(integer(rng, entropy))
+    return (operand, value - operand) if rng.random() < 0.5 else (value - operand, operand)
 
 
 def _subtract(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
-    drawn = Fraction(integer(rng, entropy))
-    return (drawn, drawn - value) if rng.random() < 0.5 else (value + drawn, drawn)
+    operand = Fraction(integer(rng, entropy))
+    return (operand, operand - value) if rng.random() < 0.5 else (value + operand, operand)
 
 
 def _multiply(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
-    drawn = Fraction(integer(rng, entropy, least=1))
+    operand = Fraction(integer(rng, entropy, least=1))
     if is_last and value:  # both operands must be whole
         divisors = [d for d in range(1, LARGEST_DIVISOR + 1) if value % d == 0]
-        drawn = Fraction(rng.choice(divisors) * rng.choice((1, -1)))
-    return (drawn, value / drawn) if rng.random() < 0.5 else (value / drawn, drawn)
+        operand = Fraction(rng.choice(divisors) * rng.choice((1, -1)))
+    return (operand, value / operand) if rng.random() < 0.5 else (value / operand, operand)
 
 
 def _divide(rng: random.Random, value: Fraction, is_last: bool, entropy: float) -> tuple[Fraction, Fraction]:
-    drawn = Fraction(integer(rng, entropy, least=1))
+    operand = Fraction(integer(rng, entropy, least=1))
     if is_last:
-        return value.numerator * drawn, value.denominator * drawn
-    return (drawn, drawn / value) if value and rng.random() < 0.5 else (value * drawn, drawn)
+        return value.numerator * operand, value.denominator * operand
+    return (operand, operand / value) if value and rng.random() < 0.5 else (value * operand, operand)
 
 
 _OPERANDS = {"+": _add, "-": _subtract, "*": _multiply, "/": _divide}

@@ -64,12 +64,12 @@ def draw_surd(rng: random.Random, entropy: float) -> tuple[Surd, int]:
     count = rng.randint(1, min(MOST_TERMS, 1 + int(entropy / 3)))
     written, b, operations = "", 0, count - 1
     for number in range(count):
-        term, multiple, own = _root(rng, base)
+        term, multiple, term_operations = _root(rng, base)
         minus = rng.random() < 0.5
         sign = " - " if minus else " + "
         written += (sign if number else "-" * minus) + term
         b += -multiple if minus else multiple
-        operations += own
+        operations += term_operations
     a = integer(rng, 1) if rng.random() < 0.5 else 0
     if a:
         written += f" {'-' if a < 0 else '+'} {abs(a)}"
@@ -180,8 +180,8 @@ def _div(rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
     first, second = split_in_two(rng, rng.uniform(*sizes.numbers[hard]))
     q = integer(rng, second, least=1)
     p = integer(rng, first) * (q if rng.random() < 0.5 else 1)
-    asked = _of_two(rng, _QUOTIENTS, str(p), str(q), "/", str(Fraction(p, q)), 0)
-    return asked._replace(is_hard=count_digits(str(p)) > sizes.numbers[0][1])
+    problem = _of_two(rng, _QUOTIENTS, str(p), str(q), "/", str(Fraction(p, q)), 0)
+    return problem._replace(is_hard=count_digits(str(p)) > sizes.numbers[0][1])
 
 
 def _expression(signs: str, rng: random.Random, hard: bool, sizes: Entropies) -> Asked:
@@ -204,8 +204,8 @@ def _add_or_sub_in_base(rng: random.Random, hard: bool, sizes: Entropies) -> Ask
     base = rng.randint(2, MAX_BASE)
     sign, value = ("+", p + q) if rng.random() < 0.5 else ("-", p - q)
     wordings = (f"In base {base}, what is {{p}} {sign} {{q}}?",)
-    asked = _of_two(rng, wordings, based_text(p, base), based_text(q, base), sign, based_text(value, base), 0)
-    return asked._replace(key=f"{asked.key} in base {base}", is_hard=False)
+    problem = _of_two(rng, wordings, based_text(p, base), based_text(q, base), sign, based_text(value, base), 0)
+    return problem._replace(key=f"{problem.key} in base {base}", is_hard=False)
 
 
 _ORDINALS = ("square", "cube", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")

@@ -23,7 +23,7 @@ ATTEMPTS = 20_000
 """Draws before a split is given up as empty."""
 
 
-class Drawn(NamedTuple):
+class DrawnProblem(NamedTuple):
     """A problem with labels of its own, and what it asks apart from order and wording; one key is on one side."""
 
     problem: Problem
@@ -53,14 +53,14 @@ class Task(ABC, Generic[Level]):
         return self._beyond if split == "extrapolate" else self._usual
 
     @abstractmethod
-    def draw(self, rng: random.Random, level: Level, split: Split) -> Drawn | None:
+    def draw(self, rng: random.Random, level: Level, split: Split) -> DrawnProblem | None:
         """A problem of ``level``, or None where what was drawn does not belong to ``split``."""
 
     def problem(self, index: int, seed: int, split: Split) -> Problem:
         """Problem ``index`` of a split, the same whichever others are asked for.
 
         No problem stands in two splits, whatever the seeds. Levels (numbers of hops, modules …) take turns, and a
-        level's problems are the same whichever levels stand beside it.
+        level's problems are the same whichever other levels are chosen.
 
         Raises:
             OptionError: no such split, a negative index, or options that leave the split without problems.
@@ -75,10 +75,10 @@ class Task(ABC, Generic[Level]):
         turn, place = divmod(index, len(levels))
         rng = _generator(f"{self.name}/{seed}/{split}/{levels[place]}/{turn}")
         for _ in range(ATTEMPTS):
-            drawn = self.draw(rng, levels[place], split)
-            if drawn is not None and (split == "extrapolate" or is_held_out(drawn.key) == (split == "interpolate")):
-                labels = {"task": self.name, "split": split, **drawn.problem.labels}
-                return replace(drawn.problem, labels=labels)
+            attempt = self.draw(rng, levels[place], split)
+            if attempt is not None and (split == "extrapolate" or is_held_out(attempt.key) == (split == "interpolate")):
+                labels = {"task": self.name, "split": split, **attempt.problem.labels}
+                return replace(attempt.problem, labels=labels)
         raise OptionError(
             f"{self.name}: no problem of level {levels[place]} is in {split!r} with these options; allow larger "
             "problems, of which there are more."
@@ -94,21 +94,21 @@ def _generator(key: str) -> random.Random:
     return random.Random(int.from_bytes(blake2b(key.encode(), digest_size=16).digest()))
 
 
-def level_range(where: str, given: Sequence[int], lowest: int, highest: int, reason: str = "") -> range:
+def level_range(where: str, levels: Sequence[int], lowest: int, highest: int, reason: str = "") -> range:
     """Levels from the first to the last number given (one stands for itself); ``reason``: why the range is as it is."""
-    if not 1 <= len(given) <= 2 or given[0] > given[-1]:
-        raise OptionError(f"{where} takes a number or a rising pair such as (1, 8); {tuple(given)!r} given.")
-    if given[0] < lowest or given[-1] > highest:
+    if not 1 <= len(levels) <= 2 or levels[0] > levels[-1]:
+        raise OptionError(f"{where} takes a number or a rising pair such as (1, 8); {tuple(levels)!r} given.")
+    if levels[0] < lowest or levels[-1] > highest:
         raise OptionError(
-            f"{where} reaches from {given[0]} to {given[-1]}; allowed: {lowest} to {highest}"
+            f"{where} reaches from {levels[0]} to {levels[-1]}; allowed: {lowest} to {highest}"
             f"{f' ({reason})' if reason else ''}."
         )
-    return range(given[0], given[-1] + 1)
+    return range(levels[0], levels[-1] + 1)
 
 
-def check_choice(where: str, given: str, allowed: Sequence[str]) -> None:
+def check_choice(where: str, choice: str, allowed: Sequence[str]) -> None:
     """Refuse a text that is none of those allowed."""
-    if given not in allowed:
+    if choice not in allowed:
         raise OptionError(
-            f"{where}={given!r} is not allowed.{did_you_mean(given, allowed)} Allowed: {', '.join(allowed)}."
+            f"{where}={choice!r} is not allowed.{did_you_mean(choice, allowed)} Allowed: {', '.join(allowed)}."
         )

@@ -16,7 +16,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
-from bathyscope.prompts.tasks.drawing import Drawn, Task, check_choice, level_range
+from bathyscope.prompts.tasks.drawing import DrawnProblem, Task, check_choice, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 Operator = Literal["+", "-", "*"]
@@ -110,14 +110,14 @@ class NestedArithmetic(Task[int]):
         reason = f"more than in training, at most what {self._leaves} operands allow"
         return level_range(f"{self.name}: beyond", beyond or (least, chain), least, chain, reason)
 
-    def draw(self, rng: random.Random, level: int, split: Split) -> Drawn | None:
+    def draw(self, rng: random.Random, level: int, split: Split) -> DrawnProblem | None:
         held_out = self._pair if split != "extrapolate" else ""
         tree = self._expression(rng, self._leaves, level, "", held_out, pivotal=True)
         if self._pair and tree.has_pair != (split == "extrapolate"):
             return None
         steps = " ; ".join(tree.equations).rpartition(" ")[0]
         question = f"{tree.text} :"
-        return Drawn(Problem(question, str(tree.value), steps, {"k": level}), question)
+        return DrawnProblem(Problem(question, str(tree.value), steps, {"k": level}), question)
 
     def _expression(
         self, rng: random.Random, leaves: int, depth: int, outer: str, held_out: str, *, pivotal: bool
@@ -135,11 +135,11 @@ class NestedArithmetic(Task[int]):
         # leaves on the side that is ``depth`` − 1 deep, and on the other, which is at most so deep
         widest = 2 ** (depth - 1)
         inside = rng.randint(max(depth, leaves - widest), min(widest, leaves - 1))
-        beside = leaves - inside
+        other_leaves = leaves - inside
         deep = self._expression(rng, inside, depth - 1, operator, held_out, pivotal=pivotal)
         while True:
-            its_depth = rng.randint(shallowest(beside), min(beside, depth) - 1)
-            other = self._expression(rng, beside, its_depth, operator, held_out, pivotal=False)
+            its_depth = rng.randint(shallowest(other_leaves), min(other_leaves, depth) - 1)
+            other = self._expression(rng, other_leaves, its_depth, operator, held_out, pivotal=False)
             if not pivotal or operator != "*" or other.value in self._units:
                 break
         left, right = (deep, other) if rng.random() < 0.5 else (other, deep)

@@ -11,7 +11,7 @@ from itertools import accumulate, combinations, pairwise
 from itertools import permutations as orders
 from typing import Literal
 
-from bathyscope.prompts.tasks.drawing import Drawn, Task, level_range
+from bathyscope.prompts.tasks.drawing import DrawnProblem, Task, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 Permutation = tuple[int, ...]
@@ -74,26 +74,28 @@ class Permutations(Task[int]):
         asking = ("compose", "of", ":") if self._asks_image else ("compose", ":")
         self.words = tuple(dict.fromkeys((*self._elements.values(), *answers, *asking)))
 
-    def draw(self, rng: random.Random, level: int, split: Split) -> Drawn:
+    def draw(self, rng: random.Random, level: int, split: Split) -> DrawnProblem:
         factors = [IDENTITY] * self._beyond[-1]
         for place in rng.sample(range(len(factors)), level):
             factors[place] = rng.choice(self._moving)
-        asked = " ".join(self._elements[factor] for factor in factors)
+        composition = " ".join(self._elements[factor] for factor in factors)
         products = list(accumulate(factors, then))
         key = " ".join(self._elements[factor] for factor in factors if factor != IDENTITY)
         labels = {"k": level}
         if self._asks_image:
             point = rng.choice(POINTS)
-            question = f"compose {asked} of {_POINT_WORDS[point]} :"
+            question = f"compose {composition} of {_POINT_WORDS[point]} :"
             results = [_POINT_WORDS[product[point]] for product in products]
             key = f"{key} of {_POINT_WORDS[point]}"
             path = [point, *(product[point] for product in products)]
-            labels["moves"] = sum(here != there for here, there in pairwise(path))
+            labels["moves"] = sum(here != after for here, after in pairwise(path))
         else:
-            question = f"compose {asked} :"
+            question = f"compose {composition} :"
             results = [_ALL[product] for product in products]
         # identities elsewhere make no other problem, but single steps are few and all have to be learned
-        return Drawn(Problem(question, results[-1], " ".join(results[:-1]), labels), question if level == 1 else key)
+        return DrawnProblem(
+            Problem(question, results[-1], " ".join(results[:-1]), labels), question if level == 1 else key
+        )
 
 
 def then(first: Permutation, second: Permutation) -> Permutation:
@@ -101,8 +103,8 @@ def then(first: Permutation, second: Permutation) -> Permutation:
     return tuple([second[point] for point in first])
 
 
-def _exchange(one: int, other: int) -> Permutation:
-    swap = {one: other, other: one}
+def _exchange(first: int, second: int) -> Permutation:
+    swap = {first: second, second: first}
     return tuple(swap.get(point, point) for point in POINTS)
 
 

@@ -10,7 +10,7 @@ from string import ascii_lowercase
 from typing import Annotated
 
 from bathyscope.options import Range
-from bathyscope.prompts.tasks.drawing import Drawn, Task, level_range
+from bathyscope.prompts.tasks.drawing import DrawnProblem, Task, level_range
 from bathyscope.prompts.tasks.problem import Problem, Split
 
 HOP, STAY = "hop", "stay"
@@ -67,19 +67,19 @@ class PointerChasing(Task[int]):
         self._nodes = tuple(node_names(options.nodes))
         self.words = (*self._nodes, ">", ";", "start", HOP, STAY, ":")
 
-    def draw(self, rng: random.Random, level: int, split: Split) -> Drawn:
+    def draw(self, rng: random.Random, level: int, split: Split) -> DrawnProblem:
         cycle = list(self._nodes)
         rng.shuffle(cycle)
         arrows = [f"{node} > {cycle[number - 1]} ;" for number, node in enumerate(cycle)]
         rng.shuffle(arrows)
         path = cycle[: -2 - level : -1]  # every arrow leads one place towards the front
         marks = [HOP] * level + [STAY] * (self._beyond[-1] - level)
-        asked = f"start {path[0]} {' '.join(marks)} :"
+        walk = f"start {path[0]} {' '.join(marks)} :"
         labels = {"k": level, "hops": level, "shortest": min(level, len(cycle) - level)}
         steps = " ".join(path[1:-1]) or None
-        problem = Problem(f"{' '.join(arrows)} {asked}", path[-1], steps, labels)
+        problem = Problem(f"{' '.join(arrows)} {walk}", path[-1], steps, labels)
         # the nodes in the order of the walk: the same graph with its arrows in another order is the same problem
-        return Drawn(problem, f"{' '.join(cycle)} {level}")
+        return DrawnProblem(problem, f"{' '.join(cycle)} {level}")
 
 
 def node_names(count: int) -> list[str]:

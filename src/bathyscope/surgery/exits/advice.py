@@ -153,7 +153,7 @@ def _questions(model: Model, prompts: Prompts, new_tokens: int, beyond: bool | N
                 f"{model.max_tokens}; give shorter prompts, or a smaller new_tokens."
             )
         items.append(TokenizedPrompt(prompt.id, ids, None, prompt.labels, prompt.dataset))
-    return replace(prompts, items=tuple(items), kept=None)
+    return replace(prompts, items=tuple(items), record=None)
 
 
 def _require_apart(prompts: Prompts, verify: Prompts | None = None) -> None:

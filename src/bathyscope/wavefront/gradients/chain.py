@@ -11,21 +11,23 @@ from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import replaced
 
-# families take a forward of a single token for a step of generation
+# Some families take a forward of a single token for a step of generation, and run other code.
 _SHORTEST = 2
 
 
-class Chain:
-    """One prompt's blocks and readout, for rows that own the tokens up to the last that predicts the answer.
+class AnswerChain:
+    """One prompt's blocks and readout, for rows that own the tokens up to the last one that predicts the answer.
 
-    One clean row runs through everything once: it tells what blocks pass on to later blocks beside the stream, and
-    how much memory a row takes until its gradient has been computed. The blocks must stay usable as long as the chain
-    is; ``answer`` is how many of the last ``ids`` are the answer.
+    One clean row runs through everything once. It records what blocks pass on to later blocks next to the stream, and
+    how much memory a row takes until its gradient has been computed. The blocks must stay usable as long as the chain.
+
+    Args:
+        answer: how many of the last ``ids`` are the answer.
     """
 
     def __init__(self, anatomy: Anatomy, blocks: Sequence[nn.Module], ids: Tensor, answer: int) -> None:
         length = len(ids)
-        # the last token's prediction is not looked at; tables by length must stay those of the whole prompt
+        # Nobody reads the last token's prediction, unless tables that depend on the length need the whole prompt.
         self.tokens = length if anatomy.equal_lengths else max(_SHORTEST, length - 1)
         self.anatomy = anatomy
         self._blocks = blocks
@@ -37,20 +39,23 @@ class Chain:
         self.probability = self._run_clean()
 
     def predict(self, rows_NTD: Tensor, boundary: int) -> Tensor:
-        """Σ over the answer's tokens of p(token | all before it), [rows], for rows that begin at a boundary."""
-        resid, state = rows_NTD, self._state(boundary, len(rows_NTD))
+        """Return Σ over the answer's tokens of p(token | all before it), [rows], for rows that begin at a boundary."""
+        resid = rows_NTD
+        state = self._state(boundary, len(rows_NTD))
         for index in range(boundary, len(self._blocks)):
             resid = self._replay.run(self._blocks[index], index, resid, None, state=state)
         return self._answer_probability(resid)
 
     def rerun(self, index: int, before_TD: Tensor, part: str, added_NTD: Tensor) -> Tensor:
-        """h_{l+1} of block ``index`` run on the clean ``before_TD`` with a part's contribution replaced, [rows, …]."""
-        rows, block = len(added_NTD), self._blocks[index]
+        """Return h_{l+1}, [rows, …], of block ``index`` run on the clean ``before_TD`` with a part replaced."""
+        rows = len(added_NTD)
+        block = self._blocks[index]
         before_NTD = before_TD[: self.tokens].repeat(rows, 1, 1)
         with replaced(block, self.anatomy.sites, {part: added_NTD}):
             return self._replay.run(block, index, before_NTD, None, state=self._state(index, rows))
 
     def _answer_probability(self, final_NTD: Tensor) -> Tensor:
+        """Return Σ over the answer's tokens of their probability, [rows]."""
         read_NAD = final_NTD[:, self._predicting]
         logits_MV = self.anatomy.readout(read_NAD.flatten(0, 1))
         wide = torch.promote_types(logits_MV.dtype, torch.float32)
@@ -58,13 +63,14 @@ class Chain:
         return p_NAV.gather(-1, self._answer_A1.expand(len(final_NTD), -1, -1)).sum((1, 2))
 
     def _state(self, boundary: int, rows: int) -> State:
-        """What the clean prompt's blocks before this boundary pass on, for every row."""
+        """Return what the clean prompt's blocks before this boundary pass on, for every row."""
         passed = self._states[boundary]
         return {key: tuple(t.repeat(rows, *[1] * (t.ndim - 1)) for t in tensors) for key, tensors in passed.items()}
 
     def _run_clean(self) -> float:
-        """P of the clean prompt; fills the states and ``row_bytes``: of a row that begins at boundary 0 … L."""
-        saved, state = [], State()
+        """Return P of the clean prompt; fill the states, and ``row_bytes`` of a row that begins at boundary 0 … L."""
+        saved = []
+        state = State()
         resid = self._replay.recording.resid0_BTD.clone().requires_grad_()
         with saved_bytes(self.anatomy.model) as since:
             for index, block in enumerate(self._blocks):
@@ -84,27 +90,28 @@ def _detached(state: State) -> State:
 
 @contextmanager
 def saved_bytes(model: nn.Module) -> Iterator[Callable[[], int]]:
-    """Gives a function that says how many bytes autograd has saved for the backward pass since it was last asked.
+    """Yield a function that returns how many bytes autograd has saved for the backward pass since its last call.
 
     Storages are counted once and the model's own not at all. Masks and rotary tables, which rows share, are counted
-    too, so that the measure of one row is slightly too large for many.
+    too, so that many rows take slightly less than that many times one.
     """
-    known = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
+    counted_storages = {t.untyped_storage()._cdata for t in (*model.parameters(), *model.buffers())}
     since = 0
 
     def note(tensor: Tensor) -> Tensor:
         nonlocal since
         storage = tensor.untyped_storage()
-        # what has been saved stays alive until the graph goes, so no address is used twice
-        if storage._cdata not in known:
-            known.add(storage._cdata)
+        # Saved tensors stay alive until their graph is released, so no address is used twice.
+        if storage._cdata not in counted_storages:
+            counted_storages.add(storage._cdata)
             since += storage.nbytes()
         return tensor
 
-    def asked() -> int:
+    def take_count() -> int:
         nonlocal since
-        found, since = since, 0
-        return found
+        saved = since
+        since = 0
+        return saved
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        yield asked
+        yield take_count

@@ -1,9 +1,9 @@
 """The gradient of a prompt's mean loss with respect to the residual stream at every boundary, from last to first.
 
-Block by block: each is run once more on the stored stream, and the gradient at its output is pulled back to its
-input, so that only one block's graph is in memory. Beside the whole gradient goes its *own* part: that of each
-token's own loss with respect to the stream at the same token. Since no prediction looks back from a later token,
-and a token's own prediction is read where the token is, all its paths stay at the token.
+Each block is run once more on the stored stream, and the gradient at its output is pulled back to its input, so that
+only one block's graph is in memory. Next to the whole gradient goes its *own* part: that of each token's own loss with
+respect to the stream at the same token. A token's own prediction is read at the token, and attention only moves
+information forward, so all paths of the own part stay at the token.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.gradients.differentiable import score_scale
 from bathyscope.wavefront.gradients.one_token import OneTokenRows
 
-# float32 logits read at once, and keys and values of rows that own one token each: near a CPU's caches
+# Float32 logits read at once, and keys and values of rows that own one token each: near the size of a CPU's caches.
 _LOGIT_BYTES = 64 << 20
 _KEY_BYTES = 16 << 20
 _ACCELERATOR_FACTOR = 32
@@ -35,7 +35,7 @@ Entry = tuple[object, int]
 
 @dataclass
 class _Flow:
-    """A gradient on its way back: with respect to the stream, and to what blocks passed on beside it."""
+    """A gradient on its way back: with respect to the stream, and to what blocks passed on next to it."""
 
     resid: Tensor
     """[rows, tokens, width]; one row of all tokens, or a row for every token."""
@@ -54,23 +54,25 @@ class _Graph:
 
     @classmethod
     def of(cls, before: Tensor, state: State, run: Callable[..., Tensor]) -> Self:
-        """``run`` from leaves of its own, on rows of the stream and of what earlier blocks passed on to them."""
-        leaf, rows = _leaf(before), len(before)
+        """Run a block from new leaves, on rows of the stream and of what earlier blocks passed on to them."""
+        leaf = _leaf(before)
+        rows = len(before)
         state_in = {key: tuple(_leaf(t.expand(rows, *t.shape[1:])) for t in ts) for key, ts in state.items()}
         state_out = dict(state_in)
         return cls(leaf, state_in, run(leaf, state=state_out), state_out)
 
     def pull_back(self, flow: _Flow, *, keep: bool = False) -> _Flow:
-        """The gradient at the inputs, given the one at the outputs; ``keep`` the graph for another."""
+        """Return the gradient at the inputs for the one at the outputs; ``keep`` the graph for another."""
         entries = [(key, i) for key, tensors in self.state_in.items() for i in range(len(tensors))]
-        found = torch.autograd.grad(
+        resid_gradient, *state_gradients = torch.autograd.grad(
             [self.out, *(self.state_out[key][i] for key, i in flow.passed)],
             [self.leaf, *(self.state_in[key][i] for key, i in entries)],
             [flow.resid, *flow.passed.values()],
             retain_graph=keep,
             allow_unused=True,
         )
-        return _Flow(found[0], {entry: g for entry, g in zip(entries, found[1:]) if g is not None})
+        passed = {entry: gradient for entry, gradient in zip(entries, state_gradients) if gradient is not None}
+        return _Flow(resid_gradient, passed)
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,14 @@ class DepthGradients:
     ids: Tensor
 
     def sweep(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Boundaries L … 0, each with the whole gradient and its own part, [tokens, width] float64."""
-        replay, n_blocks = self.anatomy.replay(self.ids[None]), self.anatomy.n_blocks
-        states, scale = self._states(replay), score_scale(self.boundaries[-1].dtype)
+        """Yield boundaries L … 0, each with the whole gradient and its own part, [tokens, width] float64."""
+        replay = self.anatomy.replay(self.ids[None])
+        n_blocks = self.anatomy.n_blocks
+        states = self._states(replay)
+        scale = score_scale(self.boundaries[-1].dtype)
         at_readout_TD = self._at_readout(scale)
-        total, own = _Flow(at_readout_TD[None], {}), _Flow(at_readout_TD[:, None], {})
+        total = _Flow(at_readout_TD[None], {})
+        own_part = _Flow(at_readout_TD[:, None], {})
         yield n_blocks, at_readout_TD.double() / scale, at_readout_TD.double() / scale
         for index in reversed(range(n_blocks)):
             with lent(self.anatomy.blocks[index]) as block:
@@ -95,12 +100,12 @@ class DepthGradients:
                 plain = partial(replay.run, block, index, prompts_N=None, cache=captured)
                 graph = _Graph.of(self.boundaries[index][None], states[index], plain)
                 total = graph.pull_back(total, keep=True)
-                rows = self._by_rows(replay, block, index, states[index], captured, own)
-                own = rows if rows is not None else _token_by_token(graph, own)
-            yield index, total.resid[0].double() / scale, own.resid[:, 0].double() / scale
+                rows = self._pull_back_by_rows(replay, block, index, states[index], captured, own_part)
+                own_part = rows if rows is not None else _pull_back_by_token(graph, own_part)
+            yield index, total.resid[0].double() / scale, own_part.resid[:, 0].double() / scale
 
     def _states(self, replay: Replay) -> list[State]:
-        """What the blocks before each boundary pass on in the plain forward."""
+        """Return what the blocks before each boundary pass on in the plain forward."""
         if not any(arguments.state is not None for arguments in replay.recording.blocks):
             return [{}] * self.anatomy.n_blocks
         states: list[State] = []
@@ -116,27 +121,28 @@ class DepthGradients:
 
         The last token has no loss, and gets 0.
         """
-        final_TD, targets = self.boundaries[-1], self.ids[1:, None]
-        found_TD = torch.zeros_like(final_TD)
+        final_TD = self.boundaries[-1]
+        targets = self.ids[1:, None]
+        gradient_TD = torch.zeros_like(final_TD)
         most = max(_FEWEST, _LOGIT_BYTES // (4 * self.anatomy.vocabulary))
         for first, last in even_pieces(len(targets), most):
             leaf = final_TD[first:last].clone().requires_grad_()
             logits_NV = self.anatomy.readout(leaf)
             wide = torch.promote_types(logits_NV.dtype, torch.float32)
             loss = -logits_NV.to(wide).log_softmax(-1).gather(-1, targets[first:last]).sum() / len(targets)
-            (found_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
-        return found_TD
+            (gradient_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
+        return gradient_TD
 
-    def _by_rows(
+    def _pull_back_by_rows(
         self,
         replay: Replay,
         block: nn.Module,
         index: int,
         state: State,
         captured: CaptureCache | None,
-        own: _Flow,
+        own_part: _Flow,
     ) -> _Flow | None:
-        """The own part pulled back over the block with a row for every token; None where that is not the block.
+        """Pull the own part back over the block with a row for every token; None where such rows are not the block's.
 
         The rows' outputs must be the plain forward's: a block that carries anything else from token to token than
         keys and values (a convolution, a recurrence) fails that.
@@ -147,41 +153,43 @@ class DepthGradients:
         rows = OneTokenRows(replay.recording.blocks[index], captured, replay.attends(index, captured), length)
         if not rows.is_possible:
             return None
-        found: list[_Flow] = []
+        flows: list[_Flow] = []
         for first, last in even_pieces(length, _rows_per_call(captured, state)):
             run = partial(rows.run, block, tokens=range(first, last))
             graph = _Graph.of(self.boundaries[index][first:last, None], state, run)
             if token_gap(graph.out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
                 return None
-            part = _Flow(own.resid[first:last], {entry: g[first:last] for entry, g in own.passed.items()})
-            found.append(graph.pull_back(part))
-        return _joined(found)
+            passed = {entry: gradient[first:last] for entry, gradient in own_part.passed.items()}
+            flows.append(graph.pull_back(_Flow(own_part.resid[first:last], passed)))
+        return _join(flows)
 
 
-def _token_by_token(graph: _Graph, own: _Flow) -> _Flow:
-    """The own part pulled back with a backward pass over the whole prompt for every token."""
-    found = []
-    for token in range(len(own.resid)):
-        alone = torch.zeros_like(graph.out)
-        alone[0, token] = own.resid[token, 0]
-        flow = graph.pull_back(_Flow(alone, {e: g[token : token + 1] for e, g in own.passed.items()}), keep=True)
-        found.append(_Flow(flow.resid[:, token : token + 1], flow.passed))
-    return _joined(found)
+def _pull_back_by_token(graph: _Graph, own_part: _Flow) -> _Flow:
+    """Pull the own part back with one backward pass over the whole prompt for every token."""
+    flows = []
+    for token in range(len(own_part.resid)):
+        resid = torch.zeros_like(graph.out)
+        resid[0, token] = own_part.resid[token, 0]
+        passed = {entry: gradient[token : token + 1] for entry, gradient in own_part.passed.items()}
+        flow = graph.pull_back(_Flow(resid, passed), keep=True)
+        flows.append(_Flow(flow.resid[:, token : token + 1], flow.passed))
+    return _join(flows)
 
 
-def _joined(flows: Sequence[_Flow]) -> _Flow:
-    """Rows of several flows in one."""
+def _join(flows: Sequence[_Flow]) -> _Flow:
+    """Join the rows of several flows."""
     passed = {entry: torch.cat([flow.passed[entry] for flow in flows]) for entry in flows[0].passed}
     return _Flow(torch.cat([flow.resid for flow in flows]), passed)
 
 
 def _leaf(values: Tensor) -> Tensor:
+    """Return a copy that begins a graph."""
     return values.detach().clone().requires_grad_()
 
 
 def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, ...]]) -> int:
-    """Rows whose copies of the prompt's keys and values fit into the room for them."""
-    given = (captured.keys, captured.values, *(t for tensors in state.values() for t in tensors))
-    copied = [tensor for tensor in given if tensor is not None]
+    """Return how many rows' copies of the prompt's keys and values fit into the memory for them."""
+    tensors_of_row = (captured.keys, captured.values, *(t for tensors in state.values() for t in tensors))
+    copied = [tensor for tensor in tensors_of_row if tensor is not None]
     room = _KEY_BYTES * (_ACCELERATOR_FACTOR if any(t.device.type != "cpu" for t in copied) else 1)
     return max(1, room // max(1, sum(t.nbytes for t in copied)))

@@ -2,8 +2,8 @@
 
 IG[t] = Σ_d (x − x̃)[t,d] · average over α of ∂P/∂x[t,d]. Many points of the paths are rows of one call: the rows
 of all sites of a block join at the boundary after it, run to the end together, and one backward pass gives the
-gradient of each. What the attributions of a path must add up to is known, so that a rule of too few nodes shows
-itself, and a finer one can be taken there. Source: csordas2025, integrated gradients.
+gradient of each. The attributions of a path must add up to the change of P along it, so a rule with too few nodes is
+noticed, and a finer rule is taken there. Source: csordas2025, integrated gradients.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from torch import Tensor
 
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.wavefront.calls import in_pieces
-from bathyscope.wavefront.gradients.chain import Chain
+from bathyscope.wavefront.gradients.chain import AnswerChain
 from bathyscope.wavefront.gradients.differentiable import score_scale
 from bathyscope.wavefront.gradients.trajectory import Trajectory
 
-# for what autograd saves in one call; temporaries of one block and the gradients of its rows come on top
+# Memory for what autograd saves in one call; temporaries of one block and the gradients of its rows come on top.
 _SAVED_BYTES = 1 << 30
 _SAVED_BYTES_ACCELERATOR = 8 << 30
-# what an integral may miss of what it explains: by the quadrature, of its largest attribution; and by rounding, in
-# units of the dtype's precision and of the probability
+# How far an integral may be from the sum it explains: by the quadrature, as a share of its largest attribution; and by
+# rounding, in units of the dtype's precision times the probability.
 _ACCURATE = 1e-4
 _ROUNDING = 32
 
@@ -48,19 +48,19 @@ class Path:
     part: str | None = None
 
     def points(self, alphas_N: Tensor) -> Tensor:
-        """x(α) for every α, [nodes, tokens, width], as leaves of the graph."""
+        """Return x(α) for every α, [nodes, tokens, width], as leaves of the graph."""
         back_NTD = (1 - alphas_N)[:, None, None] * self.delta_TD
         return (self.end_TD.double() - back_NTD).to(self.end_TD.dtype).requires_grad_()
 
 
 def enters_linearly(anatomy: Anatomy, part: str) -> bool:
-    """Nothing in the block reads the stream after this part's contribution was added."""
-    # contributions of neither kind come after the MLP's
+    """Say whether nothing in the block reads the stream after this part's contribution was added."""
+    # Contributions that are neither attention's nor the MLP's come after the MLP's.
     return anatomy.parallel or (part == "mlp" and not any(name.startswith("other") for name in anatomy.sites))
 
 
 def path_of(anatomy: Anatomy, trajectory: Trajectory, index: int, site: str, baseline: str, tokens: int) -> Path:
-    """The path of one site of block ``index``.
+    """Return the path of one site of block ``index``.
 
     Args:
         baseline: "tokens" = x̃ is the mean of x over all tokens of the prompt; "channels" = each token's mean over
@@ -86,13 +86,13 @@ class Quadrature:
 
 
 def left_riemann(steps: int) -> Quadrature:
-    """α = k / steps for k = 0 … steps − 1, equally weighted: the papers' sum."""
+    """Return the papers' sum: α = k / steps for k = 0 … steps − 1, equally weighted."""
     return Quadrature(tuple(k / steps for k in range(steps)), (1 / steps,) * steps)
 
 
 @cache
 def gauss_legendre(nodes: int) -> Quadrature:
-    """The rule that is exact for polynomials in α of degree 2 · nodes − 1."""
+    """Return the rule that is exact for polynomials in α of degree 2 · nodes − 1."""
     points, weights = np.polynomial.legendre.leggauss(nodes)
     return Quadrature(tuple(((1 + points) / 2).tolist()), tuple((weights / 2).tolist()))
 
@@ -104,7 +104,7 @@ class Integral:
     Args:
         attribution_T: per token, float64; the tokens of the chain.
         completeness: Σ_t attribution − (P(x) − P(x̃)); 0 = the integral is exact.
-        rounding: how much of that arithmetic alone may bring about.
+        rounding: how large rounding alone may make it.
     """
 
     attribution_T: Tensor
@@ -122,59 +122,68 @@ class Integrator:
     """Integrates along the paths of one prompt.
 
     Args:
-        rules: where on the paths gradients are taken; those after the first where the ones before are inaccurate.
-        call_tokens: at most.
+        rules: where on the paths gradients are taken; each rule after the first, where those before were inaccurate.
+        call_tokens: the most tokens of one call.
     """
 
-    chain: Chain
+    chain: AnswerChain
     trajectory: Trajectory
     rules: Sequence[Quadrature]
     call_tokens: int
 
     def integrate(self, index: int, sites: Sequence[str], baseline: str) -> list[Integral]:
-        """The integrals of the given sites of block ``index``, in their order."""
-        chain, kept = self.chain, self.trajectory
-        paths = [path_of(chain.anatomy, kept, index, site, baseline, chain.tokens) for site in sites]
+        """Return the integrals of some sites of block ``index``, in their order."""
+        chain = self.chain
+        paths = [path_of(chain.anatomy, self.trajectory, index, site, baseline, chain.tokens) for site in sites]
         with torch.no_grad():
             origin = paths[0].delta_TD.new_zeros(1)
             rows = self._rows(index, paths, [path.points(origin) for path in paths])
             at_baseline_S = chain.predict(rows, index + 1).double()
-        at_end, found = chain.probability, dict[int, Integral]()
+        at_end = chain.probability
+        integrals: dict[int, Integral] = {}
         for rule in self.rules:
-            poor = [s for s in range(len(paths)) if s not in found or not found[s].is_accurate]
+            poor = [s for s in range(len(paths)) if s not in integrals or not integrals[s].is_accurate]
             if poor:
                 gradients = self._mean_gradients(index, [paths[s] for s in poor], rule)
-                own = [(paths[s].delta_TD * gradient_TD).sum(-1) for s, gradient_TD in zip(poor, gradients)]
-                # all of them in one way to the host, which decides whether they will do
-                *attributions, at_baseline = torch.cat([*own, at_baseline_S]).cpu().split([*map(len, own), len(paths)])
+                sums = [(paths[s].delta_TD * gradient_TD).sum(-1) for s, gradient_TD in zip(poor, gradients)]
+                # The host decides whether they are accurate, so everything goes there in one transfer.
+                sizes = [*map(len, sums), len(paths)]
+                *attributions, at_baseline = torch.cat([*sums, at_baseline_S]).cpu().split(sizes)
                 for s, attribution_T in zip(poor, attributions):
                     at_start = float(at_baseline[s])
                     rounding = _ROUNDING * torch.finfo(paths[s].end_TD.dtype).eps * max(at_end, at_start)
-                    found[s] = Integral(attribution_T, float(attribution_T.sum()) - (at_end - at_start), rounding)
-        return [found[s] for s in range(len(paths))]
+                    completeness = float(attribution_T.sum()) - (at_end - at_start)
+                    integrals[s] = Integral(attribution_T, completeness, rounding)
+        return [integrals[s] for s in range(len(paths))]
 
     def _mean_gradients(self, index: int, paths: Sequence[Path], rule: Quadrature) -> Tensor:
-        """The average over α of ∂P/∂x, [paths, tokens, width] float64."""
+        """Return the average over α of ∂P/∂x, [paths, tokens, width] float64."""
         mean_STD = torch.zeros_like(torch.stack([path.delta_TD for path in paths]))
-        nodes, scale = len(rule.nodes), score_scale(paths[0].end_TD.dtype)
-        alphas, weights = mean_STD.new_tensor(rule.nodes), mean_STD.new_tensor(rule.weights)
+        nodes = len(rule.nodes)
+        scale = score_scale(paths[0].end_TD.dtype)
+        alphas = mean_STD.new_tensor(rule.nodes)
+        weights = mean_STD.new_tensor(rule.weights)
 
-        def added(first: int, last: int) -> None:
+        def add_rows(first: int, last: int) -> None:
             picked = _split(first, last, nodes)
-            leaves = [paths[s].points(alphas[own]) for s, own in picked]
+            leaves = [paths[s].points(alphas[path_nodes]) for s, path_nodes in picked]
             rows = self._rows(index, [paths[s] for s, _ in picked], leaves)
             score = self.chain.predict(rows, index + 1).sum() * scale
             gradients = zip(picked, torch.autograd.grad(score, leaves))
-            sums = [(s, torch.einsum("n,ntd->td", weights[own], grad.double())) for (s, own), grad in gradients]
-            for s, sum_TD in sums:  # all at once, since what is out of memory is done again
+            sums = [
+                (s, torch.einsum("n,ntd->td", weights[path_nodes], gradient.double()))
+                for (s, path_nodes), gradient in gradients
+            ]
+            # Added last and all at once: a range that runs out of memory is repeated, and must have added nothing.
+            for s, sum_TD in sums:
                 mean_STD[s] += sum_TD
 
         what = f"A backward pass through the blocks behind block {index}"
-        in_pieces(len(paths) * nodes, self._rows_per_call(index), added, what, mean_STD.device)
+        in_pieces(len(paths) * nodes, self._rows_per_call(index), add_rows, what, mean_STD.device)
         return mean_STD / scale
 
     def _rows(self, index: int, paths: Sequence[Path], leaves: Sequence[Tensor]) -> Tensor:
-        """The residual stream after block ``index`` at points of several paths, [rows, tokens, width]."""
+        """Return the residual stream after block ``index`` at points of several paths, [rows, tokens, width]."""
         before_TD = self.trajectory.boundaries[index]
         return torch.cat(
             [
@@ -184,15 +193,15 @@ class Integrator:
         )
 
     def _rows_per_call(self, index: int) -> int:
-        """As many as the tokens of a call and the memory for its graph allow, at least one."""
+        """Return as many rows as the tokens of a call and the memory for its graph allow, at least one."""
         accelerated = self.trajectory.boundaries[0].device.type != "cpu"
         room = _SAVED_BYTES_ACCELERATOR if accelerated else _SAVED_BYTES
-        # a part that is replaced inside the block keeps that block's graph too
+        # A part that is replaced inside the block needs the memory of that block's graph too.
         return max(1, min(self.call_tokens // self.chain.tokens, room // max(1, self.chain.row_bytes[index])))
 
 
 def _split(first: int, last: int, nodes: int) -> list[tuple[int, slice]]:
-    """Rows first … last − 1, path after path, as (path, its nodes)."""
+    """Divide rows first … last − 1, path after path, into pairs (path, its nodes)."""
     return [
         (s, slice(max(first - s * nodes, 0), min(last - s * nodes, nodes)))
         for s in range(first // nodes, -(-last // nodes))

@@ -1,8 +1,7 @@
 """Every token of a prompt as a row of its own: one query, and the other tokens' keys and values as constants.
 
-That leaves exactly the paths through a block that stay at the token. The rows run together, since whatever a block
-is told about its tokens can be told about its rows instead: the recorded arguments' token axis becomes their row
-axis.
+That leaves exactly the paths through a block that stay at the token. The rows run together, because the recorded
+arguments describe tokens along an axis, and this axis can serve as the row axis instead.
 """
 
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ class OtherTokensCache(CaptureCache):
     """Gives every row the prompt's keys and values, its own token's replaced by the row's own.
 
     Args:
-        captured: those of the plain forward; none where the block asks for none.
+        captured: keys and values of the plain forward; None where the block asks for none.
         own_N1T1: True at each row's own token, [rows, 1, tokens, 1].
     """
 
@@ -32,7 +31,7 @@ class OtherTokensCache(CaptureCache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int = 0, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Keys and values of all tokens, [rows, heads, tokens, head width]."""
+        """Return keys and values of all tokens, [rows, heads, tokens, head width]."""
         assert self.keys is not None
         assert self.values is not None
         self.keys = torch.where(self._own_N1T1, key_states, self.keys.detach())
@@ -57,7 +56,7 @@ class OneTokenRows:
 
     @property
     def is_possible(self) -> bool:
-        """Every recorded argument with a token axis has a sequence axis before it, which rows can take."""
+        """Whether every recorded argument with a token axis has a sequence axis before it, which rows can take."""
         axes = self.arguments.axes
         return all(
             axes[path].query is None or (axes[path].query != 0 and value.shape[0] == 1)
@@ -65,7 +64,7 @@ class OneTokenRows:
         )
 
     def run(self, block: nn.Module, resid_N1D: Tensor, tokens: range, state: State) -> Tensor:
-        """The block's output for the rows of ``tokens``, [rows, 1, width].
+        """Return the block's output for the rows of ``tokens``, [rows, 1, width].
 
         Args:
             state: what earlier blocks passed on, for every row; updated in place.
@@ -80,12 +79,12 @@ class OneTokenRows:
                 return fit_rows(value, axes, None, len(tokens), start=0)
             return value.transpose(0, axes.query)[tokens.start : tokens.stop]
 
-        given = {name: rebuild(value, change, (name,)) for name, value in arguments.values.items()}
-        if self.attends and arguments.mask is not None and given.get(arguments.mask) is None:
-            given[arguments.mask] = (position_T <= own_N[:, None])[:, None, None]
+        row_arguments = {name: rebuild(value, change, (name,)) for name, value in arguments.values.items()}
+        if self.attends and arguments.mask is not None and row_arguments.get(arguments.mask) is None:
+            row_arguments[arguments.mask] = (position_T <= own_N[:, None])[:, None, None]
         if arguments.cache is not None:
             own_N1T1 = (position_T == own_N[:, None])[:, None, :, None]
-            given[arguments.cache] = OtherTokensCache(self.captured, own_N1T1)
+            row_arguments[arguments.cache] = OtherTokensCache(self.captured, own_N1T1)
         if arguments.state is not None:
-            given[arguments.state] = state
-        return unwrap(block(resid_N1D, **given), resid_N1D.shape[-1])
+            row_arguments[arguments.state] = state
+        return unwrap(block(resid_N1D, **row_arguments), resid_N1D.shape[-1])
