@@ -75,7 +75,7 @@ def test_its_options_stand_under_its_name_or_in_the_instance(step: Any) -> None:
         surveyed(step, step={"over": "lst"})
     with pytest.raises(bathyscope.OptionError, match=r"step has no option 'offset'\. Allowed: over\."):
         step({"offset": 3})
-    with pytest.raises(bathyscope.OptionError, match="step was given as an instance, which has its options with it"):
+    with pytest.raises(bathyscope.OptionError, match="step was given as an instance, which already has its options"):
         surveyed(step(), step={"over": "last"})
 
 

@@ -62,7 +62,7 @@ def test_too_few(write_jsonl: Write) -> None:
         ({"ids": [1, 2], "answer_tokens": "1"}, "answer_tokens='1' must be a whole number"),
         ({"ids": [1, 2], "answer_tokens": 2}, "answer_tokens=2 does not fit"),
         ({"text": "a", "labels": [1]}, r"labels must be an object such as .*not \[1\]"),
-        ({"text": "a", "labels": {"hops": 1}, "hops": 2}, "'hops' stands both in labels and beside it"),
+        ({"text": "a", "labels": {"hops": 1}, "hops": 2}, "'hops' stands both inside and outside labels"),
     ],
 )
 def test_bad_rows_are_named(write_jsonl: Write, row: dict[str, object], message: str) -> None:

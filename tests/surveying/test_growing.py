@@ -167,7 +167,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             {"measures": ["residual", "lens", "drop"]},
             ["is a part of what is asked for, which also has the measure drop"],
         ),
-        ({"count": 5}, ["has 2 further prompts beside", "grow=True (--grow)"]),
+        ({"count": 5}, ["also has 2 further prompts", "grow=True (--grow)"]),
         ({"measures": ["lens"]}, ["belongs to another configuration", "measures.residual: run has"]),
         ({"measures": ["lens"], "grow": True}, ["cannot grow", "measures.residual: run has", "not asked for"]),
         ({"count": 5, "seed": 1, "grow": True}, ["cannot grow", "seed: run has 0, asked for 1"]),
