@@ -125,6 +125,26 @@ JOBS: Final = (
         {"drop": ("kl",), "repeat": ("kl",)},
         options={"repeat": {"length": 1}},
     ),
+    Job(
+        "hops",
+        "MQuAKE, questions of 2, 3 and 4 hops in turn",
+        lambda data, count: f"mquake:{count}?hops=2-4@{data / 'mquake/cf3k_200_per_hop.jsonl'}",
+        (12, 3),
+        ("depth_score",),
+        {"depth_score": ("prompt_score_layer",)},
+        options={"depth_score": {"positions": "answer"}},
+        models=("smollm2",),
+        choice={"reduction": "mean"},
+    ),
+    Job(
+        "erasure",
+        "sums of two numbers of three digits",
+        lambda _, count: f"addition:{count}?digits=3",
+        (6, 2),
+        ("erasure",),
+        {"erasure": ("effect", "answer_start")},
+        models=("smollm2",),
+    ),
 )
 
 

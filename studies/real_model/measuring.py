@@ -90,6 +90,8 @@ def _kept(run: Run, job: Job) -> xr.Dataset:
             variables[f"{measure_name}.{variable}"] = (array.dims, np.asarray(array.values, np.float32))
         if "n_tokens" in dataset.coords:
             variables["n_tokens"] = (("prompt",), dataset["n_tokens"].values)
+        if "hops" in dataset.coords:
+            variables["hops"] = (("prompt",), dataset["hops"].values)
     return xr.Dataset(variables)
 
 

@@ -39,7 +39,8 @@ class Sample:
             return values
         present = ~np.isnan(values)
         weights = self.weights.reshape(-1, *[1] * (values.ndim - 1)) * present
-        mean: FloatArray = (weights * np.where(present, values, 0.0)).sum(0) / weights.sum(0)
+        with np.errstate(invalid="ignore"):  # what no prompt has is missing
+            mean: FloatArray = (weights * np.where(present, values, 0.0)).sum(0) / weights.sum(0)
         return mean
 
 
@@ -298,3 +299,24 @@ def suppression_later(sample: Sample) -> float:
     places = np.arange(sample.n_blocks) / sample.n_blocks
     suppression, prediction = (sample.mean(f"neurons.{kind}_fraction") for kind in ("suppression", "prediction"))
     return float(suppression @ places / suppression.sum() - prediction @ places / prediction.sum())
+
+
+@quantity("hops")
+def hops_mquake(sample: Sample) -> float:
+    """Weighted least squares; prompts count the same, whatever their length."""
+    weights = sample.weights / np.asarray(sample.data["n_tokens"].values, np.float64)
+    hops = np.asarray(sample.data["hops"].values, np.float64)
+    score = np.asarray(sample.data["depth_score.prompt_score_layer"].values, np.float64)
+    apart = hops - np.average(hops, weights=weights)
+    spread = float((weights * apart**2).sum())
+    return float((weights * apart * score).sum()) / spread if spread > 0 else np.nan
+
+
+OPERANDS: Final = (6, 7, 8, 11, 12, 13)
+"""Tokens of ``Give the answer directly: 123 + 456 = 579``, every digit a token, that are digits of the two numbers."""
+
+
+@quantity("erasure")
+def erasure_operands(sample: Sample) -> float:
+    effect = sample.mean("erasure.effect")[:, list(OPERANDS)].max(1)
+    return float(effect[-(effect.size // 3) :].max() / effect.max())

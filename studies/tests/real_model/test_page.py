@@ -134,3 +134,24 @@ def test_the_page_is_rewritten_between_its_marks() -> None:
 
 def test_every_survey_names_prompts_and_variables() -> None:
     assert all(chosen.kept.keys() == set(chosen.measures) for chosen in JOBS)
+
+
+def test_slopes_and_shares_are_those_of_known_numbers() -> None:
+    """A score of 3 + 2 × hops; an effect of 4 that falls to 1 in the last third of boundaries."""
+    hops = np.array([2, 3, 4, 2, 3, 4])
+    scores = xr.Dataset(
+        {
+            "depth_score.prompt_score_layer": (("prompt",), 3.0 + 2 * hops),
+            "hops": (("prompt",), hops),
+            "n_tokens": (("prompt",), np.array([10, 30, 20, 15, 25, 40])),
+        },
+        attrs={"blocks": BLOCKS},
+    )
+    assert read("hops_mquake", {"hops": scores}) == pytest.approx((2.0, 2.0, 2.0))
+    effect = np.zeros((3, 12, 16))
+    effect[:, :8, 7], effect[:, 8:, 12], effect[:, :, 15] = 4.0, 1.0, 9.0
+    maps = xr.Dataset(
+        {"erasure.effect": (("prompt", "boundary", "token"), effect), "n_tokens": (("prompt",), np.full(3, 16))},
+        attrs={"blocks": 11},
+    )
+    assert read("erasure_operands", {"erasure": maps}).value == pytest.approx(0.25)
