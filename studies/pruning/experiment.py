@@ -26,10 +26,12 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search, Subset
+from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded
-from bathyscope.surgery.pruning import Proof, size_of, units_of
+from bathyscope.surgery.pruning import size_of, units_of
 from bathyscope.wavefront.histories import Unit
 
 KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))
@@ -114,7 +116,7 @@ class _Study:
             seed=0,
             exhaustive=False,
         )
-        self._proof = Proof(self._ledger, self._search, options.resamples, 0.95, 0)
+        self._proof = Proof(self._ledger, self._search, Sampling(options.resamples))
 
     def __enter__(self) -> Self:
         return self

@@ -10,6 +10,7 @@ from typing import Any
 from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.repairing import ladder
@@ -40,7 +41,7 @@ def repairing(
         chosen = schedules[count]
         place = out / f"healing-{count}"
         repaired = ladder(
-            *(whole, chosen, read, unseen, "heal", Budget(minutes=minutes), 1e-3, place, (1000, 0.95, 0), progress),
+            *(whole, chosen, read, unseen, "heal", Budget(minutes=minutes), 1e-3, place, Sampling(), progress),
             clock=time.process_time,
         )
         yield {

@@ -50,7 +50,7 @@ def test_two_runs_get_a_folder_of_figures_each(lens_run: Path, tmp_path: Path) -
         (["{run}", "--figures", "{tmp}/x", "--cluster", "book"], 2, "The prompts of this run have no label 'book'"),
         (["{tmp}", "--out", "{tmp}/x.html"], 5, "There is no run in"),
         (["{run}", "--out", "{run}/manifest.json/x.html"], 5, "Cannot write"),
-        (["{run}", "--out", "{tmp}/x\0.html"], 5, "embedded null byte"),
+        (["{run}", "--out", "{tmp}/x\0.html"], 2, "holds a null character"),
     ],
 )
 def test_wrong_requests(

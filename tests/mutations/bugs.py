@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import acting
 import afterwards
 import while_measuring
 from bug import Bug
 
-BUGS: tuple[Bug, ...] = (*while_measuring.BUGS, *afterwards.BUGS)
+BUGS: tuple[Bug, ...] = (*while_measuring.BUGS, *afterwards.BUGS, *acting.BUGS)

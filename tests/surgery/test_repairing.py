@@ -19,6 +19,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, RepairError, StoreError
 from bathyscope.runs.folder import FolderLock
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.repairing import ladder
@@ -133,7 +134,7 @@ def test_the_time_left_is_that_of_the_budget_from_the_first_word_on(monkeypatch:
         Budget(minutes=0.2),
         1e-3,
         None,
-        (100, 0.95, 0),
+        Sampling(100),
         False,
         lambda: next(ticks),
     )
@@ -224,16 +225,16 @@ def test_a_training_that_diverges_is_said_and_no_model_is_given() -> None:
 
 def test_nothing_comes_back_where_nothing_was_lost() -> None:
     lost, cheaper = np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.1, 0.1])
-    whole = measured_rung("linear", cheaper, lost, 100, 0.95, 0, "")
+    whole = measured_rung("linear", cheaper, lost, Sampling(100))
     assert whole.recovered == pytest.approx(2 / 3)
     assert whole.shown("recovered", ".0%").startswith("67% (")
     # dropping made it better, the map worse: no share of a loss
-    none = measured_rung("linear", lost, -lost, 100, 0.95, 0, "")
+    none = measured_rung("linear", lost, -lost, Sampling(100))
     assert math.isnan(none.recovered)
     assert none.shown("recovered", ".0%") == "–"
     assert none.shown("cost", ".1f").startswith("0.3 (")
     # a loss that the prompts do not agree on has a share without an interval
-    unsure = measured_rung("linear", cheaper, np.array([-0.5, 0.1, 1.0]), 100, 0.95, 0, "")
+    unsure = measured_rung("linear", cheaper, np.array([-0.5, 0.1, 1.0]), Sampling(100))
     assert unsure.shown("recovered", ".0%") == "50%"
 
 

@@ -1,13 +1,12 @@
 """What candidates cost on the test prompts, and how many units may go within a cost."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.plan import encoded, result
@@ -20,16 +19,11 @@ class Proof:
     Args:
         ledger: of calibration and test prompts.
         search: on its calibration prompts.
-        resamples, level, seed: of bootstrap intervals over the test prompts.
-        cluster: [test prompts], prompts of one number are drawn together; None = each for itself.
+        sampling: of the test prompts, for intervals.
     """
 
-    def __init__(
-        self, ledger: Ledger, search: Search, resamples: int, level: float, seed: int, cluster: IntArray | None = None
-    ) -> None:
-        self._ledger, self._search = ledger, search
-        self._judge = {"level": level, "resamples": resamples, "seed": seed}
-        self._drawn: dict[str, Any] = {**self._judge, "cluster": cluster}
+    def __init__(self, ledger: Ledger, search: Search, sampling: Sampling) -> None:
+        self._ledger, self._search, self._sampling = ledger, search, sampling
 
     def largest(self, max_cost: float | None) -> int:
         """Return how many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
@@ -40,7 +34,7 @@ class Proof:
         assert max_cost is not None
         for size in range(1, len(self._search.units)):
             costs = self._test([self._search.find(size).choice])[0]
-            if not mean_interval(costs, **self._drawn).high < max_cost:
+            if not self._sampling.mean_interval(costs).high < max_cost:
                 return size - 1
         return len(self._search.units) - 1
 
@@ -49,7 +43,7 @@ class Proof:
         names, ledger = list(found.candidates), self._ledger
         cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
         calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
-        against = compared_with_best(cost, **self._drawn)
+        against = compared_with_best(cost, **self._sampling.options)
         n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
         detailed = ledger.values(
             "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"
@@ -87,7 +81,7 @@ class Proof:
             "size": size,
             "how": found.how,
             "exhaustive": int(found.exhaustive),
-            **self._judge,
+            **self._sampling.record,
         }
         coords = {"prompt_id": samples["test"].coords()["prompt_id"]}
         return encoded(result(names, values, coords, {**tells, **said, **attrs}))

@@ -20,6 +20,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.pieces import Pieces
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluated
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
@@ -163,7 +164,7 @@ def prune(
             if finished is None:
                 ledger = Ledger(ready, samples, kept, over, progress)
                 search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
-                proof = Proof(ledger, search, resamples, level, seed, together)
+                proof = Proof(ledger, search, Sampling(resamples, level, seed, together))
                 fitting = proof.largest(max_cost) if size is None else size
                 tells: dict[str, str | float] = {"max_cost": max_cost or 0.0, "parts": ",".join(kinds), "over": over}
                 tells |= _written(calibration=calibration, test=test)

@@ -28,6 +28,7 @@ from bathyscope.prompts.samples import judging, require_apart
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import FolderLock, folder_path, reason
 from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
@@ -119,7 +120,16 @@ def repair(
             require_same_weights(schedule, whole)
         with evaluating(whole.hf):
             return ladder(
-                *(whole, schedule, calibration, test, how, budget, rate, state, (resamples, level, seed), progress),
+                whole,
+                schedule,
+                calibration,
+                test,
+                how,
+                budget,
+                rate,
+                state,
+                Sampling(resamples, level, seed),
+                progress,
                 cluster=cluster,
             )
 
@@ -133,7 +143,7 @@ def ladder(
     budget: Budget | None,
     rate: float,
     state: str | Path | None,
-    sampling: tuple[int, float, int],
+    sampling: Sampling,
     progress: bool,
     clock: Callable[[], float] = time.monotonic,
     cluster: str | None = None,
@@ -147,10 +157,11 @@ def ladder(
     require_plain(source_of(whole))
     chosen = schedule_for(schedule, whole.n_blocks)
     cuts_of(chosen)
-    resamples, level, seed = sampling
+    seed = sampling.seed
     known, unseen = tokenized(whole, calibration, seed=seed), judging(tokenized(whole, test, seed=seed))
     require_apart(known, unseen)
-    together = None if cluster is None else unseen.clusters(cluster)
+    if cluster is not None:
+        sampling = replace(sampling, cluster=unseen.clusters(cluster))
     fit, aside = _split([list(prompt.ids) for prompt in known], seed)
     place = None if state is None else folder_path(state, "state")
     training = {} if budget is None else _identity(whole, chosen, fit, rate, seed, budget)
@@ -174,14 +185,12 @@ def ladder(
             climb.measure(name, copy, rate)
     rungs = tuple(
         replace(
-            measured_rung(
-                name, climb.test.get(name), climb.test[NONE], resamples, level, seed, why_not.get(name, ""), together
-            ),
+            measured_rung(name, climb.test.get(name), climb.test[NONE], sampling, why_not.get(name, "")),
             calibration_cost=climb.aside_cost(name),
         )
         for name in RUNGS[: RUNGS.index(how) + 1]
     )
-    settings: dict[str, Any] = {"how": how, "rate": rate, "resamples": resamples, "level": level, "seed": seed}
+    settings: dict[str, Any] = {"how": how, "rate": rate, **sampling.record}
     settings |= {} if cluster is None else {"cluster": cluster}
     if budget is not None:
         settings |= {"tokens": budget.tokens} if budget.tokens else {"minutes": budget.minutes}

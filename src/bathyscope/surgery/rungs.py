@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from bathyscope.core.arrays import IntArray
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, mean_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
 from bathyscope.statistics.least_squares import Array
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.repaired import NONE, Rung
 from bathyscope.wavefront.batch import plan_batches
@@ -22,6 +22,7 @@ from bathyscope.wavefront.batch import plan_batches
 Ids = Sequence[Sequence[int]]
 CALL_TOKENS: Final = 2048
 _LOGITS: Final = 1 << 26
+_USUAL: Final = Sampling()
 
 
 class Climb:
@@ -91,38 +92,28 @@ def _require_finite(losses_P: Array, what: str, remedy: str) -> None:
 
 
 def measured_rung(
-    name: str,
-    cost_P: Array | None,
-    none_P: Array,
-    resamples: int,
-    level: float,
-    seed: int,
-    why_not: str,
-    cluster: IntArray | None = None,
+    name: str, cost_P: Array | None, none_P: Array, sampling: Sampling = _USUAL, why_not: str = ""
 ) -> Rung:
     """Return a rung as the test prompts measure it; without numbers where it could not be had."""
     if cost_P is None:
         return Rung(name, why_not=why_not)
-    rung = _gained(name, cost_P, none_P, resamples, level, seed, cluster)
+    rung = _gained(name, cost_P, none_P, sampling)
     if not none_P.mean() > 0:  # nothing was lost that could come back
         return rung
     recovered = float(1 - cost_P.mean() / none_P.mean())
-    counts = resample_counts(len(cost_P), resamples, np.random.default_rng(seed), cluster)
-    weights = cluster_weights(np.ones(len(cost_P)), cluster)
+    counts = sampling.counts(len(cost_P))
+    weights = cluster_weights(np.ones(len(cost_P)), sampling.cluster)
     if not (counts @ none_P > 0).all():
         return replace(rung, recovered=recovered)
-    drawn = 1 - (counts @ cost_P) / (counts @ none_P)
-    low, high = bootstrap_interval(recovered, drawn, weights, level=level, limits=(-np.inf, np.inf))
+    resampled = 1 - (counts @ cost_P) / (counts @ none_P)
+    low, high = bootstrap_interval(recovered, resampled, weights, level=sampling.level, limits=(-np.inf, np.inf))
     return replace(rung, recovered=recovered, recovered_low=low, recovered_high=high)
 
 
-def _gained(
-    name: str, cost_P: Array, none_P: Array, resamples: int, level: float, seed: int, cluster: IntArray | None
-) -> Rung:
+def _gained(name: str, cost_P: Array, none_P: Array, sampling: Sampling) -> Rung:
     """Return a rung with its cost, and with what it gains over no repair on the same prompts."""
-    judge: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed, "cluster": cluster}
-    low, high = mean_interval(cost_P, **judge)
-    gain_low, gain_high = mean_interval(none_P - cost_P, **judge)
+    low, high = sampling.mean_interval(cost_P)
+    gain_low, gain_high = sampling.mean_interval(none_P - cost_P)
     return Rung(
         name,
         float(cost_P.mean()),

@@ -1,0 +1,43 @@
+"""Bugs in what acts on depth: choosing, repairing, exporting and leaving early."""
+
+from __future__ import annotations
+
+from bug import Bug
+
+BUGS: tuple[Bug, ...] = (
+    Bug(
+        "surgery/exits/times",
+        "a-check-is-cheaper-than-a-step",
+        "np.maximum(self.forward(draft + 1) + round_, plain)",
+        "(self.forward(draft + 1) + round_)",
+        "surgery/exits/test_times.py::test_nothing_is_faster_than_its_tokens_per_pass_whatever_the_clocks_say",
+    ),
+    Bug(
+        "surgery/repaired",
+        "a-gain-that-may-be-nothing-is-a-proof",
+        "self.best.gain_low > 0",
+        "self.best.gain > -1",
+        "surgery/test_repairing.py::test_the_rung_is_chosen_on_calibration_prompts_and_proved_on_others",
+    ),
+    Bug(
+        "surgery/repairing",
+        "weights-are-those-of-the-last-rung",
+        "hf=climb.restore(repaired.chosen).hf",
+        "hf=climb.last.hf",
+        "surgery/test_repairing.py::test_the_weights_are_those_of_the_chosen_rung_though_training_went_on_from_it",
+    ),
+    Bug(
+        "surgery/soundness",
+        "infinite-weights-are-copied",
+        "torch.isfinite(values).all()",
+        "(~torch.isnan(values)).all()",
+        "surgery/test_soundness.py::test_numbers_that_are_none_are_refused",
+    ),
+    Bug(
+        "surgery/plan",
+        "a-plan-that-does-not-fit-leaves-its-block-out",
+        'self.left_out if self.fits else "standard"',
+        "self.left_out",
+        "surgery/test_pruning.py::test_where_no_block_can_go_it_says_so_and_holds_the_numbers",
+    ),
+)
