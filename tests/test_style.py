@@ -34,7 +34,6 @@ MOST_BANNED_NAMES = {
     "model": 122,
     "pages": 333,
     "runs": 3,
-    "statistics": 1,
     "surgery": 227,
     "surveying": 80,
     "wavefront": 5,
@@ -69,7 +68,7 @@ MOST_BANNED_PROSE = {
 }
 """Room, or file or folder of documentation → how often it uses a banned word, at most."""
 
-LEAST_SHARE_OF_COMMENTS = 0.009
+LEAST_SHARE_OF_COMMENTS = 0.0102
 """Lines of ``src`` that are comments, of all lines that are not empty; the goal is 0.02."""
 TWICE_NAMED_CLASSES = {
     "Call",

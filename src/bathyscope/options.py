@@ -89,6 +89,7 @@ def coerce(options_type: type[T], options: object, where: str) -> T:
     options = {} if options is None else options
     if not isinstance(options, Mapping) or not is_dataclass(options_type):
         raise OptionError(f"{where}: options are a dict or {options_type.__name__}; {type(options).__name__} given.")
+    # With extras, so that ranges and other marks of ``Annotated`` are seen.
     hints = typing.get_type_hints(options_type, include_extras=True)
     allowed = [f.name for f in fields(options_type)]
     values: dict[str, Any] = {}

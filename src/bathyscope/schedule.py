@@ -144,6 +144,7 @@ class Schedule:
         return chosen
 
     def _apply(self, step: str) -> Schedule:
+        # Each message shows the form that the step should have.
         match = _STEP.match(step)
         name, rest = (match["name"], match["rest"]) if match else (step, None)
         if name not in _NAMES:

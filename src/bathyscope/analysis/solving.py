@@ -192,6 +192,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
     """``solved`` of prompts as the model reads them."""
     numbers = {name: np.full(len(prompts), np.nan) for name in ("solved", "right_tokens", "answer_logprob")}
     answered = [number for number, prompt in enumerate(prompts) if prompt.answer_tokens is not None]
+    # One plain forward gives every token's top-1 prediction: greedy decoding is right where all of the answer's are.
     wave = Wavefront(model.anatomy, tails=model.checks.tails)
     lengths = [len(prompts[number]) for number in answered]
     with ProgressBar(f"asking {without_folders(model.name)}", sum(lengths), quiet=not progress) as bar:

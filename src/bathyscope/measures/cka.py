@@ -137,6 +137,7 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
         batch_prompts = tuple(prompts[i] for i in picked)
         ends = np.cumsum([len(prompt) for prompt in batch_prompts])
         size = min(options.tokens_batch, ends[-1])
+        # A seed of its own for each minibatch: the same tokens whichever shard computes it.
         sampled_tokens = np.sort(np.random.default_rng([seed, number]).choice(ends[-1], size, replace=False))
         by_prompt = np.split(sampled_tokens, np.searchsorted(sampled_tokens, ends[:-1]))
         positions = tuple(tuple((one - start).tolist()) for one, start in zip(by_prompt, (0, *ends)))

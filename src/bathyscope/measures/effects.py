@@ -172,6 +172,7 @@ class EffectProbe(MeasureProbe):
         self._control[view.prompt, view.start].norms.append((gap_RBT, size_BT[None], stream_BT[None]))
         cell_of = self._all if view.prompt is None else self._later
         row_cells = [(i, cell_of[r]) for i, served in enumerate(view.requests) for r in served if r in cell_of]
+        # A tail of the skipped block itself has no effect to show: its own tokens ran the block.
         row_cells = [(i, cell) for i, cell in row_cells if view.prompt is None or cell[1] != view.block]
         if row_cells:
             gap_RBT, size_BT, stream_BT = view.change

@@ -92,6 +92,7 @@ class LensProbe(MeasureProbe):
 
         # the norm whose values of single tokens are kept: the model's own where it was asked for
         of_tokens = "recompute" if "recompute" in self._options.norm else self._options.norm[0]
+        # Each norm reads every boundary once, h_L last.
         for norm in self._options.norm:
             comparison = compare(
                 readout,

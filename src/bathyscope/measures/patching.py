@@ -210,6 +210,7 @@ class PatchedPair(Probe):
         self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
         shape = (len(rows_LSD), len(self._spans), _NUMBERS)
         part_numbers = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
+        # States come group by group; their spans are neighbours in the order in which they were requested.
         first = next(place for place, span in enumerate(self._spans) if span is states.spans[0])
         part_numbers[:, first : first + len(states.spans)] = numbers[:-1].unflatten(0, rows_LSD.shape[:2])
 

@@ -69,6 +69,7 @@ def expand(requested: Iterable[Asked]) -> dict[str, Declaration]:
         OptionError: unknown name, no name at all, or two measures of one name.
     """
     declarations: dict[str, Declaration] = {}
+    # Measures bring along those that they read from.
     for item in requested:
         for declaration in _declared(item):
             if declarations.setdefault(declaration.name, declaration) != declaration:

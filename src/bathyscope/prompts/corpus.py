@@ -263,6 +263,7 @@ def _in_turn(
 
 def _enough(documents: list[Document], cut: WindowCutter, tokens: int | None, count: int | None) -> list[list[Prompt]]:
     """Each document's first windows: as many turns as are needed, or all there are."""
+    # As many windows of each document as the count needs on average; more only where some documents are short.
     turns = None if tokens is None and count is None else max(1, -(-(count or 1) // len(documents)))
     while True:
         windows = [list(islice(_of_document(document, cut), turns)) for document in documents]

@@ -61,6 +61,7 @@ class Prompt:
         for label, label_value in self.labels.items():
             _require_whole("the name of a label", label)
             _require_whole(f"the label {label!r}", label_value)
+        # Token ids of any kind of sequence become a tuple, so that prompts compare and hash.
         if self.ids is not None:
             self._check_ids(self.ids)
 

@@ -22,6 +22,7 @@ def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
     Raises:
         PromptError: there are fewer than two, of which no interval comes.
     """
+    # Reversed, so that of equal prompts the first one stays.
     places = {(prompt.ids, prompt.answer_tokens): place for place, prompt in reversed(list(enumerate(prompts)))}
     again = len(prompts) - len(places)
     if len(places) < 2:

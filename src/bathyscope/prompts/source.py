@@ -140,6 +140,7 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         return [parse(_written(source))]
     if isinstance(source, Prompt):
         return [PromptSet((source,), GIVEN)]
+    # An iterator is consumed once, here; everything after reads the list.
     items = list(source) if isinstance(source, Iterator) else _plain(source)
     if not isinstance(items, (list, tuple)):
         raise PromptError(

@@ -208,6 +208,7 @@ def _check_combination(spec: SourceSpec) -> None:
         raise PromptError(f"no file after '@'; write {spec.name}@FILE.jsonl (or .csv, .parquet).")
     if spec.kind == "generated" and spec.path is not None:
         raise PromptError(f"{spec.name} are generated and read no file; leave out '@…'.")
+    # Nothing on the hub says which column holds the text, or which split is meant.
     lacking = [key for key in ("split", "text") if spec.kind == "hub data set" and spec.option(key) is None]
     if lacking:
         raise PromptError(

@@ -255,6 +255,7 @@ def _tokenize_one(
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
     if encoded.begins_twice:
         notices.begins_twice.append(name)
+    # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
     answer_tokens = None
     try:
         if answer is not None:

@@ -46,8 +46,8 @@ def departures(settings: Settings, has_skip: bool) -> tuple[Departure, ...]:
         skip = {**vars(SkipOptions()), **settings.get("skip", {})}
         first = skip["protect_first"]
         if first != SkipOptions().protect_first:
-            kept = "no token keeps" if first == 0 else f"the first {first} tokens keep"
-            listed.append(Departure(f"skip.protect_first={first}", f"{kept} the output of a block that is left out"))
+            keeping = "no token keeps" if first == 0 else f"the first {first} tokens keep"
+            listed.append(Departure(f"skip.protect_first={first}", f"{keeping} the output of a block that is left out"))
         if skip["positions"] is not None:
             listed.append(Departure("skip.positions", "effects on later tokens begin at the given positions"))
         if not reads_later_tokens(settings):

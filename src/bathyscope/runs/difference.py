@@ -79,6 +79,7 @@ def _resolved(model: str) -> str:
 
 
 def _differences(where: str, run: Any, requested: Any, noun: str, second: str) -> Iterator[str]:
+    # Dicts and lists are compared item by item, so that a line names the option that differs.
     if run == requested:
         return
     if isinstance(run, dict) and isinstance(requested, dict):

@@ -55,6 +55,7 @@ def merge(parts: Sequence[Mapping[str, xr.Dataset]], prompts: Sequence[int] | No
 
 
 def _in_order(dataset: xr.Dataset, prompts: Sequence[int]) -> xr.Dataset:
+    # Measures of some prompts say which by coordinate; the others have all, in the order of the shards.
     numbers = dataset[PROMPT].values if PROMPT in dataset.coords else prompts
     return dataset.isel({PROMPT: np.argsort(numbers, kind="stable")}, missing_dims="ignore")
 

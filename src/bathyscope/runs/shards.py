@@ -71,6 +71,7 @@ class _Remembering(h5py.File):
     """
 
     def __getitem__(self, name: Any) -> Any:
+        # Datasets of one group are read together, so only the last group's are remembered.
         groups, datasets = self.__dict__.setdefault("found", ({}, {}))
         if name in datasets:
             return datasets[name]

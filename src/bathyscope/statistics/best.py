@@ -69,6 +69,7 @@ def compared_with_best(
     if pairs:
         first, second = np.array(pairs).T
         apart = _Apart(mean[first] - mean[second], resampled[first] - resampled[second], weights)
+        # All pairs share one bound on the error, though only those with the best are reported.
         for pair, p in zip(pairs, apart.p_values()):
             if best in pair:
                 p_value[sum(pair) - best] = p
@@ -124,6 +125,7 @@ def simultaneous_gains(
         OptionError: as :func:`simultaneous`.
     """
     observed = np.asarray(gains, dtype=np.float64)
+    # Two imaginary prompts, one gained and one lost, keep a positive width where all prompts agree.
     added = np.broadcast_to([1.0, -1.0], (len(observed), 2))
     clusters = None if cluster is None else np.append(cluster, cluster.max() + np.array([1, 2]))
     result = simultaneous(np.hstack([observed, added]), resamples=resamples, level=level, seed=seed, cluster=clusters)

@@ -50,8 +50,10 @@ def resample_counts(
     """
     if cluster is not None:
         numbers, member = np.unique(cluster, return_inverse=True)
+        # A drawn cluster brings all its prompts, so a prompt counts as often as its cluster was drawn.
         return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
     prompts = rng.integers(n_prompts, size=(resamples, n_prompts))
+    # One count for all resamples together: every resample has its own range of n_prompts cells.
     cell = prompts + n_prompts * np.arange(resamples)[:, None]
     counts = np.bincount(cell.ravel(), minlength=resamples * n_prompts)
     return counts.reshape(resamples, n_prompts).astype(np.float64)

@@ -123,6 +123,7 @@ def contrast(
     """
     usable = [_usable(terms) for terms in cohorts]
     together = _group_by_clusters(usable)
+    # Groups without a common cluster are independent samples, so each is resampled from its own stream.
     streams = np.random.SeedSequence(seed).spawn(len(together))
     parts = [
         _part([usable[number] for number in numbers], resamples, np.random.default_rng(stream))
@@ -142,6 +143,7 @@ def _real_valued(
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
     resampled = np.sum([part.drawn for part in parts], axis=0)
     existing = resampled[~np.isnan(resampled)]
+    # A single prompt or cluster shows no spread: the estimate stands without an interval.
     if any(part.correction is None for part in parts):
         return Contrast(estimate, estimates, n_prompts)
     without_interval = Contrast(estimate, estimates, n_prompts, exists_share=existing.size / resampled.size)
@@ -178,6 +180,7 @@ def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float)
     if math.isnan(real_valued.ci_low):
         return without_interval
     ends = [estimate]
+    # Once around the estimate and once moved against its bias; the interval holds both.
     for against_bias in (False, True):
         resampled = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
         resampled = resampled[~np.isnan(resampled)]
@@ -258,6 +261,7 @@ def _group_by_clusters(cohorts: Sequence[Sequence[Term]]) -> list[list[int]]:
     for number, terms in enumerate(cohorts):
         cluster = terms[0].reading.cluster
         clusters, members = set() if cluster is None else set(cluster.tolist()), [number]
+        # A cohort joins every group with which it shares a cluster, and so merges these groups.
         for group in [group for group in groups if group[0] & clusters]:
             clusters, members = clusters | group[0], [*group[1], *members]
             groups.remove(group)

@@ -99,6 +99,7 @@ def minibatch_sums(first_ANN: Array, second_BNN: Array, groups: Sequence[Sequenc
     if m > 1 and n - max(len(group) for group in groups) >= FEWEST:
         left = np.stack([_left_out(first_ANN, second_BNN, group) for group in groups])
         deviation = left - left.mean(0)
+        # The delete-one-group jackknife: how the sums move when each group of points is left out in turn.
         covariance = (m - 1) / m * np.einsum("gkab,glab->klab", deviation, deviation)
     return HsicSums(values, covariance, max(m - 1, 0))
 
@@ -108,6 +109,7 @@ def cka(sums: HsicSums, level: float = 0.95) -> CkaEstimate:
     pair, first, second = sums.values[0], *np.where(sums.values[1:] > 0, sums.values[1:], np.nan)
     size = np.sqrt(first * second)
     ratio = pair / size
+    # The ratio's derivative in each of the three sums, for the delta method.
     gradient = np.stack([1 / size, -ratio / (2 * first), -ratio / (2 * second)])
     variance = np.einsum("kab,klab,lab->ab", gradient, sums.covariance, gradient)
     quantile = float(stats.t.ppf((1 + level) / 2, sums.degrees_of_freedom)) if sums.degrees_of_freedom else np.nan

@@ -33,6 +33,7 @@ def left_at(effect: ArrayLike) -> FloatArray:
     most = values.max(-1)
     matters = values >= (1 - SHARE) * most[..., None]
     boundaries = values.shape[-1]
+    # Counted from the end: the last boundary that still matters, plus one.
     boundary = boundaries - np.argmax(matters[..., ::-1], axis=-1)
     return np.where((most > FLOOR) & (boundary < boundaries), boundary, np.nan)
 

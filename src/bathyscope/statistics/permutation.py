@@ -34,6 +34,7 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
         NaN where a group has fewer than two prompts (clusters) with a value, or no estimate.
     """
     groups = [reading.take(reading.has_value) for reading in (first, second)]
+    # The permuted units are prompts, or whole clusters, numbered from 0 within each group.
     clusters = [
         np.arange(len(g.weights)) if g.cluster is None else np.unique(g.cluster, return_inverse=True)[1] for g in groups
     ]

@@ -11,21 +11,21 @@ _SPREAD_LEVEL = 0.8
 _MOST = 10_000_000
 
 
-def units_needed(width: float, units: int, wanted: float, level: float) -> tuple[int, int]:
-    """Smallest and largest number of prompts (or clusters) that may make Student's interval ``wanted`` wide.
+def units_needed(width: float, units: int, target_width: float, level: float) -> tuple[int, int]:
+    """Smallest and largest number of prompts (or clusters) that may make Student's interval ``target_width`` wide.
 
     The spread behind ``width`` is known from ``units`` alone, so that its own interval (chi-square, 80 %) gives a
     range. Both are more than ``units``, and are rounded up to two digits.
 
     Args:
-        width: of the interval from ``units`` of them, more than ``wanted``.
+        width: of the interval from ``units`` of them, more than ``target_width``.
         level: coverage of the interval.
     """
     freedom = units - 1
     spread = width * math.sqrt(units) / _quantile(freedom, level)
     tail = (1 - _SPREAD_LEVEL) / 2
     low, high = (spread * math.sqrt(freedom / stats.chi2.ppf(share, freedom)) for share in (1 - tail, tail))
-    fewest, most = (_size(end / wanted, level) for end in (low, high))
+    fewest, most = (_size(end / target_width, level) for end in (low, high))
     return max(_rounded_up(fewest), units + 1), max(_rounded_up(most), units + 2)
 
 

@@ -36,9 +36,12 @@ def clustered_share(hits: ArrayLike, counts: ArrayLike, level: float = 0.95) -> 
     total, share = float(n.sum()), float(x.sum() / n.sum())
     if n.size < 2:
         return share, Interval(math.nan, math.nan)
+    # The variance of a ratio over clusters, linearised around the share.
     variance = n.size / (n.size - 1) * float(((x - share * n) ** 2).sum()) / total**2
     effective_trials = total
     if variance > 0:
+        # Fewer trials than were counted where clusters vary more than independent trials would; Student's quantiles
+        # allow for the few clusters that show this.
         quantiles = [float(stats.t.isf((1 - level) / 2, freedom)) for freedom in (max(total - 1, 1), n.size - 1)]
         effective_trials = min(total, share * (1 - share) / variance * (quantiles[0] / quantiles[1]) ** 2)
     low, high = proportion_confint(share * effective_trials, effective_trials, 1 - level, "beta")

@@ -222,6 +222,7 @@ def _line_squares(blocks: int) -> float:
 
 def _squares_left(values: FloatArray, shortest: int) -> FloatArray:
     """``[L + 1, L + 1]``: what a stage of blocks i … j − 1 leaves, at [i, j]; infinite where it is too short."""
+    # Prefix sums give Σx and Σx² of every stage at once: what a stage leaves is Σx² − (Σx)² / length.
     sums = np.pad(values.cumsum(axis=-1), ((0, 0), (1, 0)))
     squares = np.pad((values**2).sum(axis=0).cumsum(), (1, 0))
     place = np.arange(values.shape[-1] + 1)
@@ -233,6 +234,7 @@ def _squares_left(values: FloatArray, shortest: int) -> FloatArray:
 
 def _traced(begins: list[NDArray[np.intp]], n_blocks: int) -> Breaks:
     """The beginnings of all stages but the first, from the last one backwards."""
+    # The best beginning of the last stage fixes where the stage before it ends, and so on.
     end, breaks = n_blocks, []
     for begin in reversed(begins):
         end = int(begin[end])

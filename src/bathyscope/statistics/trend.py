@@ -103,6 +103,7 @@ def _paired(
     has_both = np.isfinite(y) & np.isfinite(x)
     if cluster is None:
         return y[has_both], x[has_both], None
+    # Clusters of one prompt each are prompts that stand alone.
     member = np.unique(np.asarray(cluster)[has_both], return_inverse=True)[1]
     alone = int(member.max(initial=-1)) + 1 == member.size
     return y[has_both], x[has_both], None if alone else member

@@ -102,6 +102,7 @@ def plan_batches(lengths: Sequence[int], rows: int, call_tokens: int, equal_leng
         call_tokens: tokens worth putting into one call of a block.
         equal_lengths: batch only prompts of the same length (length-dependent rotary tables).
     """
+    # Prompts of nearly equal length next to each other leave few pads.
     order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
     batches: list[list[int]] = []
     for prompt in order:

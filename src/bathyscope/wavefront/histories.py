@@ -163,6 +163,7 @@ class TreeRun:
                     outputs = self._call(key[0], taken)
                 if outputs is None:
                     rows = len(taken)
+                    # Nothing has left the queue yet: the same histories wait again, and fewer of them share a call.
                     self._wave.policy.shrink(rows, self._replay.batch * self._replay.tokens, taken[0].resid_BTD.device)
                     self._together = rows // 2
                     self._many = min(self._many, _ROOM * self._together if self._together > 1 else 0)

@@ -108,6 +108,7 @@ def _add_history(
     tracks: list[Track], roots: dict[Birth, _Node], requests: Sequence[Request], birth: Birth, steps: tuple[int, ...]
 ) -> None:
     """Add a history: join the track that equals it, fork from the one it begins like, or begin a new track."""
+    # Walk down the tree of histories along steps that another history takes too.
     node = roots.get(birth)
     shared = 0
     while node is not None and shared < len(steps) and steps[shared] in node.next:
@@ -118,6 +119,7 @@ def _add_history(
         return
     origin = Fork(node.track, shared) if node is not None and shared else birth
     node = node or roots.setdefault(birth, _Node(len(tracks)))
+    # The rest is a new branch, which later histories may share.
     for step in steps[shared:]:
         node = node.next.setdefault(step, _Node(len(tracks)))
     tracks.append(Track(origin, birth, steps, shared, list(requests)))

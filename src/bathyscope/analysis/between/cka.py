@@ -67,6 +67,7 @@ def cka(
 def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ...]) -> dict[str, HsicSums]:
     waves = [Wavefront(model.anatomy, tails=model.checks.tails) for model in models]
     total: dict[str, HsicSums] = {}
+    # Both models sample the same points, so their Gram matrices belong to the same tokens.
     for pair in zip(*(measure.minibatches for measure in measures), strict=True):
         points = [representations(wave, one) for wave, one in zip(waves, pair)]
         for kind in kinds:

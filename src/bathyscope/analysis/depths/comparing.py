@@ -152,6 +152,7 @@ def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[lis
             matched = match(sides[cohort.members[0]], side, paired)
             if matched.note:
                 notes.append(matched.note)
+            # A side joins a cohort on the prompts that all its sides share, and the cohort is cut to these.
             shared, places, others = np.intersect1d(cohort.prompts[0], matched.first, return_indices=True)
             if shared.size:
                 _require_same_clusters(

@@ -162,6 +162,7 @@ def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> l
             cluster_values.append(clusters(run.prompts, label))
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from error
+    # Numbered over all runs together: equal labels are one cluster in every run.
     _, member = parts(value for values in cluster_values for value in values)
     return list(np.split(member, np.cumsum(list(map(len, cluster_values)))[:-1]))
 

@@ -80,6 +80,7 @@ def place_words(
         texts = [f"{context} {word}" for word in batch]
         for word, ids in zip(batch, tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]):
             number = len(ids) - len(before) if list(ids[: len(before)]) == before else 0
+            # 0 counts words whose first token merges with the end of the context.
             numbers[number] += 1
             if len(placed_words.get(number, range(count))) < count:
                 placed_words[number][word] = (*start, *ids[-window:])

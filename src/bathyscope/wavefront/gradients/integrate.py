@@ -69,6 +69,7 @@ def path_of(anatomy: Anatomy, trajectory: Trajectory, index: int, site: str, bas
     """
     after_TD = trajectory.boundaries[index + 1]
     x_TD = (after_TD if site == "block" else trajectory.parts[site][index]).double()
+    # The mean over all tokens of the prompt is taken first; only then are the last tokens cut off.
     delta_TD = (x_TD - x_TD.mean(0 if baseline == "tokens" else 1, keepdim=True))[:tokens]
     if site == "block":
         return Path(after_TD[:tokens], delta_TD)
