@@ -7,6 +7,7 @@ import pytest
 import torch
 import xarray as xr
 from support import waves, zoo
+from support.rounding import rounding
 
 from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.measures.registry import MEASURES
@@ -293,8 +294,9 @@ def noise_of(model: Model, measure: str, options: dict[str, object]) -> tuple[np
 def test_the_noise_of_a_dense_model_in_full_precision_is_zero(measure: str) -> None:
     at = {"positions": [[5], [8]]}
     options = {"skip": at, "direct": at, "repeat": {"length": 2}}.get(measure, {})
-    noise, _ = noise_of(waves.loaded("llama"), measure, options)
-    assert noise.tolist() == [0, 0]
+    model = waves.loaded("llama")
+    noise, _ = noise_of(model, measure, options)
+    assert (noise <= rounding(model.hf, (12,))).all()
 
 
 @pytest.mark.parametrize("measure", ["skip", "depth_score", "drop", "swap"])
@@ -308,10 +310,11 @@ def test_what_the_size_of_a_batch_does_is_noise_and_no_effect(measure: str) -> N
     noise, found = noise_of(model, measure, options)
     handle.remove()
     assert (noise > 1e-6).all()
+    left = max(rounding(hf, (12,)), 1e-9)
     assert (noise < 0.5).all()
     unchanged = {"skip": ("effect_all", "effect_future", "output_all", "output_future"), "depth_score": ()}
     for name in unchanged.get(measure, ("kl",)):
-        assert float(found[name].max()) < 1e-9, name
+        assert float(found[name].max()) <= left, name
 
 
 def test_measures_without_interventions_have_no_noise() -> None:

@@ -172,9 +172,10 @@ def test_a_label_makes_pairs_that_are_patched_both_ways() -> None:
     ids = zoo.prompts(zoo.build("llama"), (8, 9, 8, 9, 7))
     labels: list[dict[str, Any]] = [{"pair": "a"}, {"pair": 2}, {"pair": "a"}, {"pair": 2}, {}]
     prompts = [Prompt(ids=own, answer_tokens=1, labels=label) for own, label in zip(ids, labels)]
-    run = bathyscope.survey(waves.loaded("llama"), prompts, "patching", progress=False)["patching"]
+    double = waves.load(zoo.entry("llama").build().double())
+    run = bathyscope.survey(double, prompts, "patching", progress=False)["patching"]
     assert run["source"].values.tolist() == [2, 3, 0, 1, -1]
-    alone = surveyed(waves.loaded("llama"), paired([ids[3], ids[1]], 1)).isel(prompt=0)
+    alone = surveyed(double, paired([ids[3], ids[1]], 1)).isel(prompt=0)
     np.testing.assert_allclose(run["kl"][3, :, :, :9], alone["kl"], atol=1e-9)
     assert run["kl"][4].isnull().all()
 
