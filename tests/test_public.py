@@ -66,3 +66,8 @@ def test_every_name_is_there_and_listed() -> None:
 def test_names_are_listed_before_they_are_loaded() -> None:
     code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_dir_lists_the_public_names_alone() -> None:
+    assert dir(bathyscope) == sorted([*bathyscope.__all__, "__version__"])
+    assert not {"Any", "TYPE_CHECKING", "found", "homes", "lazy", "version"} & set(dir(bathyscope))

@@ -9,6 +9,7 @@ import pytest
 import torch
 from support import naive, waves, zoo
 from support.lending import noting
+from support.rounding import rounding
 from torch import Tensor
 
 from bathyscope.wavefront.batch import Batch
@@ -72,11 +73,11 @@ def swept(name: str, ids: Sequence[Sequence[int]], given: Tensor | None = None, 
     return probe
 
 
-def assert_same_rows(one: Landings, other: Landings) -> None:
+def assert_same_rows(one: Landings, other: Landings, allowed: float = 1e-5) -> None:
     assert one.states.keys() == other.states.keys()
     for prompt, rows in one.states.items():
         gap = (rows - other.states[prompt]).norm(dim=-1) / other.states[prompt].norm(dim=-1)
-        assert float(gap.nan_to_num(0).max()) < 1e-5
+        assert float(gap.nan_to_num(0).max()) < allowed
         assert torch.equal(rows.isnan(), other.states[prompt].isnan())
 
 
@@ -142,7 +143,8 @@ def test_however_little_room_there_is_the_numbers_are_the_same(name: str) -> Non
     ids = zoo.prompts(zoo.build(name), (13, 13) if name == "llama_dynamic" else LENGTHS)
     roomy, tight = swept(name, ids), swept(name, ids, replacement_bytes=1)
     assert len(tight.groups) == sum(len(own) - 1 for own in ids) > len(roomy.groups)
-    assert_same_rows(roomy, tight)
+    # a smaller room is smaller products, which some processors round differently
+    assert_same_rows(roomy, tight, 1e-5 + 5 * rounding(zoo.build(name), [max(map(len, ids))]))
     assert tight.control_gap < 1e-5
 
 

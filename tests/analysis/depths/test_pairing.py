@@ -11,6 +11,8 @@ from support.compared import a_run
 from bathyscope.analysis.depths.pairing import Match, match
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import PromptRecord, Prompts
 
 TOKENS = [50, 60, 70, 40]
 
@@ -109,3 +111,27 @@ def test_pieces_of_characters_are_the_same_text_under_any_tokenizer() -> None:
 def test_insisting_on_pairs_where_there_are_none_is_refused() -> None:
     with pytest.raises(OptionError, match=r"paired=True \(--paired\), but one and two have no prompt id in common"):
         matched({}, {"ids": list("wxyz"), "prompt_hash": "2"}, paired=True)
+
+
+def with_texts(texts: list[str], tokenizer: str, model: str) -> Any:
+    """A run that keeps its prompts' texts, a token for each letter pair, as another tokenizer cuts them."""
+    size = len(tokenizer)
+    items = tuple(TokenizedPrompt(str(n), tuple(range(len(text))), None, {}, "gsm8k:2") for n, text in enumerate(texts))
+    pieces = tuple(tuple(text[i : i + size] for i in range(0, len(text), size)) for text in texts)
+    run = a_run(
+        prompts=2, n_tokens=[9, 9], dataset="gsm8k:2", model=model, tokenizer_hash=tokenizer, prompt_hash=tokenizer
+    )
+    prompts = Prompts(items, "gsm8k:2", record=PromptRecord(tokenizer, tokenizer, pieces))
+    run.__dict__["prompts"] = prompts
+    return run
+
+
+def test_texts_of_two_tokenizers_are_compared() -> None:
+    same = ["<s>a b c d", "<s>e f g h"], ["a b  c d", "e f g h"]
+    found = match(*sides_of([with_texts(same[0], "tt", "own/one"), with_texts(same[1], "uuu", "own/two")]), None)
+    assert found.first.tolist() == [0, 1]
+    assert found.note == ""
+    other = with_texts(["a b c d", "e f g x"], "uuu", "own/two")
+    found = match(*sides_of([with_texts(same[0], "tt", "own/one"), other]), None)
+    assert not found.first.size
+    assert found.note.startswith("one and two name the same data, but the text of prompt '1' differs; they are comp")

@@ -1,8 +1,8 @@
 """Whether two runs measured the same prompts, and which prompt of one is which of the other.
 
 Equal token ids are known by the manifest's prompt hash. Models with different tokenizers read the same texts as
-different ids, and no run keeps its texts; there a prompt is its data set and its id. Where names agree but
-anything else contradicts them, the runs are taken for two samples, and it is said why.
+different ids; there a prompt is its data set and its id, and the texts are compared where both runs keep them. Where
+names agree but anything else contradicts them, the runs are taken for two samples, and it is said why.
 """
 
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.side import ComparedPrompts
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
 
@@ -80,7 +80,7 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
         if unlike:
             counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"
             return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
-        return ""
+        return _other_text(first, second, shared)
     if isinstance(source, SourceSpec):
         if source.kind == "corpus" and source.option("chars") is None:
             return (
@@ -90,7 +90,34 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
         if source.kind == "generated" and first.identity.seed != second.identity.seed:
             seeds = f"{first.identity.seed} and {second.identity.seed}"
             return f"{both} were surveyed with the seeds {seeds}, so the problems differ"
+    return _other_text(first, second, shared)
+
+
+def _other_text(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:
+    """Say which prompt has another text in each run; empty where all agree, or where a run keeps no text."""
+    texts = [_texts(side) for side in (first, second)]
+    if texts[0] is None or texts[1] is None:
+        return ""
+    for name in shared:
+        # one tokenizer may write a token before the text, and the other none
+        shorter, longer = sorted((texts[0][name], texts[1][name]), key=len)
+        if not longer.endswith(shorter):
+            return f"{first.name} and {second.name} name the same data, but the text of prompt {name!r} differs"
     return ""
+
+
+def _texts(side: ComparedPrompts) -> dict[str, str] | None:
+    """Return the text of each prompt of a run without white space, by its id; None where the run keeps none.
+
+    White space is left out because tokenizers differ in what they make of it.
+    """
+    prompts = side.run.prompts
+    if prompts.tokenizer_hash is None:
+        return None
+    try:
+        return {name: "".join("".join(prompts.pieces(n)).split()) for n, name in enumerate(prompts.names)}
+    except (PromptError, StoreError):  # a run without text, or an earlier version's
+        return None
 
 
 def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool) -> str:
@@ -100,7 +127,7 @@ def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted
         pass  # parts of runs on the same prompts
     elif insisted:
         sentences.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
-    elif first.identity.tokenizer_hash != second.identity.tokenizer_hash:
+    elif first.identity.tokenizer_hash != second.identity.tokenizer_hash and None in (_texts(first), _texts(second)):
         sentences.append(
             f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
             f"be checked, {UNPAIRED_HINT}"
