@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
+from matplotlib.ticker import FormatStrFormatter
 
 from studies.real_model.quantities import Sample
 
@@ -48,12 +49,14 @@ def draw(stored: Mapping[str, Mapping[str, xr.Dataset]]) -> Figure:
             weights = np.asarray(data["n_tokens"].values, np.float64)
             label, colour, width = _STYLES[name]
             axes.plot(Sample(data, weights).mean(panel.variable), label=label, color=colour, linewidth=width)
-        if models:
+        if models and panel is PANELS[0]:
             axes.legend(frameon=False, fontsize="small")
-        else:
+        elif not models:
             axes.text(0.5, 0.5, "not measured yet", ha="center", transform=axes.transAxes)
         if panel.logarithmic and models:
             axes.set_yscale("log")
+            # powers would be written as formulas, which pictures here show as they are
+            axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
         axes.set_title(panel.title, fontsize="medium", loc="left")
         axes.set_xlabel(panel.axis)
         axes.spines[["top", "right"]].set_visible(False)
