@@ -299,8 +299,7 @@ def test_training_is_said_to_move_what_it_moved_alone() -> None:
 def test_no_difference_is_said_only_within_a_block() -> None:
     same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
     assert verdict_of(beside(2.0, EARLY), same).text.endswith(
-        "4 untrained models of this shape read the depth of tokens and the work of blocks the same within a block, "
-        "without any training."
+        "In 4 untrained models of this shape the depth of tokens and the work of blocks are the same within a block."
     )
     apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
     text = verdict_of(beside(2.0, EARLY), apart).text

@@ -239,8 +239,7 @@ def test_nothing_depends_on_training_in_an_untrained_model() -> None:
     one = untrained(bathyscope.load(zoo.build("llama")), 11)
     found = bathyscope.survey(one, zoo.prompts(one.hf, (24,) * 24), MEASURES, control="untrained:4", progress=False)
     assert found.verdict.text.endswith(
-        "4 untrained models of this shape read the depth of tokens and the work of blocks the same within a block, "
-        "without any training."
+        "In 4 untrained models of this shape the depth of tokens and the work of blocks are the same within a block."
     )
     assert "uses" not in found.verdict.text
 

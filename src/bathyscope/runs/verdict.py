@@ -238,7 +238,8 @@ class Verdict:
             if not null.same and not null.differs
         ]
         if not moved and not unclear:
-            return f"{models} of this shape read {' and '.join(same)} the same within a block, without any training."
+            verb = "is" if len(same) == 1 else "are"
+            return f"In {models} of this shape {' and '.join(same)} {verb} the same within a block."
         clauses = [f"training moved {' and '.join(moved)} blocks"] if moved else []
         if same:
             clauses.append(f"{same[0]} is the same within a block")
