@@ -151,12 +151,14 @@ def test_the_same_export_is_kept_and_anything_else_is_not_overwritten(llama: Pat
     assert (out / "model.safetensors").stat().st_mtime_ns == before
     with pytest.raises(StoreError, match="exists and holds another export; give a folder that does not exist yet"):
         bathyscope.export(llama, "drop:2", out)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("")
     with pytest.raises(StoreError, match="exists and holds something else"):
-        bathyscope.export(llama, "drop:2", llama)
+        bathyscope.export(llama, "drop:2", tmp_path / "full")
     (tmp_path / "empty").mkdir()
     bathyscope.export(llama, "drop:2", tmp_path / "empty")
     with pytest.raises(StoreError, match="is a file"):
-        bathyscope.export(llama, "drop:2", llama / "config.json")
+        bathyscope.export(llama, "drop:2", tmp_path / "full" / "notes.txt")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     with pytest.raises(StoreError, match="is a symbolic link; give the folder itself"):
         bathyscope.export(llama, "drop:2", tmp_path / "link")
