@@ -74,7 +74,7 @@ def test_rows_of_one_token_equal_a_backward_pass_for_every_token(name: str, monk
     ids = zoo.prompts(model.hf, (9, 7))
     unused: list[str] = []
     with monkeypatch.context() as patch:
-        patch.setattr(depth, "_token_by_token", lambda *_: unused.append(name))
+        patch.setattr(depth, "_pull_back_by_token", lambda *_: unused.append(name))
         by_rows = gradient(model, ids)
     assert not unused
     by_passes = gradient(replace(model, checks=replace(model.checks, tail={})), ids)

@@ -76,7 +76,7 @@ def test_effects_are_those_of_a_model_built_without_the_block(run: Run) -> None:
 def test_the_verdict_is_within_the_depth(run: Run) -> None:
     readings = (run.verdict.readable, run.verdict.own, run.verdict.later)
     assert all(0 <= reading.low <= reading.value <= reading.high <= 5 for reading in readings)
-    assert "of its 5 blocks" in str(run.verdict)
+    assert "of 5 blocks" in str(run.verdict)
 
 
 def test_pruning_and_the_page_take_it(run: Run, tmp_path: Path) -> None:
@@ -86,4 +86,4 @@ def test_pruning_and_the_page_take_it(run: Run, tmp_path: Path) -> None:
     assert plan.left_out == f"drop:{losses.sum(0).argmin()}"
     page = tmp_path / "page.html"
     bathyscope.report([run], page)
-    assert "of its 5 blocks" in page.read_text()
+    assert "of 5 blocks" in page.read_text()
