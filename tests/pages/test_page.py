@@ -335,7 +335,7 @@ def test_failed_write_keeps_the_old_page(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"at least one run; give a list such as \[run\]"):
+    with pytest.raises(OptionError, match=r"at least one run, plan or repair; give a list such as \[run\]"):
         report([], tmp_path / "page.html")
 
 
