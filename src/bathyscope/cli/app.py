@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Mapping, Sequence
+from textwrap import shorten, wrap
 from typing import Annotated, Any
 
 from cyclopts import App, Group, Parameter
@@ -74,6 +75,9 @@ _TASKS = {
 }
 _WITH_MEASURES = (("survey",), ("estimate",))
 _HELP_MEASURES = "--help-measures"
+_HELP_FAULTS = "--help-faults"
+_FIRST = ("demo", "check", "survey", "show", "report", "compare", "estimate", "prune", "export", "evaluate")
+"""Commands that people need first, which fit one screen with a line each."""
 _GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}
 
 for _task, _commands in _TASKS.items():
@@ -85,6 +89,34 @@ for _task, _commands in _TASKS.items():
 for _entry in declared("bathyscope.commands"):
     _summary = _entry.dist.metadata["Summary"] if _entry.dist else ""
     app.command(_entry.value, name=_entry.name, help=_summary, group=_GROUPS["Models"])
+
+
+def short_help() -> str:
+    """Return the help of the program on one screen; ``--help-all`` has every command with its line."""
+    lines = {name: line for commands in _TASKS.values() for name, line in commands.items()}
+    first = [f"  {name:<9} {shorten(lines[name], 68, placeholder=' …')}" for name in _FIRST]
+    others = [
+        f"  {task:<9} {', '.join(names)}"
+        for task, commands in _TASKS.items()
+        if (names := [name for name in commands if name not in _FIRST])
+    ]
+    installed = [name for name in app if not name.startswith("-") and name not in lines]
+    others += [f"  {'Installed':<9} {', '.join(installed)}"] if installed else []
+    wrapped = [row for line in others for row in wrap(line, 80, subsequent_indent=" " * 12)]
+    head = [
+        "Usage: bathyscope COMMAND",
+        "",
+        *wrap(str(app.help), 80),
+        "",
+        "First commands:",
+        *first,
+        "",
+        "More:",
+        *wrapped,
+        "",
+    ]
+    flags = "Options: --help, --help-all (all commands), --version, --debug, --log-level, --log-json"
+    return "\n".join([*head, *wrap(flags, 80), "", _EXAMPLES])
 
 
 @app.meta.default
@@ -110,6 +142,10 @@ def launch(
 
         named = [token for token in tokens[1:] if not token.startswith("-")]
         return show_measures(tokens[0], named or list(MEASURES))
+    if tokens[:1] in _WITH_MEASURES and _HELP_FAULTS in tokens:
+        from bathyscope.cli.commands.survey import show_faults
+
+        return show_faults(tokens[0])
     if tokens[:1] in _WITH_MEASURES:
         from bathyscope.cli.commands.survey import typed_measures
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from bathyscope.cli import session
-from bathyscope.cli.app import app, with_measures_help
+from bathyscope.cli.app import app, short_help, with_measures_help
 from bathyscope.cli.console import (
     OutputError,
     drop_output,
@@ -17,6 +17,7 @@ from bathyscope.cli.console import (
     prepare_streams,
     say,
     warnings_as_lines,
+    write,
 )
 from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
 from bathyscope.core.text import elided
@@ -51,6 +52,12 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     arguments = list(sys.argv[1:] if argv is None else argv)
     if application is app.meta:
         arguments = with_measures_help(arguments)
+        if arguments == ["--help-all"]:
+            arguments = ["--help"]
+        elif arguments in ([], ["--help"], ["-h"]):
+            prepare_streams()
+            write(short_help())
+            return 0
     session.begin(arguments, program)
     prepare_streams()
     try:
@@ -122,7 +129,15 @@ def _usage(error: CycloptsError, program: str) -> str:
         # cyclopts would import every command to list them
         name = error.unused_tokens[0]
         if name.startswith("-"):
-            flags = ("--help", "--version", "--install-completion", "--debug", "--log-level", "--log-json")
+            flags = (
+                "--help",
+                "--help-all",
+                "--version",
+                "--install-completion",
+                "--debug",
+                "--log-level",
+                "--log-json",
+            )
             return f"Unknown option {name!r}.{did_you_mean(name, flags)} See {program} --help."
         names = [name for name in app if not name.startswith("-")]
         if name in _PACKAGES:

@@ -50,6 +50,7 @@ Examples:
   bathyscope survey --recipe survey.yaml --lens.k 10
 
 Options of measures: bathyscope survey --help-measures, or --help skip for one.
+Faults of the papers' published code: bathyscope survey --help-faults.
 A recipe holds the arguments of the Python call, and flags override it:
   model: Qwen/Qwen2.5-1.5B
   prompts: gsm8k:10
@@ -78,13 +79,14 @@ def call_flags(options_type: type) -> list[inspect.Parameter]:
 
 
 def measure_flags(
-    shown: Container[str] | None = None, others: Mapping[str, Declaration] | None = None
+    shown: Container[str] | None = None, others: Mapping[str, Declaration] | None = None, *, faults: bool = False
 ) -> list[inspect.Parameter]:
     """The options of every measure; those that repeat published faults stand in a group of their own.
 
     Args:
-        shown: measures whose options a help lists; None = the published faults alone.
+        shown: measures whose options a help lists; None = none of them.
         others: measures from outside the package, with their options.
+        faults: a help lists the published faults alone.
     """
     found: list[inspect.Parameter] = []
     for order, (name, measure) in enumerate({**MEASURES, **(others or {})}.items(), start=5):
@@ -93,7 +95,7 @@ def measure_flags(
             measure.options_type,
             name,
             lambda one, name=name, about=about: _FAULTS if (name, one) in _FAULTY else about,  # type: ignore[misc]
-            show=lambda one, name=name: (name, one) in _FAULTY if shown is None else name in shown,  # type: ignore[misc]
+            show=lambda one, name=name: (name, one) in _FAULTY if faults else name in (shown or ()),  # type: ignore[misc]
         )
     return found
 
@@ -103,6 +105,14 @@ def show_measures(command_name: str, names: Sequence[str]) -> int:
     others = from_elsewhere(names)
     about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
     about.default(command(lambda **given: 0, measure_flags([*names, *others], others)))
+    about.help_print([])
+    return 0
+
+
+def show_faults(command_name: str) -> int:
+    """Print the help of ``--help-faults``."""
+    about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
+    about.default(command(lambda **given: 0, measure_flags(faults=True)))
     about.help_print([])
     return 0
 
