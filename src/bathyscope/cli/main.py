@@ -52,14 +52,12 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     arguments = list(sys.argv[1:] if argv is None else argv)
     if application is app.meta:
         arguments = with_measures_help(arguments)
-        if arguments == ["--help-all"]:
-            arguments = ["--help"]
-        elif arguments in ([], ["--help"], ["-h"]):
-            prepare_streams()
-            write(short_help())
+        if _shows_short_help(arguments):
             return 0
+        arguments = ["--help"] if arguments == ["--help-all"] else arguments
     session.begin(arguments, program)
     prepare_streams()
+    # each kind of failure ends with words and an exit code of its own, so that this is one long list of cases
     try:
         with warnings_as_lines(), logged_as_lines(), ending_in_order(_already_ending):
             _require_working_folder(arguments)
@@ -99,6 +97,15 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         )
         return ModelError.exit_code
     return code if isinstance(code, int) else 0
+
+
+def _shows_short_help(arguments: Sequence[str]) -> bool:
+    """Print the help of the program on one screen where it is asked for, or nothing else is."""
+    if arguments not in ([], ["--help"], ["-h"]):
+        return False
+    prepare_streams()
+    write(short_help())
+    return True
 
 
 def _require_working_folder(arguments: Sequence[str]) -> None:

@@ -94,8 +94,8 @@ def measure_flags(
         found += flags(
             measure.options_type,
             name,
-            lambda one, name=name, about=about: _FAULTS if (name, one) in _FAULTY else about,  # type: ignore[misc]
-            show=lambda one, name=name: (name, one) in _FAULTY if faults else name in (shown or ()),  # type: ignore[misc]
+            lambda option, name=name, about=about: _FAULTS if (name, option) in _FAULTY else about,  # type: ignore[misc]
+            show=lambda option, name=name: (name, option) in _FAULTY if faults else name in (shown or ()),  # type: ignore[misc]
         )
     return found
 
