@@ -25,7 +25,7 @@ from bathyscope.model.loading import anatomy_of
 from bathyscope.model.memory import bytes_per_token
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
-from bathyscope.wavefront import calls, compare, replace
+from bathyscope.wavefront import calls, reader, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.chain import AnswerChain
@@ -63,7 +63,7 @@ KINDS: dict[str, Any] = {
 @pytest.fixture
 def device(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
     """An accelerator; calls and chunks have its sizes on the CPU too, so that both round alike."""
-    for module in (calls, compare, replace):
+    for module in (calls, reader, replace):
         monkeypatch.setattr(module, "is_accelerator", lambda device: True)
     return Accelerator()
 
@@ -281,7 +281,7 @@ def test_readouts_that_are_out_of_memory_are_made_in_pieces() -> None:
     asked = prompts(model.hf, (15, 13))
     measures = ["lens", "drop", "erasure", "depth_score"]
     plain = survey(model, asked, measures, progress=False)
-    with little_room(Readout, "__call__", 5) as refused, pytest.warns(UserWarning, match="Comparing predictions was"):
+    with little_room(Readout, "product", 5) as refused, pytest.warns(UserWarning, match="Comparing predictions was"):
         found = survey(model, asked, measures, progress=False)
     assert len(refused) > 2
     assert_close(plain, found)

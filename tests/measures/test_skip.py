@@ -14,6 +14,7 @@ from bathyscope.errors import OptionError
 from bathyscope.measures.skip import Skip
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import FinalStates
+from bathyscope.wavefront.reader import Reader
 
 LENGTHS = (14, 9, 17)
 POSITIONS = [[1, 6, 13], [4], [16, 2]]
@@ -156,7 +157,8 @@ def test_the_noise_of_the_output_is_the_worst_tokens() -> None:
     plain[0, 2] += 0.01 * control[1, 2]
     plain[0, 7] += 0.1 * control[1, 7]
     plain[1, 6] += control[0, 6]  # beyond the second prompt's end
-    probe.finish(FinalStates(batch, model.anatomy.readout, plain, control, dict.fromkeys(probe.requests, control), []))
+    reader, rows = Reader.of(model.anatomy), dict.fromkeys(probe.requests, control)
+    probe.finish(FinalStates(batch, reader, plain, control, rows, []))
     with torch.no_grad():
         y = [model.hf.lm_head(model.hf.model.norm(h)).double().softmax(-1) for h in (plain, control)]
     apart = (y[0] - y[1]).norm(dim=-1)

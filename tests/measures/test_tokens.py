@@ -101,18 +101,18 @@ def test_without_drop_and_residual_it_holds_what_the_lens_gives() -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """How many rows go through the readout, and how often the likeliest tokens of some are looked for."""
     counts = {"read": 0, "sorted": 0}
-    read, ordered = Readout.__call__, torch.Tensor.topk
+    read, ordered = Readout.product, torch.Tensor.topk
 
-    def reading(self: Readout, resid: torch.Tensor) -> torch.Tensor:
-        counts["read"] += resid.shape[0]
-        return read(self, resid)
+    def reading(self: Readout, normed: torch.Tensor) -> torch.Tensor:
+        counts["read"] += normed.shape[0]
+        return read(self, normed)
 
     def ordering(self: torch.Tensor, *args: object, **kwargs: object) -> object:
         counts["sorted"] += 1
         return ordered(self, *args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Readout, "__call__", reading)
+        patch.setattr(Readout, "product", reading)
         patch.setattr(torch.Tensor, "topk", ordering)
         yield counts
 

@@ -7,10 +7,13 @@ import pytest
 import torch
 from scipy.spatial.distance import jensenshannon
 from scipy.special import log_softmax, rel_entr
-from torch import Tensor
+from torch import Tensor, nn
 
-from bathyscope.wavefront import compare as module
-from bathyscope.wavefront.compare import METRICS, TOP, compare
+from bathyscope.model.anatomy.readout import Readout
+from bathyscope.wavefront import reader as module
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.metrics import METRICS, TOP
+from bathyscope.wavefront.reader import Reader
 
 TOKENS, VOCABULARY, ROWS, K, TOP_P = 23, 150, 3, 4, 0.7
 TARGETS = torch.tensor([*np.random.default_rng(7).integers(0, VOCABULARY, TOKENS - 1), -1])
@@ -23,16 +26,24 @@ def draw(seed: int, ties: bool = False) -> Tensor:
 
 
 def measured(reference: Tensor, rows: list[Tensor], metrics: tuple[str, ...] = ALL) -> dict[str, Tensor]:
-    return compare(
-        lambda logits: logits,
-        reference,
-        rows,
-        metrics,
-        vocabulary=VOCABULARY,
-        targets_N=TARGETS,
-        k=K,
-        top_p=TOP_P,
-    )
+    return compare(read_as_it_is(), reference, rows, metrics, targets_N=TARGETS, k=K, top_p=TOP_P)
+
+
+def read_as_it_is(head: nn.Module | None = None, vocabulary: int = VOCABULARY) -> Reader:
+    """A reader of vectors that are logits already."""
+    return Reader(Readout(None, head or nn.Identity()), vocabulary)
+
+
+class Recorder(nn.Module):
+    """Notes how many vectors each product holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def forward(self, vectors_ND: Tensor) -> Tensor:
+        self.sizes.append(len(vectors_ND))
+        return vectors_ND
 
 
 def expected(reference: Tensor, row: Tensor) -> dict[str, np.ndarray]:
@@ -100,36 +111,30 @@ def test_a_top_set_wider_than_the_first_look() -> None:
     np.testing.assert_allclose((got["kl_top_p"] + got["kl_tail"])[0].numpy(), wanted["kl_to_reference"], rtol=1e-10)
 
 
-@pytest.mark.parametrize("tokens_a_chunk", [1, 2, 5, 22])
-def test_chunks_do_not_change_results(monkeypatch: pytest.MonkeyPatch, tokens_a_chunk: int) -> None:
-    reference, rows = draw(0), [draw(1), draw(2)]
-    whole = measured(reference, rows)
-    sizes: list[int] = []
-
-    def read(logits: Tensor) -> Tensor:
-        sizes.append(len(logits))
-        return logits
-
-    monkeypatch.setattr(module, "_CHUNK_BYTES", 8 * 8 * VOCABULARY * tokens_a_chunk)
-    monkeypatch.setattr(module, "_FEWEST_TOKENS", 1)
-    got = compare(read, reference, rows, ALL, vocabulary=VOCABULARY, targets_N=TARGETS, k=K, top_p=TOP_P)
-    assert max(sizes) <= tokens_a_chunk
-    assert sum(sizes) == TOKENS * (1 + len(rows))
+@pytest.mark.parametrize(
+    ("tokens_a_product", "tokens_a_slice"), [(2, 1), (3, 2), (7, 3), (24, 24), (1000, 5), (69, 50)]
+)
+def test_products_and_slices_do_not_change_results(
+    monkeypatch: pytest.MonkeyPatch, tokens_a_product: int, tokens_a_slice: int
+) -> None:
+    reference = draw(0)
+    rows = [draw(1), reference, draw(2)]
+    whole, recorder = measured(reference, rows), Recorder()
+    monkeypatch.setattr(Reader, "product_tokens", lambda self, device: tokens_a_product)
+    monkeypatch.setattr(Reader, "slice_tokens", lambda self, device: tokens_a_slice)
+    got = compare(read_as_it_is(recorder), reference, rows, ALL, targets_N=TARGETS, k=K, top_p=TOP_P)
+    assert max(recorder.sizes) <= tokens_a_product
+    # the reference once in each product with rows; it is not read again for itself
+    assert sum(recorder.sizes) == TOKENS * (3 if tokens_a_product >= 3 else 4)
     for name in ALL:
-        assert torch.equal(got[name].nan_to_num(-1), whole[name].nan_to_num(-1)), name
+        np.testing.assert_array_equal(got[name].numpy(), whole[name].numpy(), err_msg=name)
 
 
-def test_rows_may_be_read_otherwise_than_the_reference() -> None:
-    reference, row = draw(0), draw(1)
-    halved = compare(
-        lambda logits: logits,
-        reference,
-        [row],
-        ("l2",),
-        vocabulary=VOCABULARY,
-        read_row=lambda own, ref: (own + ref) / 2,
-    )
-    torch.testing.assert_close(halved["l2"], measured(reference, [(row + reference) / 2], ("l2",))["l2"])
+def test_rows_may_be_normed_otherwise_than_the_reference() -> None:
+    reference, rows = draw(0), [draw(1), draw(2)]
+    halved = compare(read_as_it_is(), reference, rows, ("l2",), norm_row=lambda row, ref: (row + ref) / 2)["l2"]
+    expected_rows = [(row + reference) / 2 for row in rows]
+    torch.testing.assert_close(halved, measured(reference, expected_rows, ("l2",))["l2"])
 
 
 def test_small_differences_keep_their_digits() -> None:
@@ -138,43 +143,21 @@ def test_small_differences_keep_their_digits() -> None:
     reference[0, 0] = 20.0
     row = reference.clone()
     row[0, 1] = 1e-6
-    got = compare(lambda x: x, reference, [row], ("l2",), vocabulary=2)["l2"].item()
+    got = compare(read_as_it_is(vocabulary=2), reference, [row], ("l2",))["l2"].item()
     p = np.exp(log_softmax(reference.numpy(), axis=-1))[0, 1]
     assert got == pytest.approx(np.sqrt(2) * p * (1 - p) * 1e-6, rel=1e-5)
 
 
 def test_loss_needs_targets() -> None:
     with pytest.raises(ValueError, match="loss needs the next tokens"):
-        compare(lambda x: x, draw(0), [draw(1)], ("loss",), vocabulary=VOCABULARY)
+        compare(read_as_it_is(), draw(0), [draw(1)], ("loss",))
 
 
-@pytest.mark.parametrize("by_row", [False, True])
-def test_rows_that_are_read_together_are_those_read_alone(by_row: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On an accelerator all rows of a chunk go into one product; the reference itself is not read again."""
-    reference, one, other = (draw(seed) for seed in range(3))
-    rows = [one, other, reference, other]
-    read: list[int] = []
-
-    def logits(vectors: Tensor, of_reference: Tensor | None = None) -> Tensor:
-        read.append(len(vectors))
-        return vectors if of_reference is None else vectors + of_reference
-
-    def found(chunk: int) -> dict[str, Tensor]:
-        monkeypatch.setattr(module, "_read_at_once", lambda vocabulary, device: chunk)
-        given = {"vocabulary": VOCABULARY, "targets_N": TARGETS, "k": K, "top_p": TOP_P}
-        return compare(logits, reference, rows, ALL, read_row=logits if by_row else None, **given)
-
-    alone = found(TOKENS)
-    assert read == [TOKENS] * (5 if by_row else 4)
+def test_an_accelerator_reads_all_rows_in_one_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    reference, rows = draw(0), [draw(1), draw(2)]
+    alone, recorder = measured(reference, rows), Recorder()
     monkeypatch.setattr(module, "is_accelerator", lambda device: True)
-    for chunk, calls in (
-        (4 * TOKENS, [1, 4] if by_row else [1, 2, 1]),
-        (2 * TOKENS, [1, 2, 2] if by_row else [1, 2, 1]),
-    ):
-        read.clear()
-        together = found(chunk)
-        assert read == [TOKENS * rows for rows in calls]
-        for name in ALL:
-            assert torch.equal(together[name].nan_to_num(), alone[name].nan_to_num()), name
-    few = found(7)
-    assert all(torch.equal(few[name].nan_to_num(), alone[name].nan_to_num()) for name in ALL)
+    together = compare(read_as_it_is(recorder), reference, rows, ALL, targets_N=TARGETS, k=K, top_p=TOP_P)
+    assert recorder.sizes == [3 * TOKENS]
+    for name in ALL:
+        np.testing.assert_array_equal(together[name].numpy(), alone[name].numpy(), err_msg=name)

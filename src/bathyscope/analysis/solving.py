@@ -29,6 +29,7 @@ from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import FinalStates, Probe
 
@@ -40,7 +41,6 @@ _TABLE: Final[Table] = {
     "answer_tokens": _by_prompt("tokens of the answer", "token"),
     "answer_logprob": _by_prompt("log-probability of the answer", "nats", "Σ_j log p(y_j | question, y_1 … y_j−1)"),
 }
-_READOUT_TOKENS = 64
 
 
 @checked
@@ -173,18 +173,18 @@ class AnswerProbe(Probe):
 
     def finish(self, final: FinalStates) -> None:
         batch = final.batch
-        for prompt, (length, answer) in enumerate(zip(batch.lengths, batch.answers)):
-            assert answer is not None
-            right, log_p = [], []
-            states_ND = final.baseline_BTD[prompt, length - answer - 1 : length - 1]
-            wanted_N = batch.ids_BT[prompt, length - answer : length]
-            # a long answer's logits are not held all at once
-            for chunk_ND, ids_N in zip(states_ND.split(_READOUT_TOKENS), wanted_N.split(_READOUT_TOKENS)):
-                logits_NV = final.readout(chunk_ND)
-                right.append(logits_NV.argmax(-1) == ids_N)
-                log_p.append(logits_NV.double().log_softmax(-1).gather(-1, ids_N[:, None])[:, 0])
-            self.right.append(torch.cat(right).cpu())
-            self.log_p.append(torch.cat(log_p).cpu())
+        state_ND, answer_ids_N = batch.answer_states(final.baseline_BTD), batch.answer_ids_N
+        right_N = torch.empty(len(state_ND), dtype=torch.bool, device=state_ND.device)
+        log_p_N = torch.empty(len(state_ND), dtype=torch.float64, device=state_ND.device)
+
+        def look(first: int, logits_NV: Tensor) -> None:
+            tokens, distribution = slice(first, first + len(logits_NV)), Distribution(logits_NV)
+            right_N[tokens] = distribution.top1 == answer_ids_N[tokens]
+            log_p_N[tokens] = distribution.log_p_of(answer_ids_N[tokens, None])[:, 0]
+
+        final.reader.read_in_slices(state_ND, look)
+        self.right = list(right_N.cpu().split(batch.answer_counts))
+        self.log_p = list(log_p_N.cpu().split(batch.answer_counts))
         require_finite("The model", self.log_p)
 
 

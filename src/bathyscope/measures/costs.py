@@ -16,6 +16,7 @@ from torch import Tensor
 from bathyscope.errors import ModelError
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, TreeRun
 
@@ -26,7 +27,6 @@ Values = dict[Metric, NDArray[np.float64]]
 _NAMES: Final[dict[Metric, str]] = {"kl": "kl_from_reference", "agreement": "top1_agreement"}
 _AT_ONCE: Final = 8
 """Histories that are compared with the full model at once, so that it is read out for one in so many."""
-_READ_BYTES: Final = 16 << 20
 
 
 def tree_costs(
@@ -64,7 +64,7 @@ class _Landing:
     """Reads out final states as histories end, some at a time."""
 
     def __init__(self, wave: Wavefront, batch: Batch, histories: int, metrics: Sequence[Metric], over: Over) -> None:
-        self._read, self._vocabulary, self._batch = wave.anatomy.readout, wave.anatomy.vocabulary, batch
+        self._reader, self._batch = wave.reader, batch
         self._compared = [metric for metric in metrics if metric in _NAMES]
         self._answered = "right" in metrics
         self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
@@ -95,11 +95,10 @@ class _Landing:
         if self._compared:
             assert self._full_ND is not None
             by_name = compare(
-                self._read,
+                self._reader,
                 self._full_ND,
                 states,
                 ["loss", *(_NAMES[metric] for metric in self._compared)],
-                vocabulary=self._vocabulary,
                 targets_N=self._targets_N,
             )
             self._keep("loss", by_name["loss"])
@@ -116,21 +115,19 @@ class _Landing:
 
     def _losses(self, state_ND: Tensor) -> Tensor:
         """Cross-entropy of every token that counts."""
-        size = max(8, _READ_BYTES // (8 * self._vocabulary))
-        pieces = [
-            torch.nn.functional.cross_entropy(self._read(own).double(), ids, reduction="none")
-            for own, ids in zip(state_ND.split(size), self._targets_N.split(size))
-        ]
-        return torch.cat(pieces)
+        losses_N = torch.empty(len(state_ND), dtype=torch.float64, device=state_ND.device)
+
+        def look(first: int, logits_NV: Tensor) -> None:
+            tokens = slice(first, first + len(logits_NV))
+            ids_N1 = self._targets_N[tokens, None]
+            losses_N[tokens] = -Distribution(logits_NV).log_p_of(ids_N1)[:, 0]
+
+        self._reader.read_in_slices(state_ND, look)
+        return losses_N
 
     def _right(self, resid_BTD: Tensor) -> list[float]:
         """1 where every token of a prompt's answer is the most probable one."""
-        found = []
-        for prompt, (length, answer) in enumerate(zip(self._batch.lengths, self._batch.answers)):
-            if answer is None:
-                found.append(float("nan"))
-                continue
-            top = self._read(resid_BTD[prompt, length - answer - 1 : length - 1]).argmax(-1)
-            wanted = self._batch.ids_BT[prompt, length - answer : length]
-            found.append(float((top == wanted).all()))
-        return found
+        top1_N = self._reader.top1(self._batch.answer_states(resid_BTD))
+        counts = self._batch.answer_counts
+        by_prompt = (top1_N == self._batch.answer_ids_N).cpu().split(counts)
+        return [float(piece.all()) if count else float("nan") for piece, count in zip(by_prompt, counts)]

@@ -223,7 +223,7 @@ class EffectProbe(MeasureProbe):
             control_ND, rows = tail.control_ND[: self._end], list(mine.values())
             if control:
                 rows.append(same_or(control_ND, tail.baseline_ND[: self._end]))
-            change = compare(final.readout, control_ND, rows, ["l2"], vocabulary=self._facts.anatomy.vocabulary)["l2"]
+            change = compare(final.reader, control_ND, rows, ["l2"])["l2"]
             tails.setdefault(tail.prompt, []).append((list(mine), change[: len(mine)]))
             if control:
                 self._noise[tail.prompt] = torch.maximum(self._noise[tail.prompt], change[-1].max())

@@ -24,8 +24,9 @@ from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches, within
-from bathyscope.wavefront.compare import at_one_position, l2
+from bathyscope.wavefront.compare import at_one_position
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.metrics import l2
 from bathyscope.wavefront.probe import BoundaryReader, ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 
@@ -141,8 +142,7 @@ class ErasureProbe(AnsweredProbe):
         rows = states.rows_LSND[:, :tokens, place]
         control = states.control_ND[place]
         others = torch.stack([self._final_D.to(control), states.baseline_ND[place]])
-        readout, vocabulary = self._facts.anatomy.readout, self._facts.anatomy.vocabulary
-        change = at_one_position(readout, control, torch.cat([rows.flatten(0, 1), others]), l2, vocabulary=vocabulary)
+        change = at_one_position(states.reader, control, torch.cat([rows.flatten(0, 1), others]), l2)
         noise = self._noise[states.replacement.prompt]
         noise.copy_(torch.maximum(noise, change[-1]))
         self._finite &= torch.isfinite(change).all()

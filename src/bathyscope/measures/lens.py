@@ -85,23 +85,22 @@ class LensProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         last = self._batch.flat(final.baseline_BTD)
-        readout, bias = final.readout, self._options.bias
+        readout, bias = self._facts.anatomy.readout, self._options.bias
 
-        def frozen(resid_ND: Tensor, final_ND: Tensor) -> Tensor:
-            return readout.frozen(resid_ND, final_ND, bias)
+        def norm_by_last(resid_ND: Tensor, final_ND: Tensor) -> Tensor:
+            return readout.normed_by(resid_ND, final_ND, bias)
 
         # the norm whose values of single tokens are kept: the model's own where it was asked for
         of_tokens = "recompute" if "recompute" in self._options.norm else self._options.norm[0]
         # Each norm reads every boundary once, h_L last.
         for norm in self._options.norm:
             comparison = compare(
-                readout,
+                final.reader,
                 last,
                 [*self._boundaries, last],
                 (*_METRICS.values(), *(_TOP if self.tokens is not None else ())),
-                vocabulary=self._facts.anatomy.vocabulary,
                 targets_N=self._batch.next_ids_N,
-                read_row=frozen if norm == "frozen" else None,
+                norm_row=norm_by_last if norm == "frozen" else None,
                 k=self._options.k,
                 top_p=self._options.top_p,
             )

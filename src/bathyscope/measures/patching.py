@@ -29,9 +29,13 @@ from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import Pair, at_one_position, kl_from_reference
+from bathyscope.wavefront.compare import at_one_position
+from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.metrics import Pair, kl_from_reference
+from bathyscope.wavefront.places import index
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
+from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.rows import Replacement
 
 ANSWERS = ("target", "source")
@@ -205,7 +209,11 @@ class PatchedPair(Probe):
     def landed(self, states: ReplacedStates) -> None:
         read_place = self._pair.read_at - states.start
         rows_LSD, control_D = states.rows_LSND[:, :, read_place], states.control_ND[read_place]
-        numbers = self._numbers(control_D, torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[read_place, None]]))
+        numbers = self._numbers(
+            states.reader,
+            control_D,
+            torch.cat([rows_LSD.flatten(0, 1), states.baseline_ND[read_place, None]]),
+        )
         require_finite("The model with a token patched", [numbers])
         self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
         shape = (len(rows_LSD), len(self._spans), _NUMBERS)
@@ -216,10 +224,11 @@ class PatchedPair(Probe):
 
     def finish(self, final: FinalStates) -> None:
         ends = final.baseline_BTD[[self._target, self._source], self._pair.read_at]
-        log_p = final.readout(ends).double().log_softmax(-1)
+        answers_NA = index(self._pair.answers, ends.device).expand(len(ends), -1)
+        log_p = Distribution(final.reader.read(ends)).log_p_of(answers_NA)
         require_finite("The model", [log_p])
-        self.log_p = log_p[:, list(self._pair.answers)].cpu().numpy()
-        self._at_L = self._numbers(ends[0], ends[1:])[0].cpu().numpy()
+        self.log_p = log_p.cpu().numpy()
+        self._at_L = self._numbers(final.reader, ends[0], ends[1:])[0].cpu().numpy()
 
     def numbers(self, width: int) -> tuple[np.ndarray, np.ndarray]:
         """What is read of rows patched at one token, [part, boundary, token, number], and of those at all tokens.
@@ -243,13 +252,12 @@ class PatchedPair(Probe):
                 everywhere[place, -1] = single[place, -1] = np.nan
         return single, everywhere
 
-    def _numbers(self, control_D: Tensor, rows_ND: Tensor) -> Tensor:
-        anatomy = self._facts.anatomy
-        metric = partial(_changes, answers=list(self._pair.answers))
-        return at_one_position(anatomy.readout, control_D, rows_ND, metric, vocabulary=anatomy.vocabulary)
+    def _numbers(self, reader: Reader, control_D: Tensor, rows_ND: Tensor) -> Tensor:
+        metric = partial(_changes, answers_A=index(self._pair.answers, rows_ND.device))
+        return at_one_position(reader, control_D, rows_ND, metric)
 
 
-def _changes(pair: Pair, answers: list[int]) -> Tensor:
+def _changes(pair: Pair, answers_A: Tensor) -> Tensor:
     """Changes of the answers' log-probabilities and the divergence, [rows, numbers]."""
-    change = pair.row.log_p[:, answers] - pair.ref.log_p[:, answers]
+    change = pair.row.log_p_of(answers_A.expand(len(pair.row.logits), -1)) - pair.ref.log_p_of(answers_A[None])
     return torch.cat([change, kl_from_reference(pair)[:, None]], dim=-1)

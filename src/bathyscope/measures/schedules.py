@@ -111,11 +111,10 @@ class ScheduleProbe(MeasureProbe):
         control = batch.flat(final.control_BTD)
         states = [batch.flat(final.full[r]) for r in self._rows.values()]
         comparison = compare(
-            final.readout,
+            final.reader,
             control,
             [*states, control, same_or(control, batch.flat(final.baseline_BTD))],
             tuple(_VARIABLES.values()),
-            vocabulary=self._facts.anatomy.vocabulary,
             targets_N=batch.next_ids_N,
         )
         published = self._measure.options.positions == "published"

@@ -88,10 +88,10 @@ class SkipProbe(EffectProbe):
                 self.note((prompt, t), [place], lost_N[None, None], size_N, size_N.new_zeros(()))
 
     def finish(self, final: FinalStates) -> None:
-        batch, vocabulary = self._batch, self._facts.anatomy.vocabulary
+        batch = self._batch
         control = batch.flat(final.control_BTD)
         rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
-        change = compare(final.readout, control, rows, ["l2"], vocabulary=vocabulary)["l2"]
+        change = compare(final.reader, control, rows, ["l2"])["l2"]
         require_finite("The model with a block left out", [change])
         reduced_PKR = torch.stack([reduce_tokens(piece) for piece in batch.split(change)])
         self._noise = torch.maximum(self._noise, reduced_PKR[:, 2, -1])

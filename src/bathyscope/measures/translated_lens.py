@@ -177,7 +177,7 @@ class TranslatedLensProbe(MeasureProbe):
         last_ND = final.baseline_BTD[self._read_BT]
         mapped = [self._translators.translate(b, state_ND) for b, state_ND in enumerate(self._states)]
         rows, metrics = [*mapped, last_ND, *self._states, last_ND], tuple(_METRICS.values())
-        comparison = compare(final.readout, last_ND, rows, metrics, vocabulary=self._facts.anatomy.vocabulary)
+        comparison = compare(final.reader, last_ND, rows, metrics)
         self._found = {name: comparison[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
         require_finite("A lens", [self._found["kl"]])
         agreement = self._found["top1_agreement"]

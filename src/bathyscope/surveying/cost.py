@@ -27,7 +27,7 @@ from bathyscope.surveying.rates import Rates, measure_rates
 from bathyscope.surveying.sharding import convoys_of
 from bathyscope.surveying.work import head_widths
 from bathyscope.wavefront.calls import CallPolicy
-from bathyscope.wavefront.compare import bytes_at_once
+from bathyscope.wavefront.reader import Reader
 
 # scratch space of kernels
 _WORKSPACE = 64 << 20
@@ -198,7 +198,7 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     lenders = anatomy.n_blocks * any(measure.lends for measure in plan.measures)
     # when all calls have been made
     readouts = {name: count / tokens for name, count in read.items()}
-    chunk = bytes_at_once(sum(readouts.values()), longest, anatomy.vocabulary, device)
+    chunk = Reader.of(anatomy).bytes_at_once(sum(readouts.values()) * longest, device)
     return Estimate(
         model=plan.model.name,
         family=anatomy.family.name,

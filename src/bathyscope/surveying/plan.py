@@ -194,16 +194,24 @@ class SurveyPlan:
         anatomy, device = self.model.anatomy, self.model.device
         work = self.work_of(range(len(self.prompts)), self.measures)
         largest = max(range(len(work)), key=lambda i: work[i].tokens * (1 + work[i].rows))
+        state_bytes = self.state_bytes([largest], self.measures)
         tokens = self.call_tokens or call_size(
             anatomy,
             len(self.prompts[largest]),
-            self.state_bytes([largest], self.measures),
+            state_bytes,
             self.memory,
             device,
             0 if self.model.blocks is None else self.model.blocks.most_bytes,
         )
         room = None if self.memory is None else min(self.memory // 4, default_room(device))
-        return Wavefront(anatomy, tails=self.model.checks.tails, call_tokens=tokens, replacement_bytes=room)
+        return Wavefront(
+            anatomy,
+            tails=self.model.checks.tails,
+            call_tokens=tokens,
+            replacement_bytes=room,
+            # logits are read while the rows' final states are still there, which take half of it or one prompt's
+            read_bytes=None if self.memory is None else self.memory - max(state_bytes, self.memory // 2),
+        )
 
     def _begun(self, wave: Wavefront, measures: Iterable[Measure[Any]]) -> Wavefront:
         for measure in measures:

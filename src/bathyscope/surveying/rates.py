@@ -17,12 +17,15 @@ from torch import Tensor, nn
 from bathyscope.model import Model
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.mode import default_settings
+from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.streaming.lending import lent
 from bathyscope.surgery.outline import fill
 from bathyscope.surveying.work import PromptWork, attention_flops, weight_flops
-from bathyscope.wavefront.compare import METRICS, compare
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.metrics import METRICS
 from bathyscope.wavefront.places import is_accelerator
+from bathyscope.wavefront.reader import Reader
 
 SECONDS = 0.3
 """How long each kind of work is timed for, at least."""
@@ -124,7 +127,9 @@ def _readout_rate(
 ) -> float:
     """Measure how many entries of the vocabulary are read out and compared in a second."""
     entries = min(anatomy.vocabulary, _ENTRIES)
-    head_VD = torch.randn(entries, anatomy.width, device=device).to(dtype)
+    head = nn.Linear(anatomy.width, entries, bias=False, device=device, dtype=dtype)
+    nn.init.normal_(head.weight)
+    reader = Reader(Readout(None, head), entries, itemsize=dtype.itemsize)
     # as sure of the next token as models are: few tokens are nearly all of the probability
     scale = _SURE / anatomy.width**0.5
     states_RND = (scale * torch.randn(1 + rows, tokens, anatomy.width, device=device)).to(dtype)
@@ -132,14 +137,7 @@ def _readout_rate(
 
     def read_out() -> Any:
         reference_ND, *others = states_RND
-        return compare(
-            lambda states_ND: states_ND @ head_VD.T,
-            reference_ND,
-            others,
-            metrics,
-            vocabulary=entries,
-            targets_N=targets_N,
-        )
+        return compare(reader, reference_ND, others, metrics, targets_N=targets_N)
 
     return rows * tokens * entries / _seconds(read_out, device)
 

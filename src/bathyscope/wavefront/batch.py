@@ -76,6 +76,22 @@ class Batch:
         """For every real token the id of the next one, −1 at each prompt's last token."""
         return self.flat(self.ids_BT.roll(-1, dims=1).masked_fill(~self.predicting(), -1))
 
+    @property
+    def answer_counts(self) -> list[int]:
+        """Tokens of each prompt's answer, 0 where it has none."""
+        return [answer or 0 for answer in self.answers]
+
+    def answer_states(self, resid_BTD: Tensor) -> Tensor:
+        """The vectors [N, width] that predict the answers' tokens, prompt after prompt."""
+        spans = zip(self.lengths, self.answer_counts)
+        return torch.cat([resid_BTD[row, n - count - 1 : n - 1] for row, (n, count) in enumerate(spans)])
+
+    @cached_property
+    def answer_ids_N(self) -> Tensor:
+        """The ids of the answers' tokens, prompt after prompt."""
+        spans = zip(self.lengths, self.answer_counts)
+        return torch.cat([self.ids_BT[row, n - count : n] for row, (n, count) in enumerate(spans)])
+
     def predicting(self, *, answer: bool = False) -> Tensor:
         """Return True at tokens that predict another token of their prompt, or of its answer, as [batch, tokens]."""
         last = [length - 1 for length in self.lengths]

@@ -105,30 +105,39 @@ def while_memory_lasts() -> Iterator[None]:
             raise
 
 
-def in_pieces(count: int, most: int, do: Callable[[int, int], None], what: str, device: torch.device) -> None:
+def in_pieces(
+    count: int,
+    most: int,
+    do: Callable[[int, int], None],
+    what: str,
+    device: torch.device,
+    *,
+    last: bool = True,
+) -> None:
     """Do something for ranges of at most ``most``, in their order; a range that runs out of memory is halved.
 
     Args:
         do: takes the first item and one past the last; a repeated range overwrites what a failed one left behind.
         what: names the task, for messages.
+        last: the caller has nothing else to make smaller where a range of one item does not fit.
 
     Raises:
-        ModelError: a range of one item does not fit.
+        ModelError: a range of one item does not fit; an OutOfMemoryError if this is not the ``last`` resort.
     """
     pending = deque(even_pieces(count, most))
     while pending:
-        first, last = pending.popleft()
+        start, stop = pending.popleft()
         done = False
         with while_memory_lasts():
-            do(first, last)
+            do(start, stop)
             done = True
         if done:
             continue
         _free_cached_memory(device)
-        if last - first < 2:
-            raise out_of_memory(what, device)
+        if stop - start < 2:
+            raise out_of_memory(what, device) if last else torch.OutOfMemoryError(f"{what}: out of memory")
         warn(f"{what} ran out of memory; it continues in smaller pieces.")
-        pending = deque(halves([(first, last), *pending], (last - first) // 2))
+        pending = deque(halves([(start, stop), *pending], (stop - start) // 2))
 
 
 def _free_cached_memory(device: torch.device) -> None:

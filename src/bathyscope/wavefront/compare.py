@@ -1,296 +1,165 @@
-"""Comparing next-token distributions of rows with a reference, in chunks of tokens.
+"""Comparing next-token distributions of rows with a reference's: read in large products, compared in small slices.
 
-Nothing of size tokens × vocabulary outlives a chunk. All distributions are taken in float64: differences of
-nearly equal probabilities lose their digits in float32. KL and loss in nats, entropy and JSD in bits.
+Each product holds the same tokens of the reference and of as many rows as it has room for, since a matrix product
+depends on the batch that it is in: what differs between a row and its reference is then not how they were read.
+Nothing of size tokens × vocabulary outlives a product.
 """
 
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from bathyscope.wavefront.calls import even_pieces, in_pieces
-from bathyscope.wavefront.places import is_accelerator
+from bathyscope.wavefront.distribution import Distribution
+from bathyscope.wavefront.metrics import METRICS, SEVERAL_VALUES, Pair
+from bathyscope.wavefront.places import index
+from bathyscope.wavefront.reader import Reader
 
-Read = Callable[[Tensor], Tensor]
-# a chunk's arrays should stay near a CPU's caches, but one visit of the unembedding must serve several tokens
-_CHUNK_BYTES = 32 << 20
-# in float64, of a chunk's distributions, that live at once
-_COPIES = 8
-_FEWEST_TOKENS = 8
-_ACCELERATOR_FACTOR = 32
-_LN2 = math.log(2.0)
-_WHAT = "Comparing predictions"
-_SEVERAL = ("top_ids", "top_probabilities")
-TOP = 5
-"""Tokens that ``top_ids`` and ``top_probabilities`` name; fewer where the vocabulary is smaller."""
-
-
-@dataclass
-class Distribution:
-    """Next-token distributions of some tokens: ``logits`` [..., N, vocabulary], everything else on demand."""
-
-    logits: Tensor
-    _top_k: dict[int, Tensor] = field(default_factory=dict, repr=False)
-    _top_p: dict[float, Tensor] = field(default_factory=dict, repr=False)
-
-    @cached_property
-    def log_p(self) -> Tensor:
-        """Log-probabilities in float64."""
-        return self.logits.double().log_softmax(-1)
-
-    @cached_property
-    def p(self) -> Tensor:
-        """Probabilities in float64."""
-        return self.log_p.exp()
-
-    @cached_property
-    def neg_entropy(self) -> Tensor:
-        """Σ p log p in nats, [..., N]."""
-        return _dot(self.p, self.log_p)
-
-    @cached_property
-    def top1(self) -> Tensor:
-        """The most probable token, [N]."""
-        return self.logits.argmax(-1)
-
-    def top_k(self, k: int) -> Tensor:
-        """The ``k`` most probable tokens, [N, k]."""
-        if k not in self._top_k:
-            self._top_k[k] = self.logits.topk(min(k, self.logits.shape[-1]), dim=-1).indices
-        return self._top_k[k]
-
-    def top_p(self, share: float) -> Tensor:
-        """1 at the smallest set of most probable tokens whose probabilities reach ``share``, [N, vocabulary]."""
-        if share not in self._top_p:
-            size = min(64, self.p.shape[-1])
-            values, indices = self.p.topk(size, dim=-1)
-            while size < self.p.shape[-1] and bool((values.sum(-1) < share).any()):
-                size = min(size * 4, self.p.shape[-1])
-                values, indices = self.p.topk(size, dim=-1)
-            inside = (values.cumsum(-1) - values < share).double()
-            self._top_p[share] = torch.zeros_like(self.p).scatter_(-1, indices, inside)
-        return self._top_p[share]
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(-1)
-
-
-@dataclass
-class Pair:
-    """A reference and a row's distribution of the same tokens; ``targets`` are next ids, −1 where none."""
-
-    ref: Distribution
-    row: Distribution
-    targets_N: Tensor | None
-    k: int = 5
-    top_p: float = 0.9
-
-    @cached_property
-    def kl_terms(self) -> Tensor:
-        """The summands of KL(row ‖ reference), [N, vocabulary]."""
-        return (self.row.log_p - self.ref.log_p).mul_(self.row.p)
-
-    @cached_property
-    def kl(self) -> Tensor:
-        """KL(row ‖ reference) in nats, [N]."""
-        return self.kl_terms.sum(-1)
-
-    @cached_property
-    def kl_top(self) -> Tensor:
-        """What the reference's top-p set adds to it, [N]."""
-        return _dot(self.kl_terms, self.ref.top_p(self.top_p))
-
-
-def kl_from_reference(pair: Pair) -> Tensor:
-    """KL(reference ‖ row) in nats."""
-    return (pair.ref.neg_entropy - _dot(pair.ref.p, pair.row.log_p)).clamp_min(0)
-
-
-def kl_to_reference(pair: Pair) -> Tensor:
-    """KL(row ‖ reference) in nats."""
-    return pair.kl.clamp_min(0)
-
-
-def jsd(pair: Pair) -> Tensor:
-    """Jensen–Shannon divergence in bits (0 … 1)."""
-    mean = (pair.row.p + pair.ref.p).mul_(0.5)
-    # the floor only guards 0 · log 0 where both probabilities underflow
-    neg_entropy = _dot(mean, mean.clamp_min(1e-300).log_())
-    return ((0.5 * (pair.row.neg_entropy + pair.ref.neg_entropy) - neg_entropy) / _LN2).clamp(0, 1)
-
-
-def l2(pair: Pair) -> Tensor:
-    """‖y − ȳ‖₂ of the probabilities."""
-    return torch.linalg.vector_norm(pair.row.p - pair.ref.p, dim=-1)
-
-
-def entropy(pair: Pair) -> Tensor:
-    """Entropy of the row in bits."""
-    return -pair.row.neg_entropy / _LN2
-
-
-def top1_agreement(pair: Pair) -> Tensor:
-    """1 where both have the same most probable token."""
-    return (pair.row.top1 == pair.ref.top1).double()
-
-
-def loss(pair: Pair) -> Tensor:
-    """Cross-entropy of the next token in nats, NaN where there is none."""
-    if pair.targets_N is None:
-        raise ValueError("loss needs the next tokens")
-    targets = pair.targets_N.clamp_min(0).expand(pair.row.logits.shape[:-1])
-    picked = -pair.row.log_p.gather(-1, targets[..., None])[..., 0]
-    return picked.masked_fill(pair.targets_N < 0, float("nan"))
-
-
-def overlap(pair: Pair) -> Tensor:
-    """|top_k(row) ∩ top_k(reference)| / k."""
-    ref, row = pair.ref.top_k(pair.k), pair.row.top_k(pair.k)
-    return (row[..., :, None] == ref[..., None, :]).any(-1).double().mean(-1)
-
-
-def rank(pair: Pair) -> Tensor:
-    """1-based rank in the row of the reference's most probable token."""
-    top = pair.ref.top1.expand(pair.row.logits.shape[:-1])
-    value = pair.row.logits.gather(-1, top[..., None])
-    return 1 + (pair.row.logits > value).sum(-1).double()
-
-
-def top_ids(pair: Pair) -> Tensor:
-    """The row's ``TOP`` most probable tokens, the likeliest first, [..., N, TOP]."""
-    return pair.row.top_k(TOP).double()
-
-
-def top_probabilities(pair: Pair) -> Tensor:
-    """Their probabilities, [..., N, TOP]."""
-    return pair.row.p.gather(-1, pair.row.top_k(TOP))
-
-
-def kl_top_p(pair: Pair) -> Tensor:
-    """The share of KL(row ‖ reference) that comes from the reference's top-p set, in nats."""
-    return pair.kl_top
-
-
-def kl_tail(pair: Pair) -> Tensor:
-    """The rest of KL(row ‖ reference), from outside the top-p set, in nats."""
-    return pair.kl - pair.kl_top
-
-
-METRICS: dict[str, Callable[[Pair], Tensor]] = {
-    metric.__name__: metric
-    for metric in (
-        *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement),
-        *(loss, overlap, rank, kl_top_p, kl_tail, top_ids, top_probabilities),
-    )
-}
+_COMPARING = "Comparing predictions"
 
 
 @torch.no_grad()
 def compare(
-    read: Read,
+    reader: Reader,
     reference_ND: Tensor,
     rows: Sequence[Tensor],
     metrics: Sequence[str],
     *,
-    vocabulary: int,
     targets_N: Tensor | None = None,
-    read_row: Callable[[Tensor, Tensor], Tensor] | None = None,
+    norm_row: Callable[[Tensor, Tensor], Tensor] | None = None,
     k: int = 5,
     top_p: float = 0.9,
 ) -> dict[str, Tensor]:
     """Metrics of every row against the reference at every token.
 
     Args:
-        read: residual vectors [N, width] → logits [N, vocabulary].
+        reader: of the model.
         rows: final states [N, width] of each row, same tokens; a row that is ``reference_ND`` itself is not
             read again.
         targets_N: ids of the next tokens, −1 where there is none; for ``loss``.
-        read_row: (row vectors, reference vectors) → logits, where rows are read otherwise than the reference.
+        norm_row: (row vectors, reference vectors) → what the unembedding takes, where rows are normed otherwise than
+            the reference.
 
     Returns:
         name → float64 [rows, N], or [rows, N, TOP] of the top tokens.
     """
-    tokens, device = reference_ND.shape[0], reference_ND.device
-    found: dict[str, Tensor] = {}
-    most = _read_at_once(vocabulary, device)
-
-    def compared(first: int, last: int) -> None:
-        vectors = reference_ND[first:last]
-        ref = Distribution(read(vectors))
-        targets = None if targets_N is None else targets_N[first:last]
-        together = max(1, most // (last - first)) if is_accelerator(device) else 1
-        for own in _runs(rows, reference_ND if read_row is None else None, together):
-            if read_row is None and rows[own.start] is reference_ND:
-                row = ref
-            else:
-                row = Distribution(_read(read, read_row, [rows[i][first:last] for i in own], vectors))
-            pair = Pair(ref, row, targets, k, top_p)
-            for name in metrics:
-                values = METRICS[name](pair)
-                if name not in found:
-                    trailing = values.shape[values.ndim - (name in _SEVERAL) :]
-                    found[name] = values.new_empty((len(rows), tokens, *trailing), dtype=torch.float64)
-                found[name][own.start : own.stop, first:last] = values
-
-    in_pieces(tokens, most, compared, _WHAT, device)
-    return found
+    # a reference among the rows is compared with itself, where it is read as it is
+    is_reference = [norm_row is None and row is reference_ND for row in rows]
+    read_rows = [row for row, same in zip(rows, is_reference) if not same]
+    comparison = _Comparison(reader, reference_ND, read_rows, metrics, targets_N, norm_row, k, top_p)
+    comparison.run(with_reference=any(is_reference))
+    if not any(is_reference):
+        return comparison.values
+    # the reference's own values come after those of the rows that were read
+    places = iter(range(len(read_rows)))
+    order = [len(read_rows) if same else next(places) for same in is_reference]
+    if order == list(range(len(rows))):
+        return comparison.values
+    return {name: values[index(order, values.device)] for name, values in comparison.values.items()}
 
 
-def _runs(rows: Sequence[Tensor], known: Tensor | None, most: int) -> Iterator[range]:
-    """Neighbouring rows that are read out in one product; one that is known already stands alone."""
-    for _, own in groupby(range(len(rows)), key=lambda index: index if rows[index] is known else -1):
-        numbers = list(own)
-        for first, last in even_pieces(len(numbers), most):
-            yield range(numbers[0] + first, numbers[0] + last)
+class _Comparison:
+    """Rows that are compared with a reference; ``values`` holds what is finished, name → [rows, N, …]."""
 
+    def __init__(
+        self,
+        reader: Reader,
+        reference_ND: Tensor,
+        rows: Sequence[Tensor],
+        metrics: Sequence[str],
+        targets_N: Tensor | None,
+        norm_row: Callable[[Tensor, Tensor], Tensor] | None,
+        k: int,
+        top_p: float,
+    ) -> None:
+        self.values: dict[str, Tensor] = {}
+        self._reader, self._reference_ND, self._rows, self._metrics = reader, reference_ND, rows, metrics
+        self._targets_N, self._norm_row, self._k, self._top_p = targets_N, norm_row, k, top_p
 
-def _read(
-    read: Read, read_row: Callable[[Tensor, Tensor], Tensor] | None, rows: Sequence[Tensor], reference_ND: Tensor
-) -> Tensor:
-    """Logits of one row [N, vocabulary], or of several [rows, N, vocabulary]."""
-    vectors = rows[0] if len(rows) == 1 else torch.cat(list(rows))
-    logits = read(vectors) if read_row is None else read_row(vectors, reference_ND.repeat(len(rows), 1))
-    return logits if len(rows) == 1 else logits.unflatten(0, (len(rows), -1))
+    def run(self, *, with_reference: bool) -> None:
+        """Reads and compares everything.
+
+        Args:
+            with_reference: the reference is compared with itself too, as a last row.
+        """
+        tokens, device = self._reference_ND.shape[0], self._reference_ND.device
+        most = self._reader.product_tokens(device)
+        self._n_values = len(self._rows) + with_reference
+        if not self._n_values:
+            return
+
+        def read_rows(first_row: int, last_row: int) -> None:
+            rows = range(first_row, last_row)
+            itself = with_reference and last_row == len(self._rows)
+            at_once = max(1, most // (1 + len(rows)))
+            # where a single token of several rows is out of memory, fewer rows are read together
+            read = partial(self._read, rows, itself)
+            in_pieces(tokens, at_once, read, _COMPARING, device, last=len(rows) < 2)
+
+        if self._rows:
+            # the reference rides in each product, so the more rows share one, the fewer times it is read
+            in_pieces(len(self._rows), most - 1, read_rows, _COMPARING, device)
+        else:
+            read_rows(0, 0)
+
+    def _read(self, rows: range, itself: bool, first: int, last: int) -> None:
+        """Reads the tokens ``first`` … ``last`` − 1 of the reference and some rows, and compares them in slices."""
+        head, device = self._reader.head, self._reference_ND.device
+        reference_ND = self._reference_ND[first:last]
+        row_states = [self._rows[row][first:last] for row in rows]
+        if self._norm_row is None:
+            normed = head.normed(torch.cat([*row_states, reference_ND])).split(last - first)
+        else:
+            repeated_ND = reference_ND.repeat(len(rows), 1)
+            normed = self._norm_row(torch.cat(row_states), repeated_ND).split(last - first)
+            normed = (*normed, head.normed(reference_ND))
+        # the reference comes last, so that it is one more row where it is compared with itself too
+        product_RNV = self._reader.product_of_rows(normed, device)
+        most = self._reader.slice_tokens(device)
+        for start, stop in even_pieces(last - first, most):
+            tokens = slice(first + start, first + stop)
+            targets_N = None if self._targets_N is None else self._targets_N[tokens]
+            ref = Distribution(head.finish(product_RNV[-1, start:stop]))
+            for one, other in even_pieces(len(rows) + itself, most // (stop - start)):
+                alone = one == len(rows)
+                row = ref if alone else Distribution(head.finish(product_RNV[one:other, start:stop]))
+                pair = Pair(ref, row, targets_N, self._k, self._top_p)
+                self._keep(slice(rows.start + one, rows.start + other), tokens, pair)
+
+    def _keep(self, rows: slice, tokens: slice, pair: Pair) -> None:
+        whole = self._n_values, len(self._reference_ND)
+        part = rows.stop - rows.start, tokens.stop - tokens.start
+        for name in self._metrics:
+            values = METRICS[name](pair)
+            several = values.shape[values.ndim - (name in SEVERAL_VALUES) :]
+            values = values.reshape(*part, *several)
+            if part == whole:
+                self.values[name] = values
+                continue
+            if name not in self.values:
+                self.values[name] = values.new_empty((*whole, *several))
+            self.values[name][rows, tokens] = values
 
 
 @torch.no_grad()
-def at_one_position(
-    read: Read, control_D: Tensor, rows_ND: Tensor, metric: Callable[[Pair], Tensor], *, vocabulary: int
-) -> Tensor:
-    """A metric of rows against the control at one position, [rows, …] in float64.
+def at_one_position(reader: Reader, control_D: Tensor, rows_ND: Tensor, metric: Callable[[Pair], Tensor]) -> Tensor:
+    """A metric of rows against the control at one position, [rows, …] in float64."""
+    values: dict[int, Tensor] = {}
+    device = rows_ND.device
 
-    The control is read along with every chunk of rows, since a matrix product depends on the batch it is in.
-    """
-    found: list[Tensor] = []
+    def read(first: int, last: int) -> None:
+        normed_ND = reader.head.normed(torch.cat([control_D[None], rows_ND[first:last]]))
+        product_NV = reader.product(normed_ND, device)
+        ref = Distribution(reader.head.finish(product_NV[:1]))
+        slices = product_NV[1:].split(reader.slice_tokens(device))
+        values[first] = torch.cat([metric(Pair(ref, Distribution(reader.head.finish(one)), None)) for one in slices])
 
-    def compared(first: int, last: int) -> None:
-        logits = read(torch.cat([control_D[None], rows_ND[first:last]]))
-        found.append(metric(Pair(Distribution(logits[:1]), Distribution(logits[1:]), None)))
-
-    # about four float64 copies of a chunk's distributions live at once
-    most = _read_at_once(vocabulary, rows_ND.device, copies=4)
-    in_pieces(len(rows_ND), most, compared, _WHAT, rows_ND.device)
-    return torch.cat(found)
+    in_pieces(len(rows_ND), reader.product_tokens(device) - 1, read, _COMPARING, device)
+    return torch.cat([values[place] for place in sorted(values)])
 
 
 def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     """The reference itself where ``other_ND`` has its very bits (it need not be read again), else the other."""
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
-
-
-def bytes_at_once(rows: float, tokens: int, vocabulary: int, device: torch.device) -> int:
-    """What comparing rows of so many tokens takes, a chunk at a time."""
-    together = rows * tokens if is_accelerator(device) else min(rows, 1) * tokens
-    return int(min(together, _read_at_once(vocabulary, device)) * _COPIES * 8 * vocabulary)
-
-
-def _read_at_once(vocabulary: int, device: torch.device, copies: int = _COPIES) -> int:
-    """Distributions that are compared at once."""
-    room = _CHUNK_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
-    return max(_FEWEST_TOKENS, room // (copies * 8 * vocabulary))

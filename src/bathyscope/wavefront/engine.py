@@ -32,6 +32,7 @@ from bathyscope.wavefront.probe import (
     RowsView,
     TailStates,
 )
+from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.replace import ReplacedRows
 from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
 from bathyscope.wavefront.tail import TailRows, group_tails
@@ -47,6 +48,10 @@ class Wavefront:
         call_tokens: tokens per call of a block; None = by device.
         replacement_bytes: memory for the states of replaced rows; rows beyond it are computed in further sweeps over
             the blocks. None = by device.
+        read_bytes: what logits and their comparison may take at once; None = by device.
+
+    Raises:
+        ModelError: ``read_bytes`` is less than one token's logits take.
     """
 
     def __init__(
@@ -56,10 +61,12 @@ class Wavefront:
         tails: bool,
         call_tokens: int | None = None,
         replacement_bytes: int | None = None,
+        read_bytes: int | None = None,
     ) -> None:
         self.anatomy = anatomy
         self.replacement_bytes = replacement_bytes
         self.tails = tails
+        self.reader = Reader.of(anatomy, read_bytes)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
         self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
 
@@ -132,7 +139,7 @@ class _BatchPass:
         ]
         replacements = [replacement for probe in probes for replacement in probe.replacements]
         self._replaced = ReplacedRows(
-            anatomy, batch, replacements, policy, tails=wave.tails, room=wave.replacement_bytes
+            anatomy, batch, replacements, policy, wave.reader, tails=wave.tails, room=wave.replacement_bytes
         )
         self.sweeps = self._replaced.sweeps
         """How many times all blocks must be visited."""
@@ -199,7 +206,7 @@ class _BatchPass:
             tail_tokens = slice(start, self._batch.lengths[prompt])
             rows: dict[Request, Tensor] = {r: full[r][prompt, tail_tokens] for r in group}
             tails.append(TailStates(prompt, start, control[prompt, tail_tokens], baseline[prompt, tail_tokens], rows))
-        return FinalStates(self._batch, self._wave.anatomy.readout, baseline, control, full, tails)
+        return FinalStates(self._batch, self._wave.reader, baseline, control, full, tails)
 
 
 def _divide_requests(requests: Sequence[Request], n_blocks: int, tails: bool) -> tuple[list[Request], list[SkipBefore]]:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from bathyscope.model.anatomy.attention import Attention
-from bathyscope.model.anatomy.readout import Readout
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.rows import Replacement, Request, ScheduleRow
 
 
@@ -124,13 +124,14 @@ class FinalStates:
     """Final states h_L of everything: [batch, tokens, width] for full rows.
 
     Args:
+        reader: of the model's logits.
         baseline_BTD, control_BTD: the plain forward's and the control row's.
         full: full rows by request.
         tails: one entry per prompt and starting token.
     """
 
     batch: Batch
-    readout: Readout
+    reader: Reader
     baseline_BTD: Tensor
     control_BTD: Tensor
     full: Mapping[Request, Tensor]
@@ -142,6 +143,7 @@ class ReplacedStates:
     """Final states h_L of the rows of a request that were replaced at some neighbouring spans.
 
     Args:
+        reader: of the model's logits.
         spans: the replaced tokens of each row.
         start: the first token the rows own, that of the first span or an earlier one.
         control_ND: the control's, [own tokens, width].
@@ -150,6 +152,7 @@ class ReplacedStates:
             control's.
     """
 
+    reader: Reader
     replacement: Replacement
     spans: Sequence[range]
     start: int

@@ -30,6 +30,7 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy, even_pieces
 from bathyscope.wavefront.places import is_accelerator
 from bathyscope.wavefront.probe import ReplacedStates
+from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.rows import Replacement
 from bathyscope.wavefront.slots import CONTROL, Slots
 
@@ -123,6 +124,7 @@ class ReplacedRows:
         batch: Batch,
         replacements: Sequence[Replacement],
         policy: CallPolicy,
+        reader: Reader,
         *,
         tails: bool,
         room: int | None = None,
@@ -131,6 +133,7 @@ class ReplacedRows:
         self._batch = batch
         self._policy = policy
         self._tails = tails
+        self._reader = reader
         device = batch.ids_BT.device
         # Where results depend on a prompt's length (rotary tables that do), a prompt cannot be cut after its last
         # interesting token.
@@ -174,7 +177,7 @@ class ReplacedRows:
             while groups:
                 rows = groups.pop(0)
                 if rows.group.spans:
-                    yield rows.states(baseline_BTD)
+                    yield rows.states(baseline_BTD, self._reader)
 
     def _begin(self, groups: Sequence[Group]) -> list[_GroupRows]:
         """Begin the rows of one prompt; the first group owns all tokens, and its control lends to the others."""
@@ -209,10 +212,11 @@ class _GroupRows(Slots):
         for _ in self.run(block, index, active, prefix=prefix, lends=(CONTROL,) if lends else (), instead=instead):
             pass  # rows are read only once they have landed
 
-    def states(self, baseline_BTD: Tensor) -> ReplacedStates:
+    def states(self, baseline_BTD: Tensor, reader: Reader) -> ReplacedStates:
         """Return the final states, by boundary and span."""
         group = self.group
         return ReplacedStates(
+            reader=reader,
             replacement=group.replacement,
             spans=group.spans,
             start=group.start,

@@ -23,7 +23,7 @@ class _LastToken(Probe):
     """The most likely next token after every prompt."""
 
     def finish(self, final: FinalStates) -> None:
-        self.top1_B = final.readout(final.baseline_BTD[:, -1]).argmax(-1).cpu()
+        self.top1_B = final.reader.top1(final.baseline_BTD[:, -1]).cpu()
 
 
 def last_activations(

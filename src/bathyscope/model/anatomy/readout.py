@@ -36,18 +36,30 @@ class Readout:
 
     def __call__(self, resid_ND: Tensor) -> Tensor:
         """Logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
-        normed_ND = resid_ND if self.norm is None else self.norm(resid_ND.to(_device(self.norm, resid_ND)))
-        return self.logits(normed_ND).to(resid_ND.device)
+        return self.logits(self.normed(resid_ND)).to(resid_ND.device)
+
+    def normed(self, resid_ND: Tensor) -> Tensor:
+        """What the unembedding takes of residual vectors: the final norm computed on them."""
+        return resid_ND if self.norm is None else self.norm(resid_ND.to(_device(self.norm, resid_ND)))
 
     def logits(self, normed_ND: Tensor) -> Tensor:
         """Logits [N, vocabulary] of already normed vectors [N, width]."""
+        return self.finish(self.product(normed_ND))
+
+    def product(self, normed_ND: Tensor) -> Tensor:
+        """The unembedding's product [N, vocabulary] of already normed vectors [N, width]."""
         if self.projection is not None:
             normed_ND = self.projection(normed_ND.to(_device(self.projection, normed_ND)))
         weight = getattr(self.head, "weight", None)
         if isinstance(weight, Tensor) and weight.is_floating_point() and weight.element_size() > 1:
             # norms of a stream kept in float32 give float32 (Mamba); the head may lie on a device of its own
             normed_ND = normed_ND.to(weight.device, weight.dtype)
-        logits_NV: Tensor = self.head(normed_ND)
+        product_NV: Tensor = self.head(normed_ND)
+        return product_NV
+
+    def finish(self, product_NV: Tensor) -> Tensor:
+        """The logits: what the family does to each entry of the product."""
+        logits_NV = product_NV
         if self.multiplier is not None:
             logits_NV = logits_NV * self.multiplier
         if self.divisor is not None:
@@ -62,12 +74,15 @@ class Readout:
         Raises:
             ModelError: the final norm is of no known kind.
         """
+        return self.logits(self.normed_by(resid_ND, final_ND, bias)).to(resid_ND.device)
+
+    def normed_by(self, resid_ND: Tensor, final_ND: Tensor, bias: bool = True) -> Tensor:
+        """What the unembedding takes of ``resid_ND``, normed with the per-token scale of ``final_ND``."""
         if self.norm is None:
-            return self.logits(resid_ND)
-        kind, home, there = norm_kind(self.norm), resid_ND.device, _device(self.norm, resid_ND)
-        resid_ND, final_ND = resid_ND.to(there), final_ND.to(there)
-        normed = kind.apply(resid_ND.float(), final_ND.float(), bias=bias)
-        return self.logits(normed.to(resid_ND.dtype)).to(home)
+            return resid_ND
+        kind, device = norm_kind(self.norm), _device(self.norm, resid_ND)
+        resid_ND, final_ND = resid_ND.to(device), final_ND.to(device)
+        return kind.apply(resid_ND.float(), final_ND.float(), bias=bias).to(resid_ND.dtype)
 
 
 @dataclass(frozen=True)

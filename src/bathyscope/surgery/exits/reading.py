@@ -1,7 +1,6 @@
 """What a plain forward over a continuation tells of every exit: the token it would draft, and how sure it is."""
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import torch
@@ -13,11 +12,11 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
 
 BoolArray = NDArray[np.bool_]
-_READOUT_TOKENS: Final = 512
 
 
 @dataclass(frozen=True)
@@ -66,28 +65,22 @@ class _ExitProbe(Probe):
 
     def baseline(self, view: BaselineView) -> None:
         if view.block:
-            self._states.append(self._chosen(view.before_BTD))
+            self._states.append(self.batch.answer_states(view.before_BTD))
 
     def finish(self, final: FinalStates) -> None:
-        states = [*self._states, self._chosen(final.baseline_BTD)]
-        answers = [answer or 0 for answer in self.batch.answers]
-        wanted = torch.cat(
-            [self.batch.ids_BT[row, n - own : n] for row, (n, own) in enumerate(zip(self.batch.lengths, answers))]
-        )
-        agrees, probability = [], []
-        for state_ND in states:
-            pieces = [final.readout(piece).double().softmax(-1).max(-1) for piece in state_ND.split(_READOUT_TOKENS)]
-            agrees.append(torch.cat([piece.indices for piece in pieces]) == wanted)
-            probability.append(torch.cat([piece.values for piece in pieces]))
-        cuts = np.cumsum(answers)[:-1]
-        by_prompt = zip(
-            np.split(torch.stack(agrees).cpu().numpy(), cuts, axis=1),
-            np.split(torch.stack(probability).cpu().numpy(), cuts, axis=1),
-        )
+        states = [*self._states, self.batch.answer_states(final.baseline_BTD)]
+        exits_ND, every_answer_N = torch.cat(states), self.batch.answer_ids_N.repeat(len(states))
+        agrees_N = torch.empty(len(exits_ND), dtype=torch.bool, device=exits_ND.device)
+        probability_N = torch.empty(len(exits_ND), dtype=torch.float64, device=exits_ND.device)
+
+        def look(first: int, logits_NV: Tensor) -> None:
+            tokens, distribution = slice(first, first + len(logits_NV)), Distribution(logits_NV)
+            agrees_N[tokens] = distribution.top1 == every_answer_N[tokens]
+            probability_N[tokens] = distribution.p1
+
+        final.reader.read_in_slices(exits_ND, look)
+        agrees, probability = (one.cpu().numpy().reshape(len(states), -1) for one in (agrees_N, probability_N))
+        cuts = np.cumsum(self.batch.answer_counts)[:-1]
+        by_prompt = zip(np.split(agrees, cuts, axis=1), np.split(probability, cuts, axis=1))
         self.traces = [Trace(right[:-1], sure[:-1], right[-1]) for right, sure in by_prompt]
         self._states.clear()
-
-    def _chosen(self, resid_BTD: Tensor) -> Tensor:
-        """The vectors that predict the answers' tokens, prompt after prompt [N, width]."""
-        spans = zip(self.batch.lengths, self.batch.answers)
-        return torch.cat([resid_BTD[row, n - (own or 0) - 1 : n - 1] for row, (n, own) in enumerate(spans)])
