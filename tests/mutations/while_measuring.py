@@ -172,8 +172,8 @@ _MEASURES = (
     Bug(
         "measures/lens",
         "the-frozen-norm-is-recomputed",
-        'read_row=frozen if norm == "frozen" else None',
-        "read_row=None",
+        'norm_row=norm_by_last if norm == "frozen" else None',
+        "norm_row=None",
         "measures/test_lens.py::test_the_frozen_norm_divides_by_the_last_boundarys_scale",
     ),
     Bug(
@@ -266,7 +266,7 @@ _ANATOMY = (
     Bug(
         "model/anatomy/readout",
         "the-lens-skips-the-norm",
-        "return self.logits(normed_ND).to(resid_ND.device)",
+        "return self.logits(self.normed(resid_ND)).to(resid_ND.device)",
         "return self.logits(resid_ND)",
         "model/anatomy/test_readout.py::test_the_frozen_norm_at_its_own_boundary_is_the_norm",
     ),
