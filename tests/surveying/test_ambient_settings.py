@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import zoo
+from support import waves, zoo
 
 import bathyscope
-from bathyscope.surveying import cost
+from bathyscope.surveying import rates
 
 MEASURES = ["residual", "skip", "gradient"]
 IDS = [[5, 6, 7, 8, 9, 10, 11, 12, 13], [9, 8, 7, 6, 90, 91], [33, 44, 55, 66, 77, 88, 99]]
@@ -97,12 +97,14 @@ def test_the_machine_is_timed_without_them(
 ) -> None:
     seen: list[tuple[torch.dtype, str]] = []
 
-    def timed(work: Callable[[], object]) -> float:
+    def timed(work: Callable[[], object], device: torch.device) -> float:
         product = work()
         seen.extend([(product.dtype, product.device.type)] if isinstance(product, torch.Tensor) else [])
         return 1.0
 
-    monkeypatch.setattr(cost, "_per_second", timed)
+    model = waves.loaded("llama")
+    monkeypatch.setattr(rates, "_seconds", timed)
     with setting():
-        cost.measure_rates(torch.float32, torch.device("cpu"), 64)
-    assert seen == [(torch.float32, "cpu")]
+        rates.measure_rates(model, 16, torch.device("cpu"))
+    assert len(seen) == 2
+    assert set(seen) == {(torch.float32, "cpu")}
