@@ -39,8 +39,7 @@ Examples:
   bathyscope reproduce hu2025-table1 --models Qwen2.5-1.5B-Instruct
   bathyscope reproduce hu2025-table1 --models Qwen2.5-Math-1.5B=./math mine=./mine --data ./data
   bathyscope reproduce csordas2025 --models ./llama --figures 2,3b --data gsm8k=test.jsonl --prompts 4
-  bathyscope reproduce hu2025-table1 --format csv > table1.csv
-  bathyscope reproduce hu2025-table1 --record table1.json
+  bathyscope reproduce hu2025-table1 --record table1.json --format csv > table1.csv
   bathyscope reproduce --score table1.json
 
 Every result is kept in OUT/PRESET/MODEL/WORK: the same command goes on where it was
