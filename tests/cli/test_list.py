@@ -23,6 +23,7 @@ WANTED = {
     "presets": set(PRESETS),
     "families": {one.name for one in families()},
     "estimators": set(ESTIMATORS),
+    "panels": {"skip.all", "lens.kl", "drop.kl"},
 }
 
 

@@ -181,7 +181,9 @@ def test_interrupted_before_any_shard(
 
     monkeypatch.setattr("bathyscope.surveying.engines.load", interrupted)
     assert main(asked(model_folder, prompts_file, tmp_path / "run", "--quiet")) == 130
-    assert capsys.readouterr().err == "Interrupted before anything was computed; nothing is kept.\n"
+    again = shlex.join(["bathyscope", *asked(model_folder, prompts_file, tmp_path / "run", "--quiet")])
+    message = capsys.readouterr().err
+    assert message == f"Interrupted before anything was computed; nothing is saved. To resume: {again}\n"
 
 
 def test_bad_input_gives_its_exit_code_and_one_message(

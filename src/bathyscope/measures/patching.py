@@ -225,8 +225,10 @@ class PatchedPair(Probe):
     def finish(self, final: FinalStates) -> None:
         ends = final.baseline_BTD[[self._target, self._source], self._pair.read_at]
         answers_NA = index(self._pair.answers, ends.device).expand(len(ends), -1)
-        log_p = Distribution(final.reader.read(ends)).log_p_of(answers_NA)
-        require_finite("The model", [log_p])
+        logits_NV = final.reader.read(ends)
+        # A logit of −inf anywhere leaves the answers' probabilities finite, and is an overflow all the same.
+        require_finite("The model", [logits_NV])
+        log_p = Distribution(logits_NV).log_p_of(answers_NA)
         self.log_p = log_p.cpu().numpy()
         self._at_L = self._numbers(final.reader, ends[0], ends[1:])[0].cpu().numpy()
 

@@ -89,7 +89,7 @@ def test_idle_blocks_make_the_ratio_fall() -> None:
     """Blocks behind all others that change nothing: depths stay, and each doubling halves the ratio."""
     short = a_run(model="own/short", blocks=12, prompts=8)
     trend = depth_trend([short, with_idle(short, 12), with_idle(short, 36)], resamples=200)
-    depths = np.array([short["lens"]["settle_depth"].weighted(short["lens"]["n_tokens"]).mean().item()])
+    depths = np.array([short["lens"]["settle_depth"].mean().item()])
     ratios = [depths[0] / blocks for blocks in (12, 24, 48)]
     settle = trend.sel(estimator="settle")
     assert float(settle["slope"]) == pytest.approx((ratios[2] - ratios[0]) / 2)

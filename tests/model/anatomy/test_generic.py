@@ -238,7 +238,7 @@ def test_a_model_without_a_list_of_blocks_is_refused() -> None:
     hf.trunk.forward = lambda input_ids: hf.trunk.last_norm(hf.trunk.stack(hf.trunk.embed(input_ids)))
     with pytest.raises(
         ModelError,
-        match=r"calls no list of blocks that give a tensor\\. Put them in one nn.ModuleList, each called once",
+        match=r"calls no list of blocks that give a tensor\. Put them in one nn.ModuleList, each called once",
     ):
         load(hf)
 

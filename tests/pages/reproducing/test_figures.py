@@ -42,7 +42,7 @@ def test_all_models_of_a_figure_lie_in_one_picture_beside_the_published_depths()
             short, data = model.rpartition("/")[2], run["lens"]
             x, y = curve(ax, short)
             np.testing.assert_allclose(x, np.linspace(0, 1, run["lens"].sizes["boundary"]))
-            np.testing.assert_allclose(y, data[name].weighted(data["n_tokens"]).mean("prompt").values)
+            np.testing.assert_allclose(y, data[name].mean("prompt").values)
             (line,) = [one for one in ax.lines if one.get_label() == short]
             marks = [one for one in ax.lines if one.get_color() == line.get_color() and len(one.get_xdata()) == 1]
             assert [float(one.get_xdata()[0]) for one in marks] == [pytest.approx(depth / 28)]
