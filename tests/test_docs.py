@@ -40,7 +40,16 @@ def run() -> bathyscope.Run:
         bathyscope.Prompt(ids=ids, answer_tokens=2, labels={"pair": 1} if len(ids) == 14 else {})
         for ids in zoo.prompts(model, lengths)
     ]
-    return bathyscope.survey(model, prompts, "all", repeat={"length": 2}, erasure={"future": True}, progress=False)
+    # some variables are there with these options alone
+    sampled = {"read_tokens": 5}
+    options = {
+        "drop": sampled,
+        "swap": sampled,
+        "repeat": {"length": 2, **sampled},
+        "skip": sampled,
+        "erasure": {"future": True},
+    }
+    return bathyscope.survey(model, prompts, "all", progress=False, **options)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bathyscope.errors import ModelError
+from bathyscope.measures.token_samples import TokenSample, reduce_by_prompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.distribution import Distribution
@@ -37,6 +38,7 @@ def tree_costs(
     step: Callable[[int], None] | None = None,
     *,
     over: Over = "tokens",
+    samples: Sequence[TokenSample] | None = None,
 ) -> Values:
     """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
 
@@ -45,11 +47,12 @@ def tree_costs(
     Args:
         step: told the calls of blocks made so far.
         over: of every prompt, which has to have an answer for ``answer``.
+        samples: of every prompt, the tokens that are read out of them; None = all.
 
     Raises:
         ModelError: predictions that are not finite.
     """
-    landing = _Landing(wave, batch, len(tree.histories), metrics, over)
+    landing = _Landing(wave, batch, len(tree.histories), metrics, over, samples)
     TreeRun(wave, batch).run(tree, landing.land, step)
     landing.flush()
     if not np.isfinite(landing.found["loss"]).all():
@@ -63,13 +66,27 @@ def tree_costs(
 class _Landing:
     """Reads out final states as histories end, some at a time."""
 
-    def __init__(self, wave: Wavefront, batch: Batch, histories: int, metrics: Sequence[Metric], over: Over) -> None:
+    def __init__(
+        self,
+        wave: Wavefront,
+        batch: Batch,
+        histories: int,
+        metrics: Sequence[Metric],
+        over: Over,
+        samples: Sequence[TokenSample] | None,
+    ) -> None:
         self._reader, self._batch = wave.reader, batch
         self._compared = [metric for metric in metrics if metric in _NAMES]
         self._answered = "right" in metrics
         self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
         # where a token that counts is foretold, and its id
         predicting = batch.predicting(answer=over == "answer")
+        self._samples = samples
+        if samples is not None:
+            chosen_BT = torch.zeros_like(predicting)
+            for prompt, sample in enumerate(samples):
+                chosen_BT[prompt, list(sample.places)] = True
+            predicting = predicting & chosen_BT
         self._predicting_BT, self._targets_N = predicting, batch.ids_BT.roll(-1, dims=1)[predicting]
         self._counts = predicting.sum(1).tolist()
         self._full_ND: Tensor | None = None
@@ -109,7 +126,10 @@ class _Landing:
         self._kept = []
 
     def _keep(self, metric: Metric, values_RN: Tensor) -> None:
-        means = torch.stack([piece.mean(-1) for piece in values_RN.split(self._counts, dim=-1)], dim=1)
+        if self._samples is None:
+            means = torch.stack([piece.mean(-1) for piece in values_RN.split(self._counts, dim=-1)], dim=1)
+        else:
+            means = reduce_by_prompt(self._samples, values_RN, TokenSample.mean).T
         for (numbers, _), row in zip(self._kept, means.cpu().numpy()):
             self.found[metric][numbers] = row
 

@@ -14,5 +14,6 @@ class Drop(ScheduleMeasure[DropOptions], declared=DECLARATION):
     dimension = "dropped"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        self.sample_tokens(prompts, seed)
         first = protected(self, prompts)
         self.rows = {block: SkipRow(block, first) for block in changed(self, Schedule.drop, facts.n_blocks, facts)}

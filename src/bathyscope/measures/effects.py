@@ -156,6 +156,7 @@ class EffectProbe(MeasureProbe):
             for cell in cells
         }
         super().__init__([*self._all, *self._later])
+        self._numbers = indices
         self._facts, self._batch, self._positions, self._samples = facts, batch, positions, measure.extents["sample"]
         self._end = end
         self._shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks, facts.n_blocks)

@@ -15,6 +15,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
 from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
 from bathyscope.measures.schedules import changed
+from bathyscope.measures.token_samples import TokenSample, sampler_of
 from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
@@ -42,6 +43,7 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if facts.n_blocks < 3:
             raise ModelError(f"pairs needs at least three blocks, one of which stays; this model has {facts.n_blocks}.")
+        self._sampler = sampler_of(self.options, prompts, seed, self.name)
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)
         self._blocks = sorted(changed(self, Schedule.drop, facts.n_blocks, facts))
@@ -53,7 +55,13 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         return _tree(n, blocks).calls / n
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return PairsProbe(batch, self._blocks, self._tree)
+        sampler = self._sampler
+        samples = (
+            None
+            if sampler is None
+            else [sampler.sample(number, 0, length - 1) for number, length in zip(indices, batch.lengths)]
+        )
+        return PairsProbe(batch, self._blocks, self._tree, samples)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         values_PAB, options = merged["interaction"].values, self.options
@@ -80,17 +88,26 @@ class PairsProbe(MeasureProbe):
     Args:
         blocks: that are left out.
         tree: the full model, then each block alone, then every two, in order.
+        samples: of the tokens that are read out; None = all.
     """
 
-    def __init__(self, batch: Batch, blocks: Sequence[int], tree: Tree) -> None:
+    def __init__(
+        self, batch: Batch, blocks: Sequence[int], tree: Tree, samples: Sequence[TokenSample] | None = None
+    ) -> None:
         super().__init__()
+        self._samples = samples
         self._batch, self._blocks, self._tree = batch, list(blocks), tree
         self._found: Values = {}
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         calls = self._tree.calls
         self._found = tree_costs(
-            wave, self._batch, self._tree, ("loss", "kl", "agreement"), lambda done: step(done / calls)
+            wave,
+            self._batch,
+            self._tree,
+            ("loss", "kl", "agreement"),
+            lambda done: step(done / calls),
+            samples=self._samples,
         )
 
     def result(self) -> xr.Dataset:

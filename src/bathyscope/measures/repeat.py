@@ -21,6 +21,7 @@ class Repeat(ScheduleMeasure[RepeatOptions], declared=DECLARATION):
         )
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        self.sample_tokens(prompts, seed)
         length, times = self.options.length, self.options.times
         if length > facts.n_blocks:
             raise OptionError(

@@ -16,6 +16,7 @@ from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.labels import labelled
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.finite import require_finite
+from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_in_batch, reduce_by_prompt, sampler_of
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
@@ -33,12 +34,21 @@ class ScheduleMeasure(Measure[Options]):
     by_prompt = True
     dimension: ClassVar[str]
     rows: Mapping[int, Request]
+    sampler: TokenSampler | None = None
+
+    def sample_tokens(self, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        """Decide which tokens of the prompts are read out."""
+        self.sampler = sampler_of(self.options, prompts, seed, self.name)
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        share = 1.0 if self.sampler is None else self.sampler.share(tokens)
+        return share * super().readouts_per_prompt(facts, tokens)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return facts.n_blocks / 2
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return ScheduleProbe(self, facts, batch)
+        return ScheduleProbe(self, facts, batch, indices)
 
 
 def changed(
@@ -101,34 +111,69 @@ def protected(measure: Measure[Any], prompts: Sequence[TokenizedPrompt], at_leas
 class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules."""
 
-    def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch) -> None:
+    def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__(list(measure.rows.values()))
+        # the last token has no next one
+        self._samples = (
+            None
+            if measure.sampler is None
+            else [measure.sampler.sample(number, 0, length - 1) for number, length in zip(indices, batch.lengths)]
+        )
+        self._places_N = (
+            None if self._samples is None else places_in_batch(self._samples, batch.lengths, batch.ids_BT.device)
+        )
+        self._errors: dict[str, Tensor] = {}
         self._measure, self._facts, self._batch, self._rows = measure, facts, batch, measure.rows
         self._found: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
-        control = batch.flat(final.control_BTD)
-        states = [batch.flat(final.full[r]) for r in self._rows.values()]
+        control = self._read(final.control_BTD)
+        states = [self._read(final.full[r]) for r in self._rows.values()]
         comparison = compare(
             final.reader,
             control,
-            [*states, control, same_or(control, batch.flat(final.baseline_BTD))],
+            [*states, control, same_or(control, self._read(final.baseline_BTD))],
             tuple(_VARIABLES.values()),
-            targets_N=batch.next_ids_N,
+            targets_N=batch.next_ids_N if self._places_N is None else batch.next_ids_N[self._places_N],
         )
-        published = self._measure.options.positions == "published"
         for name, values in comparison.items():
-            counted = slice(1, None) if published and name != "loss" else slice(None, -1)
-            self._found[name] = torch.stack([piece[:, counted].mean(-1) for piece in batch.split(values)])
+            self._found[name] = self._means(name, values)
+        if self._samples is not None:
+            self._errors = {
+                name: reduce_by_prompt(self._samples, comparison[metric][:-2], TokenSample.error).cpu()
+                for name, metric in _VARIABLES.items()
+            }
         # one way to the host for all of them
         self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
         if self.tokens is not None and self._measure.dimension == "dropped":
-            self.tokens.put("added_loss", comparison["loss"][:-2] - comparison["loss"][-2], dropped=list(self._rows))
-            self.tokens.put("added_kl", comparison["kl_from_reference"][:-2])
-        plain = comparison["kl_from_reference"][-1]
+            added_loss = comparison["loss"][:-2] - comparison["loss"][-2]
+            self.tokens.put("added_loss", self._at_all_tokens(added_loss), dropped=list(self._rows))
+            self.tokens.put("added_kl", self._at_all_tokens(comparison["kl_from_reference"][:-2]))
+        plain = self._at_all_tokens(comparison["kl_from_reference"][-1]).nan_to_num(0.0)
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._found.values())
+
+    def _read(self, resid_BTD: Tensor) -> Tensor:
+        """Return the vectors of the tokens that are read out, prompt after prompt."""
+        flat_ND = self._batch.flat(resid_BTD)
+        return flat_ND if self._places_N is None else flat_ND[self._places_N]
+
+    def _means(self, name: str, values_RN: Tensor) -> Tensor:
+        """Return means over each prompt's tokens, [prompts, rows]."""
+        if self._samples is not None:
+            return reduce_by_prompt(self._samples, values_RN, TokenSample.mean)
+        published = self._measure.options.positions == "published"
+        tokens = slice(1, None) if published and name != "loss" else slice(None, -1)
+        return torch.stack([piece[:, tokens].mean(-1) for piece in self._batch.split(values_RN)])
+
+    def _at_all_tokens(self, values_N: Tensor) -> Tensor:
+        """Return values at every token: NaN where none was read."""
+        if self._places_N is None:
+            return values_N
+        everywhere = values_N.new_full((*values_N.shape[:-1], sum(self._batch.lengths)), torch.nan)
+        everywhere[..., self._places_N] = values_N
+        return everywhere
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {
@@ -137,5 +182,8 @@ class ScheduleProbe(MeasureProbe):
         data |= {f"baseline_{name}": self._found[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first
         data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1
+        if self._samples is not None:
+            data |= {f"{name}_sampling_error": errors for name, errors in self._errors.items()}
+            data["n_read"] = np.array([len(sample.places) for sample in self._samples], dtype=np.int64)
         coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
         return labelled(self._measure.table or {}, data, coords)

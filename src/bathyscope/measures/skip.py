@@ -12,11 +12,13 @@ import numpy as np
 import torch
 import xarray as xr
 
+from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
+from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_in_batch, reduce_by_prompt, sampler_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
@@ -26,10 +28,17 @@ from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
 
 class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
+    sampler: TokenSampler | None = None
+
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if set(self.options.parts) != {"block"}:
             facts.require_parts("skip of attention or mlp")
         super().prepare(facts, prompts, seed)
+        self.sampler = sampler_of(self.options, prompts, seed, self.name)
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        share = 1.0 if self.sampler is None else self.sampler.share(tokens)
+        return share * super().readouts_per_prompt(facts, tokens)
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
@@ -57,9 +66,10 @@ class SkipProbe(EffectProbe):
     """Effects on contributions and on the output of one batch."""
 
     def __init__(self, measure: Skip, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
-        self._options = measure.options
+        self._options, self._sampler = measure.options, measure.sampler
         super().__init__(measure, facts, batch, indices, parts=len(measure.options.parts))
         self._output: dict[str, np.ndarray] = {}
+        self._errors: dict[str, np.ndarray] = {}
 
     def baseline(self, view: BaselineView) -> None:
         if "block" in self._options.parts:
@@ -88,6 +98,9 @@ class SkipProbe(EffectProbe):
                 self.note((prompt, t), [place], lost_N[None, None], size_N, size_N.new_zeros(()))
 
     def finish(self, final: FinalStates) -> None:
+        if self._sampler is not None:
+            self._finish_sampled(final, self._sampler)
+            return
         batch = self._batch
         control = batch.flat(final.control_BTD)
         rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
@@ -99,10 +112,67 @@ class SkipProbe(EffectProbe):
         by_cell = reduced_PKR[..., :-1].unflatten(2, (len(self._options.parts), -1)).transpose(1, 2)
         self._output = {"all": by_cell.cpu().numpy(), "future": self.output_later(final)}
 
+    def _finish_sampled(self, final: FinalStates, sampler: TokenSampler) -> None:
+        """Measure the mean change of the output at some tokens."""
+        batch, n_rows = self._batch, len(self._all)
+        samples = [sampler.sample(number, 0, length) for number, length in zip(self._numbers, batch.lengths)]
+        places_N = places_in_batch(samples, batch.lengths, batch.ids_BT.device)
+        control_ND = batch.flat(final.control_BTD)[places_N]
+        rows = [batch.flat(final.full[row])[places_N] for row in self._all]
+        rows.append(same_or(control_ND, batch.flat(final.baseline_BTD)[places_N]))
+        change_RN = self._changes(final, control_ND, rows)
+        noise_PR = reduce_by_prompt(samples, change_RN, lambda _, values: values.amax(-1))
+        self._noise = torch.maximum(self._noise, noise_PR[:, -1])
+        shape = (batch.size, len(self._options.parts), self._facts.n_blocks)
+        means_PR = reduce_by_prompt(samples, change_RN[:n_rows], TokenSample.mean)
+        errors_PR = reduce_by_prompt(samples, change_RN[:n_rows], TokenSample.error)
+        later, later_errors = self._later_sampled(final, sampler)
+        self._output = {"all": self._mean_alone(means_PR.cpu().numpy().reshape(shape)), "future": later}
+        self._errors = {"all": errors_PR.cpu().numpy().reshape(shape), "future": later_errors}
+
+    def _later_sampled(self, final: FinalStates, sampler: TokenSampler) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean change at later tokens, pooled over the sampled t, and its standard error."""
+        shape = (self._batch.size, len(self._options.parts), self._facts.n_blocks)
+        sums, squares = np.zeros(shape), np.zeros(shape)
+        totals = np.zeros(shape)
+        for tail in final.tails:
+            cells = [(cell, tail.rows[row]) for row, cell in self._later.items() if row in tail.rows]
+            if not cells:
+                continue
+            sample = sampler.sample(self._numbers[tail.prompt], tail.start, tail.start + len(tail.control_ND))
+            places = [place - tail.start for place in sample.places]
+            change_RN = self._changes(final, tail.control_ND[places], [state_ND[places] for _, state_ND in cells])
+            parts, blocks = [part for (part, _), _ in cells], [block for (_, block), _ in cells]
+            sums[tail.prompt, parts, blocks] += sample.total * sample.mean(change_RN).cpu().numpy()
+            squares[tail.prompt, parts, blocks] += (sample.total * sample.error(change_RN).cpu().numpy()) ** 2
+            totals[tail.prompt, parts, blocks] += sample.total
+        # the last block has no tail: skipping it before t changes nothing from t on
+        means = np.divide(sums, totals, out=np.zeros(shape), where=totals > 0)
+        errors = np.divide(np.sqrt(squares), totals, out=np.zeros(shape), where=totals > 0)
+        without = [not starts for starts in self._positions]
+        means[without] = errors[without] = np.nan
+        return self._mean_alone(means), errors
+
+    def _changes(self, final: FinalStates, control_ND: torch.Tensor, rows: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Return ‖y − ȳ‖₂ of rows at some tokens, [rows, tokens]."""
+        change_RN = compare(final.reader, control_ND, rows, ["l2"])["l2"]
+        require_finite("The model with a block left out", [change_RN])
+        return change_RN
+
+    def _mean_alone(self, means: np.ndarray) -> np.ndarray:
+        """Return [prompt, part, reduction, skipped], of which only the mean is known."""
+        unknown = np.full_like(means, np.nan)
+        return np.stack([means if name == "mean" else unknown for name in REDUCTIONS], axis=2)
+
     def result(self) -> xr.Dataset:
         effects = {reach: self.effect(reach) for reach in REACHES}
         data = {f"effect_{reach}": effect for reach, effect in effects.items()}
-        data |= {f"output_{reach}": output for reach, output in self._output.items()}
+        reductions = self._options.output_reductions or REDUCTIONS
+        missing = [number for number, name in enumerate(REDUCTIONS) if name not in reductions]
+        for reach, output in self._output.items():
+            output[:, :, missing] = np.nan
+            data[f"output_{reach}"] = output
+        data |= {f"output_{reach}_sampling_error": errors for reach, errors in self._errors.items()}
         for reach, effect in effects.items():
             data |= {f"given_{reach}": influence_given(effect), f"received_{reach}": influence_received(effect)}
         return self.dataset(DECLARATION, data, part=list(self._options.parts))

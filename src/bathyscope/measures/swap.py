@@ -16,5 +16,6 @@ class Swap(ScheduleMeasure[SwapOptions], declared=DECLARATION):
         return "this model has one block only" if facts.n_blocks < 2 else None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        self.sample_tokens(prompts, seed)
         schedules, first = swapped(self, facts), protected(self, prompts)
         self.rows = {block: ScheduleRow(schedule, first) for block, schedule in schedules.items()}

@@ -12,6 +12,7 @@ import xarray as xr
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.progress import ProgressBar
 from bathyscope.measures.costs import Metric, Over, Values, tree_costs
+from bathyscope.measures.token_samples import TokenSample, TokenSampler
 from bathyscope.model import Model
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.pieces import Pieces
@@ -33,14 +34,21 @@ class Ledger:
         kept: where finished pieces are; None = in memory alone.
         over: which tokens of a prompt count.
         progress: show a bar where it takes long.
+        samplers: which tokens of the prompts are read out, by role; None = all of them.
     """
 
     def __init__(
-        self, model: Model, samples: Mapping[Role, Prompts], kept: Pieces | None, over: Over, progress: bool
+        self,
+        model: Model,
+        samples: Mapping[Role, Prompts],
+        kept: Pieces | None,
+        over: Over,
+        progress: bool,
+        samplers: Mapping[Role, TokenSampler] | None = None,
     ) -> None:
         self.wave = Wavefront(model.anatomy, tails=model.checks.tails)
         self.model, self.samples, self._kept = model, samples, kept
-        self._over, self._progress = over, progress
+        self._over, self._progress, self._samplers = over, progress, samplers
         self._known: dict[tuple[Role, tuple[Metric, ...]], dict[History, dict[Metric, FloatArray]]] = {}
         self._places = {
             role: plan_batches(own.lengths, 1, self.wave.policy.tokens, model.anatomy.equal_lengths)
@@ -98,7 +106,15 @@ class Ledger:
                 if piece is None:
                     batch = self._batch(role, own)
                     advance = partial(_advance, bar, before)
-                    piece = tree_costs(self.wave, batch, tree, metrics, advance, over=self._over)
+                    piece = tree_costs(
+                        self.wave,
+                        batch,
+                        tree,
+                        metrics,
+                        advance,
+                        over=self._over,
+                        samples=self._token_samples(role, own, batch),
+                    )
                     self._keep(name, piece)
                 for metric in metrics:
                     found[metric][:, own] = piece[metric]
@@ -111,6 +127,13 @@ class Ledger:
     def _batch(self, role: Role, places: Sequence[int]) -> Batch:
         prompts = [self.samples[role][place] for place in places]
         return Batch.of([p.ids for p in prompts], self.model.device, [p.answer_tokens for p in prompts])
+
+    def _token_samples(self, role: Role, numbers: Sequence[int], batch: Batch) -> list[TokenSample] | None:
+        if self._samplers is None:
+            return None
+        sampler = self._samplers[role]
+        # the last token has no next one
+        return [sampler.sample(number, 0, length - 1) for number, length in zip(numbers, batch.lengths)]
 
     def _read(self, name: str) -> Values | None:
         content = None if self._kept is None else self._kept.find(name)

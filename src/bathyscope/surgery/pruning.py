@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, get_args
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PruningError, did_you_mean, warn
 from bathyscope.measures.costs import Over
+from bathyscope.measures.token_samples import TokenSampler
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.place import here
 from bathyscope.model.reading import tokenized
@@ -57,6 +58,7 @@ def prune(
     max_cost: float | None = None,
     parts: Sequence[Part] = ("block",),
     over: Over = "tokens",
+    read_tokens: Annotated[int, Range(2)] | None = None,
     budget: Annotated[int, Range(0)] = 20_000,
     measured: Annotated[int, Range(1)] = 32,
     random: Annotated[int, Range(1)] = 16,
@@ -87,6 +89,8 @@ def prune(
             the test prompts stays below it.
         parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
+        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them,
+            the same for every subset; intervals hold what that adds. None = all tokens.
         budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all
             pairs; beyond it the search is led by what pairs, or single blocks, cost.
         measured: how many subsets that the surrogate favours are measured.
@@ -131,7 +135,15 @@ def prune(
         }
         require_apart(samples["calibration"], samples["test"])
         if over == "answer":
+            if read_tokens is not None:
+                raise OptionError(
+                    f"read_tokens={read_tokens} samples the tokens of a prompt, and over='answer' looks at those of "
+                    "the answer, which are always read; leave one of them out."
+                )
             require_answers(samples)
+        samplers: dict[Role, TokenSampler] | None = None
+        if read_tokens is not None:
+            samplers = {role: TokenSampler(read_tokens, own, seed, f"prune ({role})") for role, own in samples.items()}
         together = None if cluster is None else samples["test"].clusters(cluster)
         benchmarks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
         if kinds != ("block",):
@@ -157,12 +169,13 @@ def prune(
             "level": level,
             "seed": seed,
             **({} if cluster is None else {"cluster": cluster}),
+            **({} if read_tokens is None else {"read_tokens": read_tokens}),
         }
         folder = nullcontext() if out is None else Pieces(folder_path(out, "out"), PRUNING, asked)
         with ended_as_interrupted(), folder as kept:
             finished = None if kept is None else kept.find(RESULT)
             if finished is None:
-                ledger = Ledger(ready, samples, kept, over, progress)
+                ledger = Ledger(ready, samples, kept, over, progress, samplers)
                 search = Search(ledger, units, budget=budget, measured=measured, random=random, seed=seed)
                 proof = Proof(ledger, search, Sampling(resamples, level, seed, together))
                 fitting = proof.largest(max_cost) if size is None else size

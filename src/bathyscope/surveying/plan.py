@@ -39,6 +39,9 @@ from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.replace import default_room
 
+_LATER_OPTIONS = ("read_tokens", "output_reductions")
+"""Options of measures that earlier runs do not tell; None = what was done then."""
+
 
 @dataclass(frozen=True)
 class _Unit:
@@ -141,6 +144,8 @@ class SurveyPlan:
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
         options: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(measure.options), default=list))
+        # so that runs from before there were these options are resumed
+        options = {name: value for name, value in options.items() if value is not None or name not in _LATER_OPTIONS}
         if measure.name not in MEASURES:  # a name that no option can have
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
         if measure.name in self.references:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks, Positions, schedule_table
+from bathyscope.measures.declared.schedules import Blocks, Positions, ReadTokens, require_next_positions, schedule_table
 from bathyscope.options import Range
 
 
@@ -17,11 +17,17 @@ class DropOptions:
         protect_first: how many first tokens keep the dropped block's real output.
         positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
             and all but the first for KL, agreement and entropy, as lad2024's published code has it.
+        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
+            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     blocks: Blocks = None
     protect_first: Annotated[int, Range(0)] = 0
     positions: Positions = "next"
+    read_tokens: ReadTokens = None
+
+    def __post_init__(self) -> None:
+        require_next_positions("drop", self.positions, self.read_tokens)
 
 
 DECLARATION: Final = Declaration(

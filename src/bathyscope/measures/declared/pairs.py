@@ -6,7 +6,7 @@ from typing import Final
 
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks
+from bathyscope.measures.declared.schedules import Blocks, ReadTokens
 from bathyscope.options import Coverage, Resamples
 
 _SOURCE: Final = "own, pairs"
@@ -24,12 +24,14 @@ class PairsOptions:
         level: coverage of the intervals.
         cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
             None = each for itself.
+        read_tokens: as drop's; intervals over prompts hold what reading only some tokens adds.
     """
 
     blocks: Blocks = None
     resamples: Resamples = 1000
     level: Coverage = 0.95
     cluster: str | None = None
+    read_tokens: ReadTokens = None
 
 
 DECLARATION: Final = Declaration(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Positions, schedule_table
+from bathyscope.measures.declared.schedules import Positions, ReadTokens, require_next_positions, schedule_table
 from bathyscope.options import Range
 
 
@@ -16,11 +16,17 @@ class RepeatOptions:
         length: blocks in the window.
         times: how often each block of the window is repeated (1 = it runs twice).
         positions: what means are over, "next" or "published"; as drop's.
+        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
+            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     length: Annotated[int, Range(1)] = 5
     times: Annotated[int, Range(1, 100)] = 1
     positions: Positions = "next"
+    read_tokens: ReadTokens = None
+
+    def __post_init__(self) -> None:
+        require_next_positions("repeat", self.positions, self.read_tokens)
 
 
 DECLARATION: Final = Declaration(

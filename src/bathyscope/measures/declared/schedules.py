@@ -1,16 +1,34 @@
 """What the declarations of drop, swap and repeat share: their choices, and the table of their variables."""
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
+from bathyscope.errors import OptionError
 from bathyscope.labels import Label
-from bathyscope.options import Distinct
+from bathyscope.options import Distinct, Range
 
 Positions = Literal["next", "published"]
 """Over which positions of a prompt of T tokens the means go: ``next``, 0 … T−2, those with a next token;
 ``published``, 0 … T−2 for the loss and 1 … T−1 for everything else."""
 Blocks = Annotated[tuple[int, ...] | None, Distinct()]
 """Which blocks are changed, one at a time; None = each."""
+ReadTokens = Annotated[int | None, Range(2, none="all tokens")]
+"""How many tokens of each prompt are read out, drawn at random with those that predict the answer among them."""
+SAMPLING_ERRORS: Final = ("kl", "top1_agreement", "entropy", "loss")
+"""Means whose standard error is given where only some tokens are read."""
+
+
+def require_next_positions(measure: str, positions: Positions, read_tokens: int | None) -> None:
+    """Refuse a sample of the tokens that only a published fault looks at.
+
+    Raises:
+        OptionError: with both ways out.
+    """
+    if read_tokens is not None and positions == "published":
+        raise OptionError(
+            f"{measure}: read_tokens={read_tokens} does not go with positions='published', which averages over other "
+            "tokens; leave one of them out."
+        )
 
 
 def schedule_table(index: str) -> dict[str, Label]:
@@ -19,6 +37,14 @@ def schedule_table(index: str) -> dict[str, Label]:
     mean = "mean over tokens of "
     by = partial(Label, f"prompt {index}", source=source)
     plain = partial(Label, "prompt", source=source)
+    errors = {
+        f"{name}_sampling_error": by(
+            f"standard error of {name} from reading only some tokens",
+            units,
+            "stratified sample without replacement; only with read_tokens",
+        )
+        for name, units in zip(SAMPLING_ERRORS, ("nats", "1", "bits", "nats"), strict=True)
+    }
     return {
         "kl": by("KL of the intervened from the normal prediction", "nats", f"{mean}KL(p ‖ p̄)"),
         "top1_agreement": by("top-1 agreement with the normal prediction", "1", f"{mean}[argmax p̄ = argmax p]"),
@@ -29,4 +55,6 @@ def schedule_table(index: str) -> dict[str, Label]:
             "cross-entropy of the next token of the normal prediction", "nats", "−log p(next token)"
         ),
         "n_averaged": plain("tokens that a prompt's means are over", "token"),
+        **errors,
+        "n_read": plain("tokens that were read out of them; only with read_tokens", "token"),
     }

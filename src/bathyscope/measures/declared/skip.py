@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.declared.schedules import ReadTokens
 from bathyscope.options import Distinct, Range
 
 REACHES: Final = {"all": "at all tokens", "future": "at later tokens"}
@@ -33,14 +34,27 @@ class SkipOptions:
         protect_first: how many first tokens keep the skipped block's real output.
         axis: "channels" repeats hu2025's published slip in the future effects: the channels 1 … t−1 of every
             token are skipped, where the tokens 1 … t−1 are meant.
+        read_tokens: compare predictions at only so many tokens of each prompt, and behind each sampled t, drawn at
+            random with those of its answer among them, for the mean change of the output. Effects on contributions are
+            measured at every token all the same. None = all tokens.
+        output_reductions: how changes of the output are reduced over tokens; those left out are missing. None = all of
+            them, or the mean alone where only some tokens are read.
     """
 
     parts: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = ("block",)
     positions: tuple[tuple[int, ...], ...] | None = None
     protect_first: Annotated[int, Range(0)] = 1
     axis: Literal["tokens", "channels"] = "tokens"
+    read_tokens: ReadTokens = None
+    output_reductions: Annotated[tuple[Literal["mean", "p95", "max"], ...], Distinct()] | None = None
 
     def __post_init__(self) -> None:
+        refused = [name for name in self.output_reductions or () if name != "mean"]
+        if self.read_tokens is not None and refused:
+            raise OptionError(
+                f"skip: read_tokens={self.read_tokens} gives means over tokens, and {refused[0]} needs every token; "
+                "leave read_tokens out, or give output_reductions=['mean']."
+            )
         if self.axis == "channels" and set(self.parts) != {"block"}:
             raise OptionError("skip: axis 'channels' repeats a slip in the skipping of whole blocks; give parts=block.")
 
@@ -65,6 +79,14 @@ DECLARATION: Final = Declaration(
                 f"change of the output probabilities when a block or part is skipped, {where}",
                 formula="‖y − ȳ‖₂ ≤ √2, reduced over tokens",
                 direction="higher = the output depends more on the skipped block",
+            )
+            for reach, where in REACHES.items()
+        },
+        **{
+            f"output_{reach}_sampling_error": _label(
+                "prompt part skipped",
+                f"standard error of the mean change of the output from reading only some tokens, {where}",
+                formula="stratified sample without replacement; only with read_tokens",
             )
             for reach, where in REACHES.items()
         },
