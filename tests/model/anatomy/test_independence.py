@@ -180,3 +180,49 @@ def test_unknown_models_are_asked_the_same() -> None:
     hf = unknown.build()
     hf.trunk.stack[1].feed_forward = nn.Sequential(hf.trunk.stack[1].feed_forward, Beside(nn.Identity(), of_the_rows))
     assert "its rows depend on each other" in refusal(hf)
+
+
+class PassedOver(nn.Module):
+    """A norm and an MLP that are left out where a number of the whole call is above or below all that text gives."""
+
+    def __init__(self, norm: nn.Module, mlp: nn.Module, number: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.norm, self.mlp, self.number = norm, mlp, number
+        self.seen: list[float] = []
+        self.allowed = (-float("inf"), float("inf"))
+
+    def forward(self, x: Tensor) -> Tensor:
+        number = float(self.number(x))
+        self.seen.append(number)
+        out: Tensor = self.mlp(self.norm(x))
+        least, most = self.allowed
+        return out if least <= number <= most else torch.zeros_like(out)
+
+
+def of_the_mean(x: Tensor) -> Tensor:
+    return x.mean()
+
+
+def of_the_first_row(x: Tensor) -> Tensor:
+    return x[0].abs().mean()
+
+
+def of_the_loudest(x: Tensor) -> Tensor:
+    return x.abs().amax()
+
+
+@pytest.mark.parametrize("number", [of_the_mean, of_the_first_row, of_the_loudest])
+def test_a_block_that_is_passed_over_by_a_test_on_the_whole_call_is_refused(number: Callable[[Tensor], Tensor]) -> None:
+    """No text passes it over, so that replay and plain forward agree; other histories beside a row may."""
+    hf = zoo.entry("llama").build()
+    block = hf.model.layers[2]
+    passed = PassedOver(block.post_attention_layernorm, block.mlp, number)
+    block.mlp, block.post_attention_layernorm = passed, nn.Identity()
+    load(hf)
+    with torch.no_grad():
+        passed.seen.clear()
+        for seed in range(20):
+            hf(torch.tensor(zoo.prompts(hf, (17, 17), seed)), use_cache=False)
+    room = 0.2 * max(map(abs, passed.seen))
+    passed.allowed = min(passed.seen) - room, max(passed.seen) + room
+    assert "its rows depend on each other" in refusal(hf)

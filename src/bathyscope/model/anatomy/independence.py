@@ -94,7 +94,8 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
     """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
 
     Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens
-    compete, a crowd of equals must move the ranks.
+    compete, a crowd of equals must move the ranks. Other rows are also tried as louder and as quieter ones, for blocks
+    that are passed over by a test on the whole call.
 
     Args:
         kept: the stream at every boundary; may grow, as long as it is a block ahead.
@@ -102,6 +103,8 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
     """
     rows, tokens = shown
     replay = anatomy.replay(ids_BT)
+    # kernels for few bits choose their scale over a whole call, of which users are warned
+    quantised = getattr(anatomy.model.config, "quantization_config", None) is not None
     resid_BTD = replay.recording.resid0_BTD
     state: State = {}
     yield token_gaps(resid_BTD[:rows, :tokens], kept[0][:, :tokens])
@@ -115,7 +118,44 @@ def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], id
             out_BTD = replay.run(block, index, others_BTD, state=passed)
             worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
         resid_BTD = out_BTD
+        if rows < len(ids_BT) and not quantised:
+            worst = worst.maximum(_gaps_next_to_extremes(replay, block, index, others_BTD, shown, wanted, before))
         yield worst
+
+
+_LOUD = 4.0
+_QUIET = 0.01
+
+
+def _gaps_next_to_extremes(
+    replay: Replay,
+    block: nn.Module,
+    index: int,
+    resid_BTD: Tensor,
+    shown: tuple[int, int],
+    expected: Tensor,
+    state: State,
+) -> Tensor:
+    """Gaps of the first rows and tokens where all other rows are louder, of either sign, or nearly silent.
+
+    Next to louder ones they also stand last, so that a test on the first row of a call shows too.
+    """
+    rows, tokens = shown
+    worst = torch.zeros(rows, tokens, device=resid_BTD.device)
+    largest = float(resid_BTD.abs().max().clamp_min(1e-12))
+    room = torch.finfo(resid_BTD.dtype).max / (8 * largest)
+    loud = min(_LOUD, room)
+    for factor, backwards in ((-loud, False), (loud, not state), (_QUIET, False)):
+        others_BTD = resid_BTD.clone()
+        # of one sign, so that sums and means over the call move too
+        others_BTD[rows:] = factor * others_BTD[rows:].abs()
+        prompts_N = torch.arange(len(others_BTD), device=resid_BTD.device)
+        if backwards:
+            others_BTD, prompts_N = others_BTD.flip(0), prompts_N.flip(0)
+        out_BTD = replay.run(block, index, others_BTD, prompts_N, state=dict(state))
+        out_BTD = out_BTD.flip(0) if backwards else out_BTD
+        worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], expected))
+    return worst
 
 
 _LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
