@@ -20,6 +20,9 @@ from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.pages.reproducing import cells, verbs
 from bathyscope.runs.run import open_run
+from bathyscope.surveying import asking, cutting
+from bathyscope.surveying.rates import Rates
+from bathyscope.wavefront.engine import Wavefront
 
 DATA_SETS = ("hellaswag", "gsm8k", "aime2024")
 LISTED = ("Qwen2.5-1.5B-Instruct", "Qwen2.5-Math-1.5B")
@@ -177,6 +180,31 @@ def test_an_interrupted_reproduction_goes_on(
     )
     assert main(arguments) == PromptError.exit_code
     assert [prompts.name for prompts in begun] == ["hellaswag", "gsm8k", "gsm8k", "aime2024"]
+
+
+def test_an_interrupted_run_of_few_prompts_keeps_its_shards(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of three prompts two are finished when it is stopped, as on a machine that takes minutes for each."""
+    monkeypatch.setattr(cutting, "_STRETCH_FLOPS", {False: 1.0, True: 1.0})
+    monkeypatch.setattr(cutting, "SHARD_SECONDS", 1e-9)
+    monkeypatch.setattr(asking, "measure_rates", lambda *_: Rates(matrix=1e9, compared=1e9, device="cpu"))
+    run, calls = Wavefront.run_convoy, []
+
+    def interrupted(wave: Wavefront, convoy: Any, *more: Any) -> None:
+        calls.append(convoy)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        run(wave, convoy, *more)
+
+    monkeypatch.setattr(Wavefront, "run_convoy", interrupted)
+    arguments = ["reproduce", "hu2025-table1", "--models", str(home / "third"), "--data", str(home / "data")]
+    arguments += ["--prompts", "3", "--out", str(home / "shards"), "--quiet"]
+    assert main(arguments) == INTERRUPTED
+    words = f"Interrupted: 0 of 3 runs are finished, with 2 of 3 shards of the next, and kept in {home / 'shards'}."
+    assert words in capsys.readouterr().err
+    main(arguments)
+    assert len(calls) == 3 + 1 + 3, "the third prompt of the first data set, and those of the second"
 
 
 def test_figures_of_a_paper(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

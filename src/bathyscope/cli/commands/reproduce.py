@@ -89,7 +89,7 @@ def reproduce_command(
         return _list(target, given.get("figures", ()), format)
     loading = taken(_LOADING, given)
     plan = Plan.of(target, models or (), data=data or (), **given)
-    with interruptible(lambda: f"{_finished(plan)} of {len(plan.cells)} runs are finished and kept in {plan.place}"):
+    with interruptible(lambda: f"{_finished(plan)} kept in {plan.place}"):
         outcomes = _measured(plan, loading, quiet)
     result = plan.result(outcomes)
     if record is not None:
@@ -129,8 +129,12 @@ def _score(file: Path, format_: Format) -> int:
     return 0
 
 
-def _finished(plan: Plan) -> int:
-    return sum(cell.finished() is not None for cell in plan.cells)
+def _finished(plan: Plan) -> str:
+    """Return how many runs are finished, and how much of the one that was interrupted."""
+    unfinished = [cell for cell in plan.cells if cell.finished() is None]
+    begun = [cell.stored_shards() for cell in unfinished]
+    shards = next((f", with {stored} of {planned} shards of the next," for stored, planned in begun if stored), "")
+    return f"{len(plan.cells) - len(unfinished)} of {len(plan.cells)} runs are finished{shards} and"
 
 
 def _measured(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:

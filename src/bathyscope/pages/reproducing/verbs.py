@@ -20,6 +20,7 @@ from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
 from bathyscope.prompts.spec import SourceSpec
+from bathyscope.runs.manifest import load_manifest
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.shards import encode_results, read_results
 from bathyscope.surgery.benchmarks import evaluate
@@ -82,6 +83,14 @@ class Cell:
         wanted = {"model": self.source, "preset": self.preset, "dataset": label_of(self.prompts)}
         same = all(getattr(run.identity, name) == value for name, value in wanted.items())
         return run if same and set(self.measures) <= set(run.measures) else None
+
+    def stored_shards(self) -> tuple[int, int]:
+        """Return how many shards of an unfinished survey are stored, and of how many; 0 of 0 where none was begun."""
+        try:
+            manifest = load_manifest(self.folder)
+        except StoreError:
+            return 0, 0
+        return len(manifest.record.shards), len(manifest.identity.plan)
 
     def compute(self, models: Sequence[Model], progress: bool, command: str | None) -> Result:
         """The result, kept in its folder; a BathyscopeError for whatever the command refuses."""
