@@ -8,6 +8,7 @@ from pathlib import Path
 
 SCRIPTS = (
     "skip_speed.py",
+    "real_shapes.py",
     "direct_speed.py",
     "erasure_speed.py",
     "gradients_speed.py",
@@ -24,7 +25,15 @@ SCRIPTS = (
     "export_memory.py",
 )
 
-OF_THEIR_OWN = ("corpus.py", "ray_speed.py", "launches.py", "interval_coverage.py", "export_memory.py", "streaming.py")
+OF_THEIR_OWN = (
+    "real_shapes.py",
+    "corpus.py",
+    "ray_speed.py",
+    "launches.py",
+    "interval_coverage.py",
+    "export_memory.py",
+    "streaming.py",
+)
 """Scripts that take other flags; they run with their defaults."""
 
 

@@ -1,0 +1,237 @@
+"""Skip effects on real shapes: one wavefront against one forward per intervention with the same readouts.
+
+    python benchmarks/real_shapes.py                                        # every case once, at a small size
+    python benchmarks/real_shapes.py --size real --case 49k --threads 2     # one case as large as models are
+    python benchmarks/real_shapes.py --size real --case checkpoint --model FOLDER \\
+        --published CLONE --published-python PYTHON                         # and against the published code
+
+Results are added to a file of the machine's name under benchmarks/results/, by case, size and threads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+# large pages for tensors, as the command line sets it: for both sides of every ratio
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+
+import torch
+from naive import skip_effects
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from bathyscope import Model, estimate, load, survey
+from bathyscope.measures.positions import sample_positions
+from bathyscope.surveying.rates import matrix_rate
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.reader import Reader
+
+RESULTS: Final = Path(__file__).parent / "results"
+READ_TOKENS, READ_ROWS = 256, 3
+TEXTS: Final = (
+    "A farmer sells 16 eggs a day. She eats three of them for breakfast and bakes muffins for her friends with four. "
+    "She sells the rest at the market for 2 dollars each. How many dollars does she make every day?",
+    "A robe takes two bolts of blue fibre and half that much white fibre. How many bolts does it take in all, and how "
+    "many would three robes of the same kind take, if one bolt of each colour is lost on the way to the tailor?",
+)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a random Llama."""
+
+    vocabulary: int
+    blocks: int = 8
+    width: int = 576
+    inner: int = 1536
+    heads: int = 9
+    key_heads: int = 3
+    lengths: tuple[int, ...] = (96, 128)
+
+    def model(self) -> Model:
+        """Return the model with random weights."""
+        torch.manual_seed(0)
+        config = LlamaConfig(
+            num_hidden_layers=self.blocks,
+            hidden_size=self.width,
+            intermediate_size=self.inner,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.key_heads,
+            vocab_size=self.vocabulary,
+            max_position_embeddings=1024,
+            tie_word_embeddings=True,
+        )
+        return load(LlamaForCausalLM(config).eval())
+
+
+VOCABULARIES: Final = {"32k": 32_000, "49k": 49_152, "152k": 152_064, "262k": 262_144}
+SHAPES: Final = {
+    "real": {
+        **{name: Shape(vocabulary) for name, vocabulary in VOCABULARIES.items()},
+        "wide": Shape(32_000, 2, 4096, 11008, 32, 32, (96,)),
+    },
+    "small": {
+        **{name: Shape(vocabulary, 2, 64, 128, 2, 1, (24,)) for name, vocabulary in VOCABULARIES.items()},
+        "wide": Shape(1000, 2, 1024, 2752, 8, 8, (24,)),
+    },
+}
+CHECKPOINT: Final = "checkpoint"
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
+    """Return what one run gives, and its wall and CPU seconds."""
+    began, cpu_began = time.perf_counter(), time.process_time()
+    result = work()
+    return result, time.perf_counter() - began, time.process_time() - cpu_began
+
+
+def predicted_seconds(model: Model, ids: Sequence[list[int]], options: dict[str, Any]) -> float:
+    """Predict the survey's seconds from the configuration alone."""
+    with tempfile.TemporaryDirectory() as folder:
+        model.hf.config.save_pretrained(folder)
+        return estimate(folder, [list(own) for own in ids], "skip", dtype=model.dtype, skip=options).seconds
+
+
+@torch.no_grad()
+def readouts(model: Model, matrix: float) -> dict[str, float]:
+    """Measure readouts against a large matrix product, and the arithmetic over the vocabulary against the readout."""
+    anatomy = model.anatomy
+    states_RND = torch.randn(1 + READ_ROWS, READ_TOKENS, anatomy.width)
+    head: Any = model.hf.get_output_embeddings()
+    flat_ND = states_RND[:1].flatten(0, 1)
+    reader = Reader.of(anatomy)
+
+    def compared() -> None:
+        reference_ND, *rows = states_RND
+        compare(reader, reference_ND, rows, ["l2"])
+
+    compared()
+    product = (1 + READ_ROWS) * min(timed(lambda: head(flat_ND))[1] for _ in range(3))
+    whole = min(timed(compared)[1] for _ in range(2))
+    flops = 2.0 * (1 + READ_ROWS) * READ_TOKENS * anatomy.width * anatomy.vocabulary
+    return {
+        "product_share_of_matrix_rate": flops / product / matrix,
+        "arithmetic_over_product": (whole - product) / product,
+    }
+
+
+def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, Any]:
+    """Time both ways in turn, and require that they agree."""
+    positions = sample_positions([len(own) for own in ids], 0)
+    options: dict[str, Any] = {"positions": positions}
+    matrix = matrix_rate(model.dtype, torch.device("cpu"))
+    found: dict[str, Any] = {"matrix_gflops": matrix / 1e9, **readouts(model, matrix)}
+    found["predicted_s"] = predicted_seconds(model, ids, options)
+    names = ("effect_all", "output_all", "effect_future", "output_future")
+
+    def wavefront() -> Any:
+        return survey(model, list(ids), ["skip"], progress=False, skip=options)["skip"]
+
+    def one_by_one() -> Any:
+        return [skip_effects(model, own, starts) for own, starts in zip(ids, positions)]
+
+    ours, naive = [], []
+    for _ in range(repeats):
+        effects, *times = timed(wavefront)
+        ours.append(times)
+        expected, *times = timed(one_by_one)
+        naive.append(times)
+        largest = effects.sel(reduction="max", part="block")
+        for number, values in enumerate(expected):
+            for name, value in zip(names, values):
+                gap = float((torch.tensor(largest[name][number].values) - value).abs().max())
+                assert gap < 1e-3, f"{name} of prompt {number} differs from one forward per intervention by {gap}"
+    for name, times in (("wavefront", ours), ("forward_per_intervention", naive)):
+        found[f"{name}_s"], found[f"{name}_cpu_s"] = (min(column) for column in zip(*times))
+    found["ratio"] = found["forward_per_intervention_s"] / found["wavefront_s"]
+    found["predicted_over_measured"] = found["predicted_s"] / found["wavefront_s"]
+    return found
+
+
+def published(arguments: argparse.Namespace, positions: Sequence[Sequence[int]]) -> dict[str, float]:
+    """Time the published code, in its own environment, on the same prompts and positions."""
+    prompts = [{"text": text, "positions": list(own)} for text, own in zip(TEXTS, positions)]
+    with tempfile.TemporaryDirectory() as folder:
+        request, result = Path(folder) / "request.json", Path(folder) / "result.json"
+        request.write_text(json.dumps({"threads": arguments.threads, "prompts": prompts}), encoding="utf-8")
+        script = Path(__file__).parent / "published_skip.py"
+        command = [arguments.published_python, str(script), arguments.published, arguments.model]
+        subprocess.run([*command, str(request), str(result)], check=True)
+        times = json.loads(result.read_text(encoding="utf-8"))
+    return {"published_s": times["seconds"], "published_cpu_s": times["cpu_seconds"]}
+
+
+def machine() -> str:
+    """Return the name of the processor."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    return named or platform.processor() or platform.machine()
+
+
+def keep(name: str, found: dict[str, Any], folder: Path) -> Path:
+    """Add a result to the machine's file; an earlier one of its name is replaced."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"real_shapes-{re.sub(r'[^a-z0-9]+', '-', machine().lower()).strip('-')}.json"
+    document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"results": {}}
+    document |= {"machine": machine(), "cores": os.cpu_count(), "torch": torch.__version__}
+    document["results"][name] = {"when": time.strftime("%Y-%m-%d"), **found}
+    path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    return path
+
+
+def of_case(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure one case."""
+    if case == CHECKPOINT:
+        model = load(arguments.model, dtype="float32")
+        assert model.tokenizer is not None
+        ids = [model.tokenizer(text).input_ids for text in TEXTS]
+        found = {"model": Path(arguments.model).name, "lengths": [len(own) for own in ids]}
+        found |= measured(model, ids, arguments.repeats)
+        if arguments.published:
+            found |= published(arguments, sample_positions([len(own) for own in ids], 0))
+            found["published_over_wavefront"] = found["published_s"] / found["wavefront_s"]
+        return found
+    shape = SHAPES[arguments.size][case]
+    generator = torch.Generator().manual_seed(1)
+    ids = [torch.randint(3, shape.vocabulary, (length,), generator=generator).tolist() for length in shape.lengths]
+    return {"shape": asdict(shape), **measured(shape.model(), ids, arguments.repeats)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    cases = (*SHAPES["real"], CHECKPOINT)
+    parser.add_argument("--case", action="append", choices=cases, help="several times for several; none = all")
+    parser.add_argument("--size", choices=list(SHAPES), default="small")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--repeats", type=int, default=1)
+    parser.add_argument("--model", help="folder of a Llama-like checkpoint, for the case checkpoint")
+    parser.add_argument("--published", help="a clone of github.com/RobertCsordas/llm_effective_depth")
+    parser.add_argument("--published-python", help="the Python of an environment that the clone runs in")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder of results")
+    arguments = parser.parse_args()
+    if arguments.published and not arguments.published_python:
+        parser.error("--published needs --published-python, since the code runs with older libraries.")
+    if CHECKPOINT in (arguments.case or ()) and not arguments.model:
+        parser.error("The case checkpoint needs --model FOLDER.")
+    torch.set_num_threads(arguments.threads)
+    for case in arguments.case or [case for case in cases if case != CHECKPOINT or arguments.model]:
+        found = of_case(case, arguments)
+        path = keep(f"{case}, {arguments.size}, {arguments.threads} threads", found, arguments.out)
+        numbers = "   ".join(f"{name} {value:.2f}" for name, value in found.items() if isinstance(value, float))
+        print(f"{case:<12} {numbers}", flush=True)
+    print(f"Written: {path}")
+
+
+if __name__ == "__main__":
+    main()
