@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 REDUCTIONS: Final = ("mean", "p95", "max")
 """Over tokens, in the order of the dimension ``reduction``."""
+_PARTS_OF_KL: Final = ("kl_top_p", "kl_tail")
+"""A divergence is never negative, but what some of its tokens add to it may be."""
+_ROUNDING: Final = 1e-9
 _BLANK = re.compile(r"\{(\w+)=([^}]*)\}")
 
 
@@ -133,13 +136,23 @@ def labelled(
     return xr.Dataset({name: table[name].of(value, **texts) for name, value in values.items()}, coords)
 
 
-def mean_limits(name: str) -> tuple[float, float]:
-    """Smallest and largest mean that a variable can have, by its name: to these its intervals are cut."""
+def mean_limits(name: str, values: NDArray[Any]) -> tuple[float, float]:
+    """Smallest and largest mean that a variable can have, by its name: to these its intervals are cut.
+
+    Args:
+        values: of the variable; where one of them lies beyond, the name is another quantity's, and there are no limits.
+    """
+    import numpy as np
+
     if name in ("overlap", "top1_agreement", "mrr", "hits"):
-        return 0.0, 1.0
-    if name.partition("_")[0] in ("kl", "jsd", "norm", "ratio", "output"):
-        return 0.0, math.inf
-    return -math.inf, math.inf
+        low, high = 0.0, 1.0
+    elif name in _PARTS_OF_KL or name.partition("_")[0] not in ("kl", "jsd", "norm", "ratio", "output"):
+        return -math.inf, math.inf
+    else:
+        low, high = 0.0, math.inf
+    numbers = np.asarray(values, dtype=np.float64)
+    within = (numbers >= low - _ROUNDING) & (numbers <= high + _ROUNDING)
+    return (low, high) if bool((within | np.isnan(numbers)).all()) else (-math.inf, math.inf)
 
 
 def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:

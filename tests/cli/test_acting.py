@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
+from shutil import copyfile
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.surgery.repaired import Repaired
 
+CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 HEAD = ("kind", "conclusion", "proved", "model", "schedule", "bathyscope")
 
 
@@ -86,6 +88,28 @@ def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Pa
         bathyscope.export(other, plan, tmp_path / "other")
     with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
         bathyscope.repair(other, plan, "a", test="b")
+
+
+def test_a_plan_is_gone_on_from_in_its_own_precision_and_with_its_own_prompts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A checkpoint in bfloat16 that was pruned in float32, on problems that a seed draws."""
+    place = CHECKPOINTS / "permutations_2"
+    bathyscope.load(place, dtype="bfloat16").hf.save_pretrained(tmp_path / "half")
+    for file in place.glob("*token*"):
+        copyfile(file, tmp_path / "half" / file.name)
+    task = "task:permutations:8?factors={}&elements=generators&answer=image"
+    sources = ["--calibration", task.format("2-3"), "--test", task.format("4-5")]
+    options = ["--drop", "1", "--random", "1", "--resamples", "100", "--dtype", "float32", "--seed", "3", "--quiet"]
+    assert main(["prune", str(tmp_path / "half"), *sources, *options, "--out", str(tmp_path / "plan")]) == 0
+    plan = bathyscope.open_plan(tmp_path / "plan")
+    assert plan.left_out == "drop:1"
+    capsys.readouterr()
+    assert main(["repair", str(tmp_path / "plan"), "--how", "scale", "--format", "json", "--quiet"]) in (0, 7)
+    repaired = printed(capsys)
+    assert (repaired["data"], repaired["model"]) == (plan.record()["data"], plan.record()["model"])
+    with pytest.raises(bathyscope.ModelError, match=r"loaded in bfloat16, and drop:1 was chosen in float32.*--dtype"):
+        bathyscope.repair(bathyscope.load(tmp_path / "half"), plan, "a", test="b")
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,14 @@ def test_a_measure_is_summed_up_by_block(run_folder: Path, capsys: pytest.Captur
     assert "part block, reduction p95" in " ".join(skip["what"])
 
 
+def test_what_has_no_value_is_a_dash(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No block stands before block 0, so it receives nothing from earlier ones."""
+    text = printed(capsys, str(run_folder), "--measure", "skip")
+    table = text.split("influence that earlier blocks have on a block, at all tokens")[1].splitlines()
+    assert next(line.split()[:2] for line in table if line.split()[:1] == ["0"]) == ["0", "–"]
+    assert "nan" not in text
+
+
 def test_tables(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "centre of mass" in printed(capsys, str(run_folder), "--measure", "effective_depth")
     lens = printed(capsys, str(run_folder), "--measure", "lens", "--raw").splitlines()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bathyscope.core.text import elided, shown
+from bathyscope.core.text import elided, scaled, shown
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,11 @@ def test_long_texts_end_in_an_ellipsis() -> None:
     assert elided("short", 5) == "short"
     assert elided("longer", 5) == "long…"
     assert elided("a\x1bb", 4) == r"a\x…"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(999.7e6, "1 G"), (999.4e6, "999 M"), (1.5436e9, "1.54 G"), (999.9, "1 k"), (12, "12 "), (0, "0 ")],
+)
+def test_a_number_is_rounded_before_its_prefix_is_chosen(value: float, text: str) -> None:
+    assert scaled(value) == text

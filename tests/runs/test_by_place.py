@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import xarray as xr
-from support.synthetic import synthetic_run
+from support.synthetic import replaced, synthetic_run
 
 from bathyscope.runs.by_place import by_block, by_place, cost_of_leaving_out
 from bathyscope.statistics import bootstrap
@@ -45,6 +45,27 @@ def test_the_cost_of_a_block_is_paired_by_prompt() -> None:
     keys = [one.key for one in by_block(RUN)]
     assert len(set(keys)) == len(keys)
     assert {"drop", "swap", "norm-block", "output-all"} <= set(keys)
+
+
+def test_what_was_not_measured_is_no_quantity_of_blocks() -> None:
+    """A survey may be asked for the largest change of the output alone, whose means are missing then."""
+    skip = RUN["skip"].copy(deep=True)
+    skip["output_all"].loc[{"reduction": "mean"}] = np.nan
+    keys = [one.key for one in by_block(replaced(RUN, "skip", skip))]
+    assert "output-all" not in keys
+    assert "output-future" in keys
+
+
+def test_an_interval_holds_its_mean_whatever_the_variable_is_called() -> None:
+    """Parts of a KL may be negative, and so may what somebody else calls a ratio."""
+    values = np.array([[-0.3, 0.2], [-0.1, 0.1], [-0.2, 0.3]])
+    places = (("prompt", "boundary"), values)
+    data = xr.Dataset(dict.fromkeys(("kl_tail", "kl_top_p", "ratio_log", "kl"), places), {"boundary": [0, 1]})
+    for one in by_place(data, 0):
+        for mean, (low, high) in zip(one.mean, one.intervals):
+            assert low < mean < high, one.key
+    positive = xr.Dataset({"kl": (("prompt", "boundary"), np.abs(values) ** 8)}, {"boundary": [0, 1]})
+    assert all(interval.low >= 0 for one in by_place(positive, 0) for interval in one.intervals)
 
 
 def test_only_variables_along_the_depth_are_summed_up() -> None:

@@ -233,6 +233,16 @@ def test_no_sentence_says_what_its_numbers_do_not(part: int) -> None:
             raise AssertionError(f"{case}: {error}") from error
 
 
+def test_a_survey_without_means_is_told_to_take_them() -> None:
+    """Longer prompts would not help."""
+    only_maxima = {"settings": {"skip": {"output_reductions": ["max"]}}}
+    case = Case((3.0, 3.4, 2.8), (NAN,) * 3, **only_maxima)  # type: ignore[arg-type]
+    verdict = verdict_of(case.datasets(case.readable, case.own), settings=case.all_settings)
+    told = "Skip was asked for no means of the output: survey with them too (--skip.output_reductions mean)."
+    assert verdict.advice == told
+    assert verdict.text.endswith(told)
+
+
 def check_words(words: str) -> None:
     assert "nan" not in words.lower(), words
     assert not re.search(r"not measured|None|\buses\b|  |\(\)|\.\.", words), words

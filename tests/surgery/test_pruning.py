@@ -338,6 +338,27 @@ def test_the_text_leads_with_whether_the_choice_is_proved() -> None:
     assert "Proved" not in lost
 
 
+def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
+    """Two test prompts tell nothing apart, whatever candidates cost on them."""
+    chance = planned({"choice": 0.4, "greedy": 0.1, "last": 0.3}, ["choice", "greedy", "last"])
+    assert "nothing is better" not in chance
+    assert (
+        "and nothing is shown to be better: greedy (drop:1) costs less there, 0.1 (0.09 to 0.11), a difference within "
+        "chance (p = 1)."
+    ) in chance
+    assert "Dropping the last does as well here: 0.3" in chance
+    tied = planned({"choice": 0.1, "last": 0.1}, ["choice", "last"])
+    assert "and nothing is better." in tied
+    assert "Dropping the last does as well here: 0.1" in tied
+
+
+def test_the_better_candidate_is_not_said_to_do_as_well() -> None:
+    lost = planned({"choice": 0.4, "block influence": 0.1, "last": 0.12}, ["block influence", "last"])
+    assert "since block influence (drop:1) is better" in lost
+    assert "Block influence does as well" not in lost
+    assert "Dropping the last does as well as block influence here: 0.12" in lost
+
+
 def test_a_loss_that_falls_is_a_warning_and_no_success() -> None:
     text = planned({"choice": -0.05}, ["choice"], agreement=0.56)
     assert "44% of the top-1 tokens change. Warning: the cost is below 0" in text

@@ -26,6 +26,8 @@ from bathyscope.options import checked_arguments
 if TYPE_CHECKING:
     import xarray as xr
 
+    from bathyscope.surgery.plan import Plan
+
 R = TypeVar("R")
 _WIDTH: Final = 80
 
@@ -126,6 +128,13 @@ def load_all(models: Sequence[str], given: dict[str, Any], quiet: bool) -> list[
     say(f"Loading {' and '.join(models)}.", quiet)
     with quiet_libraries(downloads=not quiet):
         return [bathyscope.load(model, **loading) for model in models]
+
+
+def as_planned(plan: Plan, given: dict[str, Any]) -> None:
+    """Have the model of a plan loaded in the precision in which the plan was made, where no flag names another."""
+    precision = plan.data.attrs.get("precision")  # plans of older versions do not tell
+    if precision is not None:
+        given.setdefault("dtype", str(precision))
 
 
 @contextmanager

@@ -67,10 +67,11 @@ def code_point(letter: str) -> str:
 
 def scaled(value: float) -> str:
     """Three digits and a prefix, ready for a unit: ``1.54 G``."""
+    rounded = float(f"{value:.3g}")  # 999.7 M is 1 G
     for size, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:.3g} {prefix}"
-    return f"{value:.3g} "
+        if rounded >= size:
+            return f"{rounded / size:.3g} {prefix}"
+    return f"{rounded:.3g} "
 
 
 def in_bytes(value: int) -> str:

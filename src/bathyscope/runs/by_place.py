@@ -89,7 +89,7 @@ def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
             *_both(values, dim),
             seed,
             clusters_in(values, cluster),
-            mean_limits(key.replace("-", "_")),
+            mean_limits(key.replace("-", "_"), values.values),
         )
         for key, label, units, dim, values in _of_blocks(run)
     ]
@@ -121,7 +121,7 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
             by_prompt = values.sel(dict(zip(others, chosen, strict=True)))
             description = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
-            member, limits = clusters_in(values, cluster), mean_limits(str(name))
+            member, limits = clusters_in(values, cluster), mean_limits(str(name), by_prompt.values)
             yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits)
 
 
@@ -138,8 +138,10 @@ def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
         if "skip" in run and name in run["skip"]:
             values = run["skip"][name]
             if "block" in values["part"].values and "mean" in values["reduction"].values:
-                label = f"change of the {what} without the block (L2 of probabilities, mean over tokens)"
-                yield name.replace("_", "-"), label, "1", "skipped", values.sel(part="block", reduction="mean")
+                means = values.sel(part="block", reduction="mean")
+                if bool(means.notnull().any()):  # a survey may have been asked for other reductions alone
+                    label = f"change of the {what} without the block (L2 of probabilities, mean over tokens)"
+                    yield name.replace("_", "-"), label, "1", "skipped", means
     for part, what in (("block", "block's"), ("attn", "attention's"), ("mlp", "MLP's")):
         if "residual" in run and f"norm_{part}" in run["residual"]:
             label = f"norm of the {what} contribution"

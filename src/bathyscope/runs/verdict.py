@@ -57,6 +57,7 @@ class Verdict:
         departed: options under which a reading is not the definition's.
         skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
         cut: whether skip effects were measured and this part of the run is without them.
+        has_means: whether the change of the output was reduced to means over tokens, which are what is read.
     """
 
     readable: DepthReading
@@ -67,6 +68,7 @@ class Verdict:
     departed: tuple[Departure, ...] = ()
     skipped_parts: tuple[str, ...] = ("block",)
     cut: bool = False
+    has_means: bool = True
 
     @property
     def agree(self) -> bool:
@@ -258,6 +260,8 @@ class Verdict:
         if "block" not in self.skipped_parts:
             parts = ", ".join(self.skipped_parts)
             return f"Skip left out {parts} alone: leave out whole blocks too (--skip.parts block)."
+        if not self.has_means:
+            return "Skip was asked for no means of the output: survey with them too (--skip.output_reductions mean)."
         lacking = [reading.name for reading in (self.readable, self.own) if math.isnan(reading.value)]
         return f"No prompt has the reading {' or '.join(lacking)}: survey longer prompts."
 
@@ -352,6 +356,7 @@ def verdict_of(
         departed=departures(settings, has_skip=skip is not None),
         skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
         cut="skip" in settings and (skip is None or "output_all" not in skip),
+        has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
     )
 
 

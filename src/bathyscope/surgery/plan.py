@@ -100,7 +100,7 @@ class Plan:
 
     @property
     def proved(self) -> bool:
-        """Whether the choice stands on the test prompts: within ``max_cost``, and no candidate is better."""
+        """Whether the choice stands on the test prompts: within ``max_cost``, and nothing is shown to be better."""
         return self.fits and bool(self.data["indistinguishable"].values[0])
 
     @property

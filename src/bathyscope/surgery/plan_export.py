@@ -108,19 +108,31 @@ def units_of_text(text: str) -> list[Unit]:
     return [Unit(int(block), part) for part, _, block in pairs]
 
 
+def in_its_precision(plan: Choice, given: AnyModel) -> Model:
+    """Return the model loaded; one that is given by name in the precision in which the plan was made."""
+    if isinstance(given, str | Path) and "precision" in plan.data.attrs:
+        return load(given, dtype=str(plan.data.attrs["precision"]))
+    return loaded(given)
+
+
 def require_same_weights(plan: Choice, given: AnyModel) -> Model | None:
     """Return the model with the weights that the plan was made of; None for plans of older versions.
 
     Raises:
-        ModelError: other weights, of which the plan's costs say nothing.
+        ModelError: other weights, or the same in another precision, of which the plan's costs say nothing.
     """
     if "weight_hash" not in plan.data.attrs:
         return None
-    precision = str(plan.data.attrs["precision"])
-    now = load(given, dtype=precision) if isinstance(given, str | Path) else loaded(given)
-    if now.weight_hash != plan.data.attrs["weight_hash"]:
+    now, precision = in_its_precision(plan, given), str(plan.data.attrs["precision"])
+    if now.weight_hash == plan.data.attrs["weight_hash"]:
+        return now
+    loaded_in = str(now.dtype).removeprefix("torch.")
+    if loaded_in != precision:
         raise ModelError(
-            f"{now.name} has other weights now than when {plan.left_out} was chosen, so that its costs say nothing of "
-            f"them; prune it again, or export it without them: bathyscope.export(MODEL, {plan.left_out!r}, FOLDER)."
+            f"{now.name} is loaded in {loaded_in}, and {plan.left_out} was chosen in {precision}, so that its costs "
+            f"say nothing of it; load it with dtype={precision!r} (--dtype {precision})."
         )
-    return now
+    raise ModelError(
+        f"{now.name} has other weights now than when {plan.left_out} was chosen, so that its costs say nothing of "
+        f"them; prune it again, or export it without them: bathyscope.export(MODEL, {plan.left_out!r}, FOLDER)."
+    )

@@ -52,15 +52,18 @@ def sentences(data: xr.Dataset) -> list[str]:
     alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
     text = [*_lead(data, names[0] in alike), *_signs(choice)]
+    best = names[_best_place(data)]
+    # candidates are compared with the best one, which a plan that is not proved has beside its choice
+    matched = "here" if names[0] in alike else f"as {_title(best, False)} here"
     for name in CHEAP:
-        if name not in alike or name == names[0]:
+        if name not in alike or name in (names[0], best):
             continue
         candidate = by_name[name]
         if candidate["subset"].item() == choice["subset"].item():
             text.append(f"{_title(name)} leaves out the same.")
         else:
             p_value = _p(float(candidate["p_value"]))
-            text.append(f"{_title(name)} does as well here: {_cost(candidate)}, p = {p_value}.")
+            text.append(f"{_title(name)} does as well {matched}: {_cost(candidate)}, p = {p_value}.")
     worse = [name for name in names[1:] if name not in alike]
     if worse:
         listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
@@ -94,18 +97,26 @@ def _lead(data: xr.Dataset, as_good: bool) -> list[str]:
         f"It costs {_cost(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
         f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
     )
-    if as_good:
-        return [
-            f"Proved on {prompts}: {size} of {units} {unit}s can go{within}, {subset}, and nothing is better.",
-            price,
-        ]
-    best = data.isel(candidate=int(np.argmin(data["test_cost"].values)))
+    best = data.isel(candidate=_best_place(data))
     name = _title(str(best["candidate"].item()), False)
+    if as_good:
+        others = "nothing is better"
+        if float(best["test_cost"]) < float(choice["test_cost"]):
+            others = (
+                f"nothing is shown to be better: {name} ({best['subset'].item()}) costs less there, {_cost(best)}, "
+                f"a difference within chance (p = {_p(float(choice['p_value']))})"
+            )
+        return [f"Proved on {prompts}: {size} of {units} {unit}s can go{within}, {subset}, and {others}.", price]
     return [
         f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s{within}) does not carry over, since "
         f"{name} ({best['subset'].item()}) is better ({_cost(best)}; p = {_p(float(choice['p_value']))}).",
         price,
     ]
+
+
+def _best_place(data: xr.Dataset) -> int:
+    """Return which candidate costs least on the test prompts, the first of equal ones."""
+    return int(np.argmin(data["test_cost"].values))
 
 
 def _signs(choice: xr.Dataset) -> list[str]:

@@ -34,7 +34,7 @@ from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.healing import Budget, heal, identified, require_own
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import require_same_weights
+from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
 from bathyscope.surgery.repaired import NONE, Repaired, Told
 from bathyscope.surgery.rungs import CALL_TOKENS, Climb, Ids, measured_rung
 from bathyscope.surgery.writing import require_plain, schedule_for
@@ -114,7 +114,7 @@ def repair(
         budget = require_budget(how, tokens, minutes, state)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
-        whole = loaded(model)
+        whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)
         if isinstance(schedule, Plan):
             schedule.as_schedule()
             require_same_weights(schedule, whole)

@@ -102,8 +102,11 @@ class RepeatScan:
         answered = "gain" in data
         what = "answers more prompts rightly" if answered else "makes the loss smaller"
         prompts = attrs["answers" if answered else "prompts"]
-        looked = f"{data.sizes['window']} windows run twice in a row, {prompts} prompts{by_clusters(attrs)}, "
-        looked += f"{float(attrs['level']):.0%} intervals corrected for all windows"
+        windows = int((data["first"] >= 0).sum())
+        orders = data.sizes["window"] - windows
+        others = f" and {orders} other order{'s' * (orders > 1)}" if orders else ""
+        looked = f"{windows} windows run twice in a row{others}, {prompts} prompts{by_clusters(attrs)}, "
+        looked += f"{float(attrs['level']):.0%} intervals corrected for all {'of them' if orders else 'windows'}"
         if self.helping:
             named = ", ".join(self._said(name) for name in self.helping[:_NAMED])
             more = f", and {len(self.helping) - _NAMED} more" if len(self.helping) > _NAMED else ""
@@ -111,7 +114,8 @@ class RepeatScan:
             return f"{len(self.helping)} of {looked}: {verb}, since it {what}: {named}{more}."
         value = data["gain"] if answered else -data["cost"]
         nearest = str(data["window"].values[int(value.values.argmax())])
-        return f"No window helps: of {looked}, none {what}. Nearest: {self._said(nearest)}."
+        shown = "to answer more prompts rightly" if answered else "to make the loss smaller"
+        return f"No window helps: of {looked}, none is shown {shown}. Nearest: {self._said(nearest)}."
 
     def _said(self, name: str) -> str:
         one = self.data.sel(window=name)

@@ -118,6 +118,27 @@ def test_a_plan_belongs_to_the_model_of_its_weights_or_name() -> None:
     assert plan_for(run, [weighed, named]) is weighed
 
 
+def test_a_plan_of_other_weights_is_no_plan_of_the_model() -> None:
+    """A folder may hold another model than when it was pruned, and models in memory are named after their class."""
+    run = costing([2.5, 0.01])
+    elsewhere, same = plan_of("example/model-12", "cd" * 32), plan_of("there", "ab" * 32)
+    elsewhere.data.attrs["precision"] = same.data.attrs["precision"] = "float32"
+    assert plan_for(run, [elsewhere]) is None
+    assert plan_for(run, [plan_of("example/model-12"), same]) is same
+    # the same checkpoint in another precision has another hash
+    elsewhere.data.attrs["precision"] = "bfloat16"
+    assert plan_for(run, [elsewhere]) is elsewhere
+
+
+def test_one_block_stays_where_none_costs_anything() -> None:
+    found = answer(costing([0.0, 0.01, -0.001]))
+    assert found.blocks == (0, 1, 2)
+    assert found.command.endswith(" --drop 2")
+    alone = answer(costing([0.0]))
+    assert alone.blocks == (0,)
+    assert "bathyscope prune" not in alone.command
+
+
 def test_no_command_is_given_where_nothing_is_missing() -> None:
     run = costing([2.5, 0.2, 0.3])
     assert answer(run).purpose == "To know what training moved"

@@ -125,6 +125,17 @@ def test_what_generate_takes_around_drafts_counts(clock: dict[str, float]) -> No
     assert "Blocks and head alone would be 1.75 times as fast at exit 2 with drafts of 3" in slow.text
 
 
+def test_generate_eats_nothing_up_where_drafts_are_faster_with_it() -> None:
+    """What speaks against the exit is then its interval, or the run."""
+    advice = asked(idle_after(2), 1)
+    assert advice.exit == 2
+    data = advice.data.copy(deep=True)
+    data["speed_low"].values[:] = 0.9
+    unsure = bathyscope.ExitAdvice(data)
+    assert unsure.text.startswith("Not recommended: no exit and draft length is reliably faster")
+    assert "eats that up" not in unsure.text
+
+
 def test_a_busy_machine_is_said_and_nothing_is_advised(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plain decoding that seems faster than the forward in it made drafts seem to pay."""
     busy = replace(exactly(5, 4), plain=np.array([4.0]))

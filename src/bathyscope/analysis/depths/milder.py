@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.errors import OptionError
-from bathyscope.labels import Label, Table, interval, labelled, token_weights
+from bathyscope.labels import Label, Table, interval, labelled, mean_limits, token_weights
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
@@ -73,10 +73,11 @@ def milder(
         each = [without.sel(dropped=[block, block + 1]).mean("dropped").values for block in pairs]
         exchanged = swap[quantity].transpose("prompt", "swapped").sel(swapped=pairs).values
         first, second = np.stack(each, axis=1), np.asarray(exchanged, dtype=np.float64)
+        limits = mean_limits(quantity, np.stack([first, second]))
         for place in range(len(pairs) + 1):
             chosen = slice(None) if place == len(pairs) else slice(place, place + 1)
             readings = [
-                Reading(values[:, chosen].mean(axis=1)[:, None], weights, only_entry, cluster=member)
+                Reading(values[:, chosen].mean(axis=1)[:, None], weights, only_entry, limits, cluster=member)
                 for values in (first, second)
             ]
             difference = paired_difference(*readings, resamples=resamples, level=level, seed=seed)

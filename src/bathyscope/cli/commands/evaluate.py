@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, as_app, interruptible, taken
+from bathyscope.cli.arguments import LOADING, Quiet, Records, as_app, as_planned, interruptible, taken
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.errors import OptionError
 
@@ -59,6 +59,7 @@ def evaluate_command(
             )
         plan.as_schedule()
         place, given["schedules"] = plan.place, [plan]
+        as_planned(plan, given)
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
     given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
     loading = taken(LOADING, given)

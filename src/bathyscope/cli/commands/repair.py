@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, as_app, interruptible, on_models
+from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, as_app, as_planned, interruptible, on_models
 from bathyscope.cli.commands.survey import one_source
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
 from bathyscope.errors import OptionError
@@ -66,6 +66,9 @@ def repair_command(
         _require_no_schedule(schedule)
         plan.as_schedule()
         place, chosen = plan.place, plan
+        as_planned(plan, given)
+        if calibration is None or test is None:  # generated problems of another seed would be others
+            given.setdefault("seed", int(plan.data.attrs["seed"]))
         calibration, test = (
             _source_of(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
         )

@@ -103,7 +103,8 @@ def _show_summary(frame: pd.DataFrame, cluster: str | None) -> None:
         cells = []
         for place, mean, low, high in zip(*columns, strict=True):
             interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
-            cells.append([str(place), f"{mean:.4g}", interval, _bar(mean, most, longest)])
+            shown_mean = "–" if mean != mean else f"{mean:.4g}"
+            cells.append([str(place), shown_mean, interval, _bar(mean, most, longest)])
         write_table(["Place", "Mean", "95 % interval", ""], cells)
     write(f"Intervals resample {resampled(cluster)}.")
 

@@ -54,11 +54,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which blocks are cheap, the sentence on them, and whether more prompts would make it a better one."""
+    """Which blocks are cheap, of how many that were measured, the sentence on them, and whether more prompts help."""
 
     sentence: str
     blocks: tuple[int, ...] = ()
     needs_prompts: bool = False
+    measured: int = 0
 
 
 def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> Answer:
@@ -85,24 +86,29 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
 
 
 def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
-    """The first plan for the run's model: of the same weights, or of the same name."""
-    identity = run.identity
-    return next(
-        (
-            plan
-            for plan in plans
-            if plan.data.attrs.get("weight_hash") == identity.weight_hash or plan.data.attrs["model"] == identity.model
-        ),
-        None,
-    )
+    """The first plan for the run's model: of the same weights, or of the same name where weights cannot be compared."""
+    same_weights = [plan for plan in plans if plan.data.attrs.get("weight_hash") == run.identity.weight_hash]
+    same_name = [plan for plan in plans if _is_of_its_name(plan, run)]
+    return next(iter([*same_weights, *same_name]), None)
+
+
+def _is_of_its_name(plan: Plan, run: Run) -> bool:
+    """Whether a plan is of a model of the run's name, and not of other weights in the same precision."""
+    attrs, identity = plan.data.attrs, run.identity
+    if attrs["model"] != identity.model:
+        return False
+    # one checkpoint that was loaded in two precisions has two hashes
+    return "weight_hash" not in attrs or attrs.get("precision") != identity.dtype
 
 
 def _command(run: Run, choice: _Choice) -> tuple[str, str]:
     """What a reader does next, and why; both empty where nothing is missing."""
     survey = f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures"
-    if choice.blocks:
+    # a model keeps one block at least, even where none of them costs anything
+    droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
+    if droppable > 0:
         prune = f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl"
-        return "To know what they cost together", f"{prune} --drop {len(choice.blocks)}"
+        return "To know what they cost together", f"{prune} --drop {droppable}"
     if any(measure not in run for measure in _MEASURES[:-1]):
         return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
@@ -138,6 +144,7 @@ def _choice(cost: ByPlace | None) -> _Choice:
         return _Choice(
             f"{len(blocks)} of {len(places)} {subject} least when left out: {_listed(blocks)}; {most}.{together}",
             blocks,
+            measured=len(places),
         )
     least = int(np.nanargmin(cost.mean))
     named = f"the cheapest is block {places[least]} ({_estimate(cost, least)})"

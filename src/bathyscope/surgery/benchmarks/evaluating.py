@@ -21,7 +21,7 @@ from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.chain import Arguments
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import require_same_weights
+from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 
 if TYPE_CHECKING:
@@ -73,11 +73,11 @@ def evaluate(
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
     with alone(model):
-        model = loaded(model)
-        plans: Sequence[object] = schedules
-        for chosen in plans:
-            if isinstance(chosen, Plan):
-                require_same_weights(chosen, model)
+        entries: Sequence[object] = schedules
+        plans = [entry for entry in entries if isinstance(entry, Plan)]
+        model = in_its_precision(plans[0], model) if plans else loaded(model)
+        for plan_of_model in plans:
+            require_same_weights(plan_of_model, model)
         found = variants(schedules, model.n_blocks)
         benchmarks = require_answerable(model, tasks, data, limit, batch_size)
         from bathyscope.surgery.benchmarks import harness

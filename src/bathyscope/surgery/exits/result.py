@@ -167,7 +167,8 @@ class ExitAdvice:
         if float(at["speed_low"]) > 1:
             said = "Not recommended: predicted to be faster, but slower when measured. "
         said += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
-        if float(fastest) > 1:
+        # where drafts gain with all that generate takes, the sentence above says already what stands against them
+        if float(fastest) > 1 and float(at["speed"]) <= 1:
             said += (
                 f" Blocks and head alone would be {float(fastest):.3g} times as fast at exit {int(fastest['exit'])} "
                 f"with drafts of {int(fastest['draft'])}; what generate itself takes around each draft eats that up."

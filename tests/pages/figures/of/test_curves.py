@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
+from support.synthetic import told as asked
 
 from bathyscope.pages.figures.kind import FigureKind
 from bathyscope.pages.figures.of.curves import FIGURES
@@ -41,6 +42,19 @@ def test_curves_weigh_positions_with_a_next_token(kind: FigureKind) -> None:
     added = data["entropy"].values - data["baseline_entropy"].values[:, None]
     np.testing.assert_allclose(entropy, weighted(kind, added), atol=1e-12)
     assert [len(bands(ax)) for ax in figure.axes] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "at every position that has a next token."),
+        ({"read_tokens": 40}, "at 40 tokens of each prompt, drawn at random from those that have a next one"),
+        ({"positions": "published"}, "at every position but the last for the loss, and every one but the first"),
+    ],
+)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_caption_says_which_tokens_are_compared(kind: FigureKind, options: dict[str, object], told: str) -> None:
+    assert f"Compared with the untouched model {told}" in caption_of(kind, asked(RUN, kind.measure, **options))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

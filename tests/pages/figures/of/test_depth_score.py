@@ -137,6 +137,17 @@ def test_alternative_text_gives_scores_by_level() -> None:
     assert f"3: {score:.3g} (interval " in panel.alt
 
 
+def test_what_has_no_interval_is_said_without_one() -> None:
+    """Three levels of a single prompt each; and one prompt that decides the slope alone."""
+    run = by("hops", hops=("prompt", [1, 2, 3, 4, 4, 4, 4, 4, 4]))
+    assert not any("nan" in panel.alt for panel in FIGURE.panels(run, FigureOptions()))
+    alone = by("hops", hops=("prompt", [1, 2, 2, 2, 2, 2, 2, 2, 2]))
+    assert np.isnan(alone["depth_score"]["trend_ci_low"]).all()
+    (text,) = [text.get_text() for text in axes_titled(drawn_from(FIGURE, alone), TITLES["layer"]).texts]
+    assert text.startswith("slope ")
+    assert "nan" not in text
+
+
 def test_score_without_any_value_has_no_panel() -> None:
     data = DATA.assign(score_output=DATA["score_output"] * np.nan)
     names = [panel.name for panel in FIGURE.panels(replaced(RUN, "depth_score", data), FigureOptions())]

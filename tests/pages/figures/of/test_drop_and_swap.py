@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.synthetic import replaced, synthetic_run
 
-from bathyscope.pages.figures.of.drop_and_swap import drop_and_swap
+from bathyscope.analysis.depths.milder import milder
+from bathyscope.pages.figures.of.drop_and_swap import FIGURE, drop_and_swap
+from bathyscope.pages.figures.options import FigureOptions
 
 DRAW = np.random.default_rng(3)
 PROMPTS = DRAW.normal(size=(12, 1))
@@ -47,3 +50,18 @@ def test_one_prompt_has_no_interval() -> None:
     found = drop_and_swap(DROP[:1], SWAP[:1], TOKENS[:1])
     assert found.difference.estimate == pytest.approx(SWAP[0].mean() - DROP[0].mean())
     assert np.isnan(found.difference.ci_low)
+
+
+def test_no_interval_of_a_share_leaves_what_shares_can_be() -> None:
+    """Prompts that keep nearly every token, and one that does not: Student's interval alone would end above 1."""
+    run = synthetic_run(6, prompts=5)
+    for name in ("drop", "swap"):
+        data = run[name].copy(deep=True)
+        data["top1_agreement"].values[:] = np.array([1.0, 1.0, 1.0, 1.0, 0.8])[:, None]
+        run = replaced(run, name, data)
+    panels = {panel.name: panel for panel in FIGURE.panels(run, FigureOptions())}
+    shown = panels["top1_agreement"].shared[0].shown
+    for ends in (shown.drop, shown.swap):
+        assert 0.8 < ends.ci_low < 0.96 < ends.ci_high <= 1
+    table = milder(run).sel(quantity="top1_agreement")
+    assert (table["difference_low"] >= -1).all()

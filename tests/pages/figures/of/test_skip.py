@@ -65,6 +65,22 @@ def test_bars_are_the_output_change() -> None:
         np.testing.assert_allclose(output_bars(figure, number), DATA[name].values[:, 0, 2].max(0))
 
 
+def test_a_change_of_the_output_that_is_known_as_a_mean_alone_is_drawn_as_one() -> None:
+    """As a survey leaves it that reads only some tokens: the maps are of maxima, and were next to empty bars."""
+    data = RUN["skip"].copy(deep=True)
+    for name in ("output_all", "output_future"):
+        data[name].loc[{"reduction": ["p95", "max"]}] = np.nan
+    run = replaced(RUN, "skip", data)
+    figure = drawn_from(FIGURE, run, panels=["all", "future"])
+    for number, name in enumerate(("output_all", "output_future")):
+        np.testing.assert_allclose(output_bars(figure, number), DATA[name].values[:, 0, 0].mean(0))
+    made = FIGURE.drawing(run)
+    assert not any("was not measured" in panel.alt for panel in made.panels)
+    assert {"output_all", "output_future"} <= {panel.name for panel in made.panels}
+    assert "Change of the output: mean over tokens and prompts, since it was not measured otherwise." in made.note
+    assert "since it was not measured otherwise" not in FIGURE.drawing(RUN).note
+
+
 def test_attention_keeps_its_own_block_visible() -> None:
     figure = drawn_from(FIGURE, synthetic_run(parts=("block", "attention")), panels=["attention_all"])
     values = shown(axes_titled(figure, "Skipping one block's attention: effect on all"))

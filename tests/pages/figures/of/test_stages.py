@@ -93,6 +93,14 @@ def test_a_shallow_model_has_signatures_and_a_reason() -> None:
     assert "4 stages of at least 2 blocks need 8 blocks, and the model has 5." in caption_of(FIGURE, run)
 
 
+def test_boundaries_of_one_prompt_have_no_interval_to_tell() -> None:
+    data = DATA.copy(deep=True)
+    data["ci_low"].values[:] = data["ci_high"].values[:] = np.nan
+    panel = FIGURE.panels(replaced(RUN, "stages", data), FigureOptions())[0]
+    assert "Stages begin at block " in panel.alt
+    assert "nan" not in panel.alt
+
+
 def test_without_bands_none_is_drawn() -> None:
     with_bands = drawn_from(FIGURE, RUN, panels=["signatures"]).axes[0].collections
     without = drawn_from(FIGURE, RUN, FigureOptions(band="none"), panels=["signatures"]).axes[0].collections

@@ -50,12 +50,14 @@ class Effects:
         output: (prompt, skipped), change of the output; None where it was not measured.
         own_measured: whether the effect on the skipped block itself is a result; where the definition fixes it,
             it stays blank, as effects on earlier blocks always do.
+        output_reduction: how the output was reduced over tokens, where that is not as the effect.
     """
 
     effect: xr.DataArray
     output: xr.DataArray | None
     title: str
     own_measured: bool
+    output_reduction: str | None = None
 
 
 def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -> Drawing:
@@ -100,6 +102,10 @@ def _note(what: str, effects: Mapping[str, Effects], shown: int, options: Figure
         + describe(options, prompts, "prompts")
     )
     future = [one.effect for name, one in effects.items() if name.endswith("future")]
+    others = dict.fromkeys(one.output_reduction for one in effects.values() if one.output_reduction is not None)
+    if others:
+        measured = " and ".join(REDUCTIONS[reduction] for reduction in others)
+        said.append(f"Change of the output: {measured}, since it was not measured otherwise.")
     usable = int(future[0].notnull().any(("skipped", "block")).sum()) if future else prompts
     if usable < prompts:
         said.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
@@ -141,12 +147,13 @@ def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Pan
         return None
     data = effects.output.to_dataset(name=f"output_{name}")
     # by its reduction, since the strip of blocks at a page's head shows means over tokens
-    curve = Curve(f"output_{name}", OVER_TOKENS[options.reduction], Look(style.VERMILION), "prompts")
+    reduction = effects.output_reduction or options.reduction
+    curve = Curve(f"output_{name}", OVER_TOKENS[reduction], Look(style.VERMILION), "prompts")
     reach = REACHES.get(name.rpartition("_")[2], "")
     axis = Axis(
         f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale
     )
-    return chart(curve.name, data.max("prompt") if options.reduction == "max" else data, axis, [curve], options)
+    return chart(curve.name, data.max("prompt") if reduction == "max" else data, axis, [curve], options)
 
 
 def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:
@@ -168,8 +175,8 @@ def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: Figur
     )
 
 
-def _over_prompts(values: xr.DataArray, options: FigureOptions) -> xr.DataArray:
-    return values.max("prompt") if options.reduction == "max" else values.mean("prompt")
+def _over_prompts(values: xr.DataArray, options: FigureOptions, reduction: str | None = None) -> xr.DataArray:
+    return values.max("prompt") if (reduction or options.reduction) == "max" else values.mean("prompt")
 
 
 def _every(effect: xr.DataArray) -> NDArray[Any]:
@@ -180,7 +187,8 @@ def _map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOption
     """The map with bars of the change of the output (skipped) at its right, NaN where nothing was measured."""
     L, output = len(heat.values), None
     if effects.output is not None:
-        output = _over_prompts(effects.output, options).reindex(skipped=_every(effects.effect)).values
+        over_prompts = _over_prompts(effects.output, options, effects.output_reduction)
+        output = over_prompts.reindex(skipped=_every(effects.effect)).values
     alt = (
         f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {REDUCTIONS[options.reduction]}: "
         f"{heat_map.describe_largest(heat)}. {_describe_output(output)}"

@@ -149,7 +149,7 @@ def series(dataset: xr.Dataset, curve: Curve, options: FigureOptions) -> Series:
     if "prompt" not in variable.dims:
         return Series(curve.label, x, Summary(variable.values, None, None), curve.look)
     weights_P = np.ones(len(variable)) if curve.positions == "prompts" else labels.token_weights(dataset, curve.name)
-    cluster, limits = clusters_in(variable, options.cluster), labels.mean_limits(curve.name)
+    cluster, limits = clusters_in(variable, options.cluster), labels.mean_limits(curve.name, variable.values)
     summary = summarise(variable.values, weights_P, options, cluster, limits)
     return Series(curve.label, x, summary, curve.look, curve.name)
 

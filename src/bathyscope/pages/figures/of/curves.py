@@ -49,10 +49,23 @@ def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> 
             axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
             made.append(chart(name, added, axis, [Curve(name, f"{name} difference", Look(colour))], options))
     note = (
-        f"{change.what(run)} Compared with the untouched model at every position that has a next token. "
+        f"{change.what(run)} Compared with the untouched model at {_positions(run, measure)}. "
         f"{describe(options, data.sizes['prompt'])}"
     )
     return Drawing([one for one in made if one is not None], note)
+
+
+def _positions(run: Run, measure: str) -> str:
+    """Which tokens of a prompt the means are over."""
+    options = measure_options(run, measure)
+    if options.get("read_tokens") is not None:
+        return (
+            f"{options['read_tokens']} tokens of each prompt, drawn at random from those that have a next one, with "
+            "those that predict its answer among them"
+        )
+    if options.get("positions") == "published":
+        return "every position but the last for the loss, and every one but the first for all else"
+    return "every position that has a next token"
 
 
 def _repeated(run: Run) -> str:

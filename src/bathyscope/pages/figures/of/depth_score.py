@@ -129,7 +129,8 @@ def _trend_text(data: xr.Dataset, kind: str) -> str:
         own[f"trend_{name}"].item() for name in ("slope", "ci_low", "ci_high", "p_value", "effect_size")
     )
     units = data["trend_slope"].attrs.get("units", "")
-    said = f"slope {slope:.2g} ({low:.2g} to {high:.2g}) {units}, p = {p:.2g}"
+    between = f" ({low:.2g} to {high:.2g})" if np.isfinite(low) else ""
+    said = f"slope {slope:.2g}{between} {units}, p = {p:.2g}"
     return f"{said}, effect size {size:.2g}" if np.isfinite(size) else said
 
 
@@ -178,7 +179,9 @@ def _alt(data: xr.Dataset, kind: str) -> str:
     for level in data["level"].values:
         own = data.sel(level=level)
         low, high = (float(own[name].sel(score=kind)) for name in ("ci_low", "ci_high"))
-        rows.append(f"{_shown(level)}: {float(own[f'score_{kind}']):.3g} (interval {low:.3g} to {high:.3g})")
+        score = float(own[f"score_{kind}"])
+        between = f" (interval {low:.3g} to {high:.3g})" if np.isfinite(low) else ""
+        rows.append(f"{_shown(level)}: {f'{score:.3g}' if np.isfinite(score) else 'no score'}{between}")
     return f"Diamonds with bars, {_TITLES[kind].lower()}, by level: {'; '.join(rows)}. {_trend_text(data, kind)}."
 
 

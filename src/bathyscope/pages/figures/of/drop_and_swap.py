@@ -1,5 +1,6 @@
 """Drop and swap side by side: is exchanging neighbours milder than leaving a block out? Source: lad2024."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -9,6 +10,7 @@ from matplotlib.figure import FigureBase
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.text import elided
+from bathyscope.labels import mean_limits
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.pages.figures.kit import legend, style
 from bathyscope.pages.figures.kit.forest import name_rows
@@ -62,7 +64,10 @@ def _found(run: Run, name: str, over: Callable[..., Any], options: FigureOptions
     kept = (weights > 0) & np.all([np.isfinite(one).any(axis=1) for one in values], axis=0)
     cluster = clusters_in(drop, options.cluster)
     own = None if cluster is None else cluster[kept]
-    return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over, own) if kept.any() else None
+    if not kept.any():
+        return None
+    limits = mean_limits(name, np.concatenate([one.ravel() for one in values]))
+    return drop_and_swap(values[0][kept], values[1][kept], weights[kept], over, own, limits)
 
 
 def drop_and_swap(
@@ -71,6 +76,7 @@ def drop_and_swap(
     weights_P: FloatArray,
     over: Callable[..., Any] = np.mean,
     cluster_P: IntArray | None = None,
+    limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> DropAndSwap:
     """The mean or median over places of the prompts' mean curves, with bootstrap intervals over prompts.
 
@@ -80,8 +86,11 @@ def drop_and_swap(
         weights_P: tokens of each prompt.
         over: reduces an axis of places; the median where few places (the first block) outweigh all others.
         cluster_P: prompts of one number are resampled as one; None = each for itself.
+        limits: smallest and largest value there can be; intervals are cut to them.
     """
-    readings = [Reading(one, weights_P, partial(over, axis=-1), cluster=cluster_P) for one in (drop_PX, swap_PX)]
+    readings = [
+        Reading(one, weights_P, partial(over, axis=-1), limits, cluster=cluster_P) for one in (drop_PX, swap_PX)
+    ]
     drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
     return DropAndSwap(drop, swap, paired_difference(*readings))
 

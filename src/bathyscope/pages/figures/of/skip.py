@@ -5,6 +5,8 @@ Source: csordas2025 (effects on all tokens, and on later tokens only).
 
 from typing import Final
 
+import xarray as xr
+
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.block_effects import REACHES, Effects, drawing
 from bathyscope.pages.figures.options import FigureOptions
@@ -35,13 +37,33 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         chosen = data.sel(part=part)
         for reach in REACHES:
             if f"effect_{reach}" in data:
+                output, reduction = _output(run["skip"].sel(part=part), reach, options)
                 effects[reach if len(parts) == 1 else f"{part}_{reach}"] = Effects(
                     effect=chosen[f"effect_{reach}"],
-                    output=chosen.get(f"output_{reach}"),
+                    output=output,
                     title=f"Skipping one {_PARTS.get(part, part)}: effect on {REACHES[reach]}",
                     own_measured=channels if reach == "future" else part != "block",
+                    output_reduction=reduction,
                 )
-    return drawing(_WHAT, effects, options)
+    count = measure_options(run, "skip").get("read_tokens")
+    sampled = "" if count is None else f" The output is read at {count} tokens of each prompt, drawn at random."
+    return drawing(_WHAT + sampled, effects, options)
+
+
+def _output(data: xr.Dataset, reach: str, options: FigureOptions) -> tuple[xr.DataArray | None, str | None]:
+    """Return the change of the output, and how it was reduced where that is not as the maps are.
+
+    A survey that reads only some tokens knows the mean over tokens alone.
+    """
+    output = data.get(f"output_{reach}")
+    if output is None:
+        return None, None
+    as_maps = output.sel(reduction=options.reduction)
+    if bool(as_maps.notnull().any()):
+        return as_maps, None
+    others = (str(name) for name in output["reduction"].values)
+    measured = next((name for name in others if bool(output.sel(reduction=name).notnull().any())), None)
+    return (as_maps, None) if measured is None else (output.sel(reduction=measured), measured)
 
 
 FIGURE: Final = FigureKind("skip", "Skip effects", ("effect_all", "effect_future"), _drawing)

@@ -160,7 +160,7 @@ def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _alt(data: xr.Dataset) -> str:
     found = [
-        f"block {boundary:g} (interval {low:g} to {high:g})"
+        f"block {boundary:g}" + (f" (interval {low:g} to {high:g})" if np.isfinite(low) else "")
         for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
     ]
     where = f"Stages begin at {', '.join(found)}" if len(_edges(data)) else "No stages were found"
