@@ -243,6 +243,18 @@ def test_a_survey_without_means_is_told_to_take_them() -> None:
     assert verdict.text.endswith(told)
 
 
+def test_later_is_not_read_where_every_token_before_the_position_is_protected() -> None:
+    """Nothing was left out there, which is no effect of 0."""
+    case = Case((3.0, 3.4, 2.8), (3.1, 3.2, 3.3), settings={"skip": {"protect_first": 9}})
+    datasets = case.datasets(case.readable, case.own)
+    datasets["skip"]["output_future"].values[:2] = 0
+    datasets["skip"]["positions"] = (("prompt", "sample"), np.array([[8, -1], [9, 8], [8, 16]]))
+    verdict = verdict_of(datasets, settings=case.all_settings)
+    np.testing.assert_array_equal(np.isnan(verdict.later.by_prompt), [True, True, False])
+    assert not np.isnan(verdict.own.by_prompt).any()
+    assert "later for 1 of 3 prompts" in " ".join(verdict.details)
+
+
 def check_words(words: str) -> None:
     assert "nan" not in words.lower(), words
     assert not re.search(r"not measured|None|\buses\b|  |\(\)|\.\.", words), words

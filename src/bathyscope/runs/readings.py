@@ -195,7 +195,8 @@ def readings_by_prompt(
     Args:
         measures: datasets by name; ``lens``, and ``skip`` where blocks were left out.
         later_is_read: whether the effects on later tokens are those of the definition.
-        protect_first: how many first tokens skip no block; a prompt of no more tokens has no effect to read.
+        protect_first: how many first tokens skip no block; a prompt of no more tokens has no effect to read, and one
+            without a later sampled position none at later tokens.
     """
     readable = np.asarray(one_norm(measures["lens"])["prediction_depth"].values, dtype=np.float64)
     readings = {"readable": readable, **dict.fromkeys(_EFFECTS, np.full(readable.shape, np.nan))}
@@ -208,6 +209,10 @@ def readings_by_prompt(
             readings[name] = blocks_until(effect_PL.values)
             if "n_tokens" in skip.coords:
                 readings[name][skip["n_tokens"].values <= protect_first] = np.nan
+    if "positions" in skip:
+        # before such a position every token keeps its blocks, so that nothing was left out for later tokens to miss
+        latest = skip["positions"].transpose("prompt", "sample").max("sample") if skip.sizes["sample"] else -1
+        readings["later"] = np.where(latest <= protect_first, np.nan, readings["later"])
     return readings
 
 

@@ -88,9 +88,8 @@ def drop_and_swap(
         cluster_P: prompts of one number are resampled as one; None = each for itself.
         limits: smallest and largest value there can be; intervals are cut to them.
     """
-    readings = [
-        Reading(one, weights_P, partial(over, axis=-1), limits, cluster=cluster_P) for one in (drop_PX, swap_PX)
-    ]
+    over_places = partial(over, axis=-1)
+    readings = [Reading(one, weights_P, over_places, limits, cluster=cluster_P) for one in (drop_PX, swap_PX)]
     drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
     return DropAndSwap(drop, swap, paired_difference(*readings))
 
