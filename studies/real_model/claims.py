@@ -208,7 +208,7 @@ CLAIMS: Final = (
         "Fig. 6",
         "Integrated gradients of the answer lie mostly in the first half.",
         "share of the sum of absolute attributions in the first half of blocks",
-        "integrated_gradients",
+        "gradients",
         low=0.5,
         cost=3,
     ),

@@ -1,4 +1,4 @@
-"""``python -m studies.real_model``: fetch the model, measure the claims, write the page."""
+"""``python -m studies.real_model``: fetch the model, measure the claims, act on it, time it, write the page."""
 
 from __future__ import annotations
 
@@ -56,6 +56,71 @@ def measure_command(
     return 0
 
 
+@app.command(name="act")
+def act_command(
+    *,
+    data: Path,
+    model: Path | None = None,
+    results: Path | None = None,
+    work: Path | None = None,
+    only: str | None = None,
+    quiet: Quiet = False,
+) -> int:
+    """Leave blocks out, ask tasks, repair, reload, stop early, run blocks twice; what is stored is not done again.
+
+    Args:
+        data: folder with the data sets.
+        model: folder of the model; left out = where fetch stores it.
+        results: folder of results; left out = the one in this repository.
+        work: folder of plans, checkpoints and states; left out = in the user's cache folder.
+        only: names of acts, separated by commas.
+        quiet: no messages; warnings and errors remain.
+    """
+    from bathyscope.core.cache import cache_folder
+    from studies.real_model.acting import ACTS, Place, act
+    from studies.real_model.fetching import fetch
+    from studies.real_model.measuring import RESULTS
+
+    place = Place(
+        fetch() if model is None else model,
+        data,
+        results or RESULTS,
+        work or cache_folder() / "real_model",
+    )
+    with quiet_libraries():
+        act(place, tuple(ACTS) if only is None else only.split(","), lambda line: say(line, quiet))
+    return 0
+
+
+@app.command(name="time")
+def time_command(
+    *,
+    data: Path,
+    model: Path | None = None,
+    results: Path | None = None,
+    prompts: int = 10,
+    quiet: Quiet = False,
+) -> int:
+    """Time surveys of GSM8K, each in a process of its own; what is stored is not timed again.
+
+    Args:
+        data: folder with the data sets.
+        model: folder of the model; left out = where fetch stores it.
+        results: folder of results; left out = the one in this repository.
+        prompts: how many.
+        quiet: no messages; warnings and errors remain.
+    """
+    from studies.real_model.act_page import TIMES
+    from studies.real_model.fetching import fetch
+    from studies.real_model.measuring import RESULTS
+    from studies.real_model.timing import time_surveys
+
+    folder = fetch() if model is None else model
+    source = f"gsm8k:{prompts}@{data / 'gsm8k/test_first600.jsonl'}"
+    time_surveys(folder, source, (results or RESULTS) / TIMES, lambda line: say(line, quiet))
+    return 0
+
+
 @app.command(name="page")
 def page_command(*, results: Path | None = None, page: Path | None = None, figure: Path | None = None) -> int:
     """Write the tables and the figure of the page from the stored results; nothing is measured.
@@ -67,12 +132,16 @@ def page_command(*, results: Path | None = None, page: Path | None = None, figur
     """
     from bathyscope.pages.export import write_output
     from bathyscope.pages.render import render
+    from studies.real_model import act_page
     from studies.real_model.figure import draw
     from studies.real_model.measuring import RESULTS
-    from studies.real_model.page import load_results, with_results
+    from studies.real_model.page import load_results, put_between, with_results
 
-    stored = load_results(results or RESULTS)
+    folder = results or RESULTS
+    stored = load_results(folder)
     place = page or DOCS / "real_model.md"
-    place.write_text(with_results(place.read_text(encoding="utf-8"), stored), encoding="utf-8")
+    text = with_results(place.read_text(encoding="utf-8"), stored)
+    acts = act_page.acting_markdown(act_page.load_acts(folder), act_page.load_times(folder))
+    place.write_text(put_between(text, act_page.BEGIN, act_page.END, acts), encoding="utf-8")
     write_output(figure or DOCS / "images/real_model.png", render(draw(stored), "png"))
     return 0

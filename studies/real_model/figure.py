@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
 
-from studies.real_model.quantities import Sample
+from studies.real_model.reading import Sample
 
 _STYLES: Final = {
     "smollm2": ("SmolLM2", "#1f4e79", 2.0),

@@ -1,4 +1,4 @@
-"""The surveys that the claims are read off: which data, which measures, and what is kept of each.
+"""The measurements that the claims are read off: which data, which measures, and what is stored of each.
 
 Numbers of prompts and lengths are small: all of it is meant for one core. They are written on the page.
 """
@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from studies.real_model import computed
+from studies.real_model.sources import problems_by_steps, text_windows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.model import Model
 
 MODELS: Final = ("smollm2", "untrained_0", "untrained_1", "untrained_2", "shuffled")
 WITHOUT_SHUFFLED: Final = MODELS[:-1]
@@ -16,44 +24,38 @@ WITHOUT_SHUFFLED: Final = MODELS[:-1]
 
 @dataclass(frozen=True)
 class Job:
-    """One survey, of each of some models.
+    """One measurement, of each of some models.
 
     Args:
         name: as claims name it.
         data: what is measured on, in words.
-        source: prompts for ``survey``, of the folder with the data and how many.
-        prompts: how many the model is surveyed on, and its controls, whose curves differ little between prompts.
+        prompts: how many the model is measured on, and its controls, whose curves differ little between prompts.
+        source: prompts for ``survey``, of the folder with the data and how many; None = ``compute`` has its own.
         measures: of the survey.
-        kept: measure → variables that are stored, with one choice along other dimensions.
+        variables: measure → variables that are stored, with one choice along other dimensions.
+        compute: measures a model instead of a survey, from the folder with the data and how many.
         options: of the measures.
-        models: which are surveyed.
+        models: which are measured.
     """
 
     name: str
     data: str
-    source: Callable[[Path, int], Any]
     prompts: tuple[int, int]
-    measures: tuple[str, ...]
-    kept: Mapping[str, tuple[str, ...]]
+    source: Callable[[Path, int], Any] | None = None
+    measures: tuple[str, ...] = ()
+    variables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    compute: Callable[[Model, Path, int], xr.Dataset] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     models: tuple[str, ...] = WITHOUT_SHUFFLED
     choice: Mapping[str, Any] = field(default_factory=dict)
 
+    def count(self, model: str) -> int:
+        """How many prompts a model is measured on."""
+        return self.prompts[model != MODELS[0]]
+
 
 def _file(path: str, name: str) -> Callable[[Path, int], str]:
     return lambda data, count: f"{name}:{count}@{data / path}"
-
-
-def _windows(letters: int) -> Callable[[Path, int], list[str]]:
-    """Pieces of WikiText-2 that are as far apart as they can be, so that no two are of one article."""
-
-    def source(data: Path, count: int) -> list[str]:
-        text = (data / "text/wikitext2_valid.txt").read_text(encoding="utf-8")
-        starts = [number * len(text) // count for number in range(count)]
-        pieces = [text[text.index("\n", start) : start + 4 * letters].strip() for start in starts]
-        return [piece[:letters].rsplit(" ", 1)[0] for piece in pieces]
-
-    return source
 
 
 def _nothing(_: Path, __: int) -> list[str]:
@@ -69,85 +71,131 @@ JOBS: Final = (
     Job(
         "attention",
         "WikiText-2, windows of 200 letters",
-        _windows(200),
         (12, 12),
+        text_windows(200),
         ("attention_locality",),
         {"attention_locality": ("total_prev5", "first_key")},
     ),
     Job(
-        "stream",
-        "GSM8K, first of test, with rationale and answer",
-        _file("gsm8k/test_first600.jsonl", "gsm8k"),
-        (5, 1),
-        ("residual", "lens"),
-        _STREAM,
-        models=MODELS,
-    ),
-    Job(
-        "commonsense",
-        "HellaSwag, first of validation, with the right ending",
-        _file("hellaswag/validation_first2000.jsonl", "hellaswag"),
-        (6, 2),
-        ("residual", "lens"),
-        _STREAM,
-    ),
-    Job(
         "weights",
         "no text",
-        _nothing,
         (1, 1),
+        _nothing,
         ("neurons",),
         {"neurons": ("prediction_fraction", "suppression_fraction")},
     ),
     Job(
+        "patching",
+        "pairs of questions for a capital, each patched from the other",
+        (8, 8),
+        compute=computed.capitals,
+    ),
+    Job(
+        "two_hop",
+        "pairs of a two-hop question and its first hop",
+        (24, 4),
+        compute=computed.two_hops,
+    ),
+    Job(
+        "hops",
+        "MQuAKE, questions of 2, 3 and 4 hops in turn",
+        (12, 6),
+        lambda data, count: f"mquake:{count}?hops=2-4@{data / 'mquake/cf3k_200_per_hop.jsonl'}",
+        ("depth_score",),
+        {"depth_score": ("prompt_score_layer",)},
+        options={"depth_score": {"positions": "answer"}},
+        choice={"reduction": "mean"},
+    ),
+    Job(
+        "subjoiners",
+        "words of WikiText-2 of four tokens and of one",
+        (40, 40),
+        compute=computed.subjoiner_words,
+    ),
+    Job(
+        "steps",
+        "GSM8K, the shortest problems of 2, 3 and 4 steps in turn, with their solutions",
+        (12, 3),
+        problems_by_steps,
+        ("depth_score",),
+        {"depth_score": ("prompt_score_layer",)},
+        options={"depth_score": {"positions": "answer"}},
+        choice={"reduction": "mean"},
+    ),
+    Job(
+        "commonsense",
+        "HellaSwag, first of validation, with the right ending",
+        (24, 2),
+        _file("hellaswag/validation_first2000.jsonl", "hellaswag"),
+        ("residual", "lens"),
+        _STREAM,
+    ),
+    Job(
         "drop",
         "WikiText-2, windows of 160 letters",
-        _windows(160),
-        (4, 1),
+        (16, 1),
+        text_windows(160),
         ("drop", "swap"),
         {"drop": ("kl", "top1_agreement"), "swap": ("kl", "top1_agreement")},
     ),
     Job(
-        "skip",
-        "WikiText-2, windows of 160 letters; a block is skipped at the positions before sampled ones",
-        _windows(160),
-        (3, 1),
-        ("skip",),
-        {"skip": ("given_all", "given_future", "output_all", "output_future")},
-        choice={"part": "block", "reduction": "mean"},
-    ),
-    Job(
         "repeat",
         "WikiText-2, windows of 160 letters",
-        _windows(160),
         (3, 1),
+        text_windows(160),
         ("drop", "repeat"),
         {"drop": ("kl",), "repeat": ("kl",)},
         options={"repeat": {"length": 1}},
     ),
     Job(
-        "hops",
-        "MQuAKE, questions of 2, 3 and 4 hops in turn",
-        lambda data, count: f"mquake:{count}?hops=2-4@{data / 'mquake/cf3k_200_per_hop.jsonl'}",
-        (12, 3),
-        ("depth_score",),
-        {"depth_score": ("prompt_score_layer",)},
-        options={"depth_score": {"positions": "answer"}},
-        models=("smollm2",),
-        choice={"reduction": "mean"},
+        "skip",
+        "WikiText-2, windows of 160 letters; a block is skipped at the positions before sampled ones",
+        (12, 1),
+        text_windows(160),
+        ("skip",),
+        {"skip": ("given_all", "given_future", "output_all", "output_future")},
+        choice={"part": "block", "reduction": "mean"},
+    ),
+    Job(
+        "gradients",
+        "sums of two numbers of one digit; 12 nodes of the quadrature",
+        (3, 1),
+        compute=computed.gradients,
+    ),
+    Job(
+        "wic",
+        "WiC; as many rows train a probe as judge it",
+        (300, 300),
+        compute=computed.word_senses,
+    ),
+    Job(
+        "stream",
+        "GSM8K, first of test, with rationale and answer",
+        (15, 1),
+        _file("gsm8k/test_first600.jsonl", "gsm8k"),
+        ("residual", "lens"),
+        _STREAM,
+        models=MODELS,
     ),
     Job(
         "erasure",
         "sums of two numbers of three digits",
+        (12, 2),
         lambda _, count: f"addition:{count}?digits=3",
-        (6, 2),
         ("erasure",),
         {"erasure": ("effect", "answer_start")},
+    ),
+    Job(
+        "benchmarks",
+        "first documents of HellaSwag, ARC-easy and LAMBADA",
+        (20, 0),
+        compute=computed.benchmark_answers,
         models=("smollm2",),
     ),
 )
+"""Cheap ones first."""
 
 
 def job(name: str) -> Job | None:
-    """The survey of a name; None = it is not implemented yet."""
+    """Return the measurement of a name; None = it is not implemented yet."""
     return next((chosen for chosen in JOBS if chosen.name == name), None)

@@ -18,9 +18,11 @@ import xarray as xr
 import bathyscope
 from bathyscope.model import Model
 from bathyscope.runs.run import Run
-from studies.real_model.jobs import JOBS, Job
+from studies.real_model.jobs import JOBS, MODELS, Job
 
 RESULTS: Final = Path(__file__).with_name("results")
+_LARGE: Final = 5000
+"""Numbers from which on a variable is compressed."""
 
 
 def measure(
@@ -30,7 +32,7 @@ def measure(
     jobs: Sequence[Job] = JOBS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Survey every job that is not stored yet, the cheapest first; what is stored is left as it is.
+    """Measure every job that is not stored on as many prompts as it now takes, the cheapest first.
 
     Args:
         folder: of the model, as ``fetch`` stores it.
@@ -41,33 +43,51 @@ def measure(
     results.mkdir(parents=True, exist_ok=True)
     # the model itself first: without its controls a row is already worth reading
     tasks = [(job, name) for job in jobs for name in job.models]
-    for job, name in sorted(tasks, key=lambda task: task[1] != "smollm2"):
+    for job, name in sorted(tasks, key=lambda task: task[1] != MODELS[0]):
         file = results / f"{job.name}__{name}.nc"
-        if file.exists():
+        if is_measured(file, job.count(name)):
             continue
         tell(f"{job.name}: {name}")
-        stored = _surveyed(job, name, folder, data)
+        dataset = measure_job(job, name, folder, data)
         # renamed when it is whole, so that an interrupted measurement leaves nothing that looks finished
         partial = file.with_suffix(".partial")
-        stored.to_netcdf(partial, engine="h5netcdf")
+        dataset.to_netcdf(partial, engine="h5netcdf", encoding=_compressed(dataset))
         partial.rename(file)
 
 
-def _surveyed(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
+def is_measured(file: Path, count: int) -> bool:
+    """Return whether a file holds a job on as many prompts as the job now takes."""
+    if not file.exists():
+        return False
+    with xr.open_dataset(file, engine="h5netcdf") as stored:
+        # files of the first version name the prompts that were measured, and no number that was requested
+        return int(stored.attrs.get("requested", stored.attrs["prompts"])) == count
+
+
+def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
+    """How large variables are written; the folder is kept under version control."""
+    return {str(name): {"zlib": True} for name, array in dataset.data_vars.items() if array.size > _LARGE}
+
+
+def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
+    """Return what a job stores of one model, with what it took.
+
+    Args:
+        name: of the model or a control of it.
+        folder: of the model.
+        data: folder with the data sets.
+    """
     model = control(name, folder)
     started, cpu = time.perf_counter(), time.process_time()
-    prompts = job.source(data, job.prompts[name != "smollm2"])
-    run = bathyscope.survey(model, prompts, list(job.measures), progress=False, **job.options)
-    dataset = _kept(run, job)
-    dataset.attrs = {
+    count = job.count(name)
+    dataset = _survey_job(job, model, data, count) if job.compute is None else job.compute(model, data, count)
+    dataset.attrs |= {
         "job": job.name,
         "model": name,
         "data": job.data,
-        "prompts": run.identity.prompts,
+        "requested": count,
         "weight_hash": model.weight_hash,
-        "prompt_hash": run.identity.prompt_hash,
         "blocks": model.n_blocks,
-        "noise_floor": _noise(run),
         "versions": json.dumps({library: version(library) for library in ("bathyscope", "torch", "transformers")}),
         "threads": torch.get_num_threads(),
         "cpu_seconds": time.process_time() - cpu,
@@ -78,21 +98,23 @@ def _surveyed(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
     return dataset
 
 
-def _kept(run: Run, job: Job) -> xr.Dataset:
-    """The job's variables as ``measure.variable``, and the tokens of each prompt."""
+def _survey_job(job: Job, model: Model, data: Path, count: int) -> xr.Dataset:
+    """The job's variables as ``measure.variable``, the tokens of each prompt, and its label."""
+    assert job.source is not None
+    run = bathyscope.survey(model, job.source(data, count), list(job.measures), progress=False, **job.options)
     variables: dict[str, Any] = {}
-    for measure_name, names in job.kept.items():
+    for measure_name, names in job.variables.items():
         dataset = run[measure_name]
         for variable in names:
             array = dataset[variable]
             chosen = {dim: value for dim, value in job.choice.items() if dim in array.dims}
             array = array.sel(chosen).reset_coords(drop=True)
             variables[f"{measure_name}.{variable}"] = (array.dims, np.asarray(array.values, np.float32))
-        if "n_tokens" in dataset.coords:
-            variables["n_tokens"] = (("prompt",), dataset["n_tokens"].values)
-        if "hops" in dataset.coords:
-            variables["hops"] = (("prompt",), dataset["hops"].values)
-    return xr.Dataset(variables)
+        for coordinate in ("n_tokens", "hops", "steps"):
+            if coordinate in dataset.coords:
+                variables[coordinate] = (("prompt",), dataset[coordinate].values)
+    identity = {"prompts": run.identity.prompts, "prompt_hash": run.identity.prompt_hash}
+    return xr.Dataset(variables).assign_attrs(noise_floor=_noise(run), **identity)
 
 
 def _noise(run: Run) -> str:
@@ -104,7 +126,7 @@ def _noise(run: Run) -> str:
 
 
 def control(name: str, folder: Path) -> Model:
-    """The model, an untrained one of its configuration, or the model with its middle blocks in another order."""
+    """Return the model, an untrained one of its configuration, or the model with its middle blocks in another order."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     if name == "smollm2":

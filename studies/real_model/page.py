@@ -13,7 +13,8 @@ import xarray as xr
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.jobs import JOBS
-from studies.real_model.quantities import QUANTITIES, Reading, decide, read
+from studies.real_model.quantities import read
+from studies.real_model.reading import QUANTITIES, Reading, decide
 
 BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the results -->"
@@ -65,11 +66,22 @@ def with_results(text: str, stored: Stored) -> str:
     Raises:
         OptionError: the marks are not there, once each and in order.
     """
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end or BEGIN in rest or END in before + after:
-        raise OptionError(f"The page has no place for the results; add the lines {BEGIN!r} and {END!r}, once each.")
-    return f"{before}{BEGIN}\n\n{markdown(stored)}\n{END}{after}"
+    return put_between(text, BEGIN, END, markdown(stored))
+
+
+def put_between(text: str, begin_mark: str, end_mark: str, body: str) -> str:
+    """Return a text with what stands between two marks replaced.
+
+    Raises:
+        OptionError: the marks are not in it, once each and in order.
+    """
+    before, begin, rest = text.partition(begin_mark)
+    _, end, after = rest.partition(end_mark)
+    if not begin or not end or begin_mark in rest or end_mark in before + after:
+        raise OptionError(
+            f"The page has no place for the results; add the lines {begin_mark!r} and {end_mark!r}, once each."
+        )
+    return f"{before}{begin_mark}\n\n{body}\n{end_mark}{after}"
 
 
 def _summary(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
@@ -77,8 +89,7 @@ def _summary(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
     counts = {word: decisions.count(word) for word in ("holds", "does not hold", "cannot be decided", NOT_YET)}
     yield (
         f"Of {len(rows)} claims {counts['holds']} hold, {counts['does not hold']} do not hold, "
-        f"{counts['cannot be decided']} cannot be decided with so few prompts, and {counts[NOT_YET]} are not measured "
-        "yet."
+        f"{counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet."
     )
     yield ""
 
@@ -139,11 +150,11 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
         )
     if "weights" in surveys:
         shares = [surveys["weights"][f"neurons.{kind}_fraction"].values for kind in ("prediction", "suppression")]
-        told = " and ".join(
+        most = " and ".join(
             f"{100 * share.max():.1f} % {kind} neurons (block {int(share.argmax())})"
             for kind, share in zip(("prediction", "suppression"), shares)
         )
-        yield f"No block has more than {told}."
+        yield f"No block has more than {most}."
     yield ""
 
 
@@ -174,14 +185,17 @@ def _surveys(stored: Stored) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     versions = sorted({data.attrs["versions"] for surveys in stored.values() for data in surveys.values()})
     if versions:
-        told = "; ".join(", ".join(f"{key} {value}" for key, value in json.loads(text).items()) for text in versions)
-        yield f"\nMeasured with {told}, in float32, with one thread."
+        libraries = "; ".join(
+            ", ".join(f"{key} {value}" for key, value in json.loads(text).items()) for text in versions
+        )
+        seconds = sum(data.attrs["cpu_seconds"] for surveys in stored.values() for data in surveys.values())
+        yield (f"\nAll of it took {seconds / 60:.0f} CPU minutes, in float32 with one thread, by {libraries}.")
 
 
 def _pair(first: xr.Dataset | None, controls: list[xr.Dataset], count: object) -> str:
     assert callable(count)
-    own = "–" if first is None else f"{count(first)}"
-    return f"{own}, {count(controls[0])}" if controls else own
+    count_of_model = "–" if first is None else f"{count(first)}"
+    return f"{count_of_model}, {count(controls[0])}" if controls else count_of_model
 
 
 def _prompts(data: xr.Dataset) -> int:

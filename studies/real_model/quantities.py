@@ -1,116 +1,16 @@
-"""The numbers that claims are judged by, as functions of what was stored, and their intervals over prompts."""
+"""The number of each claim, as a function of what was stored; its name is the claim's key."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 import numpy as np
-import xarray as xr
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
-from studies.real_model.claims import Claim
+from studies.real_model.reading import Sample, quantity
+from studies.real_model.reading import read_quantity as read
 
-RESAMPLES: Final = 2000
-LEVEL: Final = 0.95
-_ROUNDING: Final = 1e-9
-Decision = Literal["holds", "does not hold", "cannot be decided"]
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Stored curves and how much each prompt counts."""
-
-    data: xr.Dataset
-    weights: FloatArray
-
-    @property
-    def n_blocks(self) -> int:
-        """L of the model."""
-        return int(self.data.attrs["blocks"])
-
-    def mean(self, name: str) -> FloatArray:
-        """The weighted mean of a variable over prompts; of one without prompts its values."""
-        array = self.data[name]
-        values = np.asarray(array.transpose(*(("prompt", ...) if "prompt" in array.dims else ())).values, np.float64)
-        if "prompt" not in array.dims:
-            return values
-        present = ~np.isnan(values)
-        weights = self.weights.reshape(-1, *[1] * (values.ndim - 1)) * present
-        with np.errstate(invalid="ignore"):  # what no prompt has is missing
-            mean: FloatArray = (weights * np.where(present, values, 0.0)).sum(0) / weights.sum(0)
-        return mean
-
-
-class Reading(NamedTuple):
-    """A quantity and its 95 % interval; the ends are the value where nothing is sampled."""
-
-    value: float
-    low: float
-    high: float
-
-
-Quantity = Callable[..., float]
-QUANTITIES: Final[dict[str, tuple[tuple[str, ...], Quantity]]] = {}
-"""Key of a claim → the jobs that its function takes, and the function."""
-
-
-def quantity(*jobs: str) -> Callable[[Quantity], Quantity]:
-    """Register the function of a claim of the same name."""
-
-    def register(function: Quantity) -> Quantity:
-        QUANTITIES[function.__name__] = (jobs, function)
-        return function
-
-    return register
-
-
-def read(key: str, stored: Mapping[str, xr.Dataset]) -> Reading:
-    """The quantity of a claim with its interval.
-
-    Args:
-        stored: job → what was stored of one model.
-    """
-    jobs, function = QUANTITIES[key]
-    rng = np.random.default_rng(0)
-    datasets = [stored[job] for job in jobs]
-    tokens = [_tokens(dataset) for dataset in datasets]
-    value = function(*(Sample(dataset, weights) for dataset, weights in zip(datasets, tokens)))
-    counted = [weights for weights in tokens if weights.size > 1]
-    if not counted:
-        return Reading(value, value, value)
-    draws = [resample_counts(weights.size, RESAMPLES, rng) * weights for weights in tokens]
-    resampled = np.array(
-        [
-            function(*(Sample(dataset, weights[draw]) for dataset, weights in zip(datasets, draws)))
-            for draw in range(RESAMPLES)
-        ]
-    )
-    fewest = min(counted, key=lambda weights: weights.size)
-    grouped = key.startswith(("criteri", "difficulty", "phase"))
-    infinite = (-np.inf, np.inf)
-    if not np.isfinite(value):
-        return Reading(np.nan, np.nan, np.nan)
-    resampled = np.where(np.isfinite(resampled), resampled, np.nan)
-    low, high = bootstrap_interval(value, resampled, fewest, level=LEVEL, limits=infinite, grouped=grouped)
-    # what is read in whole blocks is known to half a block, however well prompts agree
-    step = 0.5 * len(jobs) / (1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])) if grouped else 0.0
-    return Reading(value, low - step, high + step)
-
-
-def decide(claim: Claim, reading: Reading) -> Decision:
-    """Compare an interval with the bound; rounding of the last digits decides nothing."""
-    if reading.low >= claim.low - _ROUNDING and reading.high <= claim.high + _ROUNDING:
-        return "holds"
-    if reading.high < claim.low - _ROUNDING or reading.low > claim.high + _ROUNDING:
-        return "does not hold"
-    return "cannot be decided"
-
-
-def _tokens(dataset: xr.Dataset) -> FloatArray:
-    return np.asarray(dataset["n_tokens"].values, np.float64) if "n_tokens" in dataset else np.ones(1)
+__all__ = ["read"]
 
 
 def _middle(n_blocks: int) -> slice:
@@ -303,13 +203,27 @@ def suppression_later(sample: Sample) -> float:
 
 @quantity("hops")
 def hops_mquake(sample: Sample) -> float:
-    """Weighted least squares; prompts count the same, whatever their length."""
+    return _slope(sample, "hops")
+
+
+@quantity("steps")
+def steps_gsm8k(sample: Sample) -> float:
+    return _slope(sample, "steps")
+
+
+def _slope(sample: Sample, label: str) -> float:
+    """Depth score over a label, by weighted least squares; prompts count the same, whatever their length."""
     weights = sample.weights / np.asarray(sample.data["n_tokens"].values, np.float64)
-    hops = np.asarray(sample.data["hops"].values, np.float64)
+    levels = np.asarray(sample.data[label].values, np.float64)
     score = np.asarray(sample.data["depth_score.prompt_score_layer"].values, np.float64)
-    apart = hops - np.average(hops, weights=weights)
+    apart = levels - np.average(levels, weights=weights)
     spread = float((weights * apart**2).sum())
     return float((weights * apart * score).sum()) / spread if spread > 0 else np.nan
+
+
+@quantity("two_hop")
+def hops_two_hop(sample: Sample) -> float:
+    return float(sample.mean("depth_score.hops_2") - sample.mean("depth_score.hops_1"))
 
 
 OPERANDS: Final = (6, 7, 8, 11, 12, 13)
@@ -320,3 +234,48 @@ OPERANDS: Final = (6, 7, 8, 11, 12, 13)
 def erasure_operands(sample: Sample) -> float:
     effect = sample.mean("erasure.effect")[:, list(OPERANDS)].max(1)
     return float(effect[-(effect.size // 3) :].max() / effect.max())
+
+
+@quantity("gradients")
+def gradients_first_half(sample: Sample) -> float:
+    attribution = sample.mean("integrated_gradients.absolute")
+    return float(attribution[: sample.n_blocks // 2].sum() / attribution.sum())
+
+
+@quantity("benchmarks")
+def accuracy_kept(sample: Sample) -> float:
+    full = float(sample.mean("benchmarks.full"))
+    return float(sample.mean("benchmarks.without").mean()) / full if full > 0 else np.nan
+
+
+HEADS: Final = 10
+"""The best sub-joiner heads that are looked at."""
+
+
+@quantity("subjoiners")
+def subjoiners_early(sample: Sample) -> float:
+    attention = np.asarray(sample.data["subjoiner.attention"].values, np.float64)
+    split = np.asarray(sample.data["subjoiner.split"].values, bool)
+    kinds = [sample.weights * split, sample.weights * ~split]
+    if not all(weights.any() for weights in kinds):
+        return np.nan
+    several, single = (np.tensordot(weights / weights.sum(), attention, 1) for weights in kinds)
+    best = np.argsort(-(several - single), axis=None, kind="stable")[:HEADS]
+    blocks = np.unravel_index(best, several.shape)[0]
+    return float((blocks + 1).mean()) / sample.n_blocks
+
+
+@quantity("wic")
+def wic_middle(sample: Sample) -> float:
+    return float(np.argmax(sample.mean("wic.correct"))) / sample.n_blocks
+
+
+@quantity("patching")
+def answer_arrives(sample: Sample) -> float:
+    """The first boundary at which patching the last token goes half the way from one answer to the other."""
+    restored = sample.mean("patching.moved") / sample.mean("patching.distance")
+    places = np.flatnonzero(restored >= HALF_WAY)
+    return float(places[0]) / sample.n_blocks if places.size else np.nan
+
+
+HALF_WAY: Final = 0.5

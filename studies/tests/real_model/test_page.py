@@ -12,7 +12,8 @@ from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
 from studies.real_model.jobs import JOBS, job
 from studies.real_model.page import BEGIN, END, decision, load_results, markdown, with_results
-from studies.real_model.quantities import QUANTITIES, Reading, decide, read
+from studies.real_model.quantities import read
+from studies.real_model.reading import QUANTITIES, Reading, decide
 
 BLOCKS = 10
 CLAIM = Claim("key", "hu2025", "Fig. 1", "It is so.", "a number", "stream", low=1.0, high=2.0)
@@ -133,7 +134,8 @@ def test_the_page_is_rewritten_between_its_marks() -> None:
 
 
 def test_every_survey_names_prompts_and_variables() -> None:
-    assert all(chosen.kept.keys() == set(chosen.measures) for chosen in JOBS)
+    assert all(chosen.variables.keys() == set(chosen.measures) for chosen in JOBS)
+    assert all((chosen.source is None) != (chosen.compute is None) for chosen in JOBS)
 
 
 def test_slopes_and_shares_are_those_of_known_numbers() -> None:

@@ -81,7 +81,9 @@ def test_a_meaning_planted_at_one_boundary_is_found_there_and_nowhere_else(
     values = found.accuracy.sel(features="concatenation").values
     assert values[K] == 1
     assert (np.delete(values, K) < 0.8).all()
-    assert found.sizes == {"features": 1, "boundary": 6}
+    assert found.sizes == {"features": 1, "boundary": 6, "row": 200}
+    assert found.correct.mean("row").values.tolist() == found.accuracy.values.tolist()
+    assert found.correct.sel(boundary=K).values.all()
     assert found.ci_high[0, K] == 1
     assert (found.ci_low <= found.accuracy).all()
     share = np.mean([one["label"] for one in xor_rows(200, 1)])

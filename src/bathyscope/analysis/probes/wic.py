@@ -29,6 +29,7 @@ _TABLE: Final[Table] = {
     "train_accuracy": _by_boundary("accuracy on the rows that the probe was fitted to"),
     "C": _by_boundary("inverse strength of the L2 penalty"),
     "majority": Label("", "accuracy of always giving the label that most training rows have", source=_SOURCE),
+    "correct": Label("features boundary row", "whether a validation row is classified correctly", source=_SOURCE),
 }
 
 Array = NDArray[np.float32]
@@ -64,8 +65,9 @@ def wic_probe(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
-        By ``features`` and ``boundary`` (0 … L): accuracy, ci_low, ci_high, train_accuracy and C; and majority, the
-        accuracy of always giving the label that most rows of ``train`` have.
+        By ``features`` and ``boundary`` (0 … L): accuracy, ci_low, ci_high, train_accuracy and C; majority, the
+        accuracy of always giving the label that most rows of ``train`` have; and by ``row`` of ``validation`` too
+        correct, from which boundaries can be compared on the same rows.
 
     Raises:
         OptionError: an option out of range, or scikit-learn is not installed.
@@ -119,5 +121,10 @@ def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) ->
     values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
     values |= {name: [[getattr(one, name) for one in row] for row in fits.values()] for name in ("train_accuracy", "C")}
     values["majority"] = majority
-    coords = {"features": list(fits), "boundary": np.arange(len(next(iter(fits.values()))))}
+    values["correct"] = np.array([[probe.correct for probe in row] for row in fits.values()])
+    coords = {
+        "features": list(fits),
+        "boundary": np.arange(values["correct"].shape[1]),
+        "row": np.arange(values["correct"].shape[2]),
+    }
     return labelled(_TABLE, values, coords, percent=f"{100 * settings.level:g} %")

@@ -1,0 +1,210 @@
+"""Act on the real model: leave blocks out, ask tasks, repair, reload, stop early, run blocks twice.
+
+Each act is one JSON file in the folder of results and is measured once; what is large (plans, checkpoints, states of
+training, answers) lies in a working folder, from which an interrupted act goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+
+import bathyscope
+from bathyscope.model import Model
+from bathyscope.runs.atomic import write_atomically
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.statistics.shares import share_difference_interval, share_interval
+from bathyscope.surgery.healing import Budget
+from bathyscope.surgery.repairing import ladder
+from studies.real_model.reloading import compare_reloaded
+from studies.real_model.sources import benchmark_files, text_windows
+
+SIZES: Final = (3, 6, 10)
+REPAIRED_SIZE: Final = 6
+RULES: Final = ("choice", "block influence", "angular distance", "greedy")
+"""Candidates of a plan that are asked tasks."""
+DOCUMENTS: Final = 25
+"""First documents of each task."""
+HEALING_MINUTES: Final = 12.0
+"""Of processor time."""
+LEVEL: Final = 0.95
+_PRUNING: Final = {"measured": 8, "random": 8, "budget": 4000, "progress": False}
+"""Budget: all blocks alone, but not all pairs of 30 blocks, which would take 4,525 calls of a block for each batch."""
+
+calibration_text: Final = text_windows(200, 0.0, 0.5)
+test_text: Final = text_windows(200, 0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the model, the data and what acts write are.
+
+    Args:
+        folder: of the model.
+        data: folder with the data sets.
+        results: folder of one JSON file for each act.
+        work: folder of plans, checkpoints, states and answers.
+    """
+
+    folder: Path
+    data: Path
+    results: Path
+    work: Path
+
+    @cached_property
+    def model(self) -> Model:
+        """The model in float32."""
+        return bathyscope.load(self.folder, dtype="float32")
+
+    def file(self, name: str) -> Path:
+        """Return the file of an act."""
+        return self.results / f"act_{name}.json"
+
+    def read(self, name: str) -> dict[str, Any]:
+        """Return the record of an act that was carried out."""
+        record: dict[str, Any] = json.loads(self.file(name).read_text(encoding="utf-8"))
+        return record
+
+
+def prune(place: Place, size: int) -> dict[str, Any]:
+    """Choose blocks to leave out on one half of WikiText-2, judge on the other half, and reload the checkpoint."""
+    plan = bathyscope.prune(
+        place.model,
+        calibration_text(place.data, 6),
+        test_text(place.data, 12),
+        drop=size,
+        out=place.work / f"prune_{size}",
+        **_PRUNING,
+    )
+    folder = place.work / f"pruned_{size}"
+    plan.export(folder)
+    with bathyscope.scheduled(place.model, str(plan.schedule)) as hf:
+        reloaded = compare_reloaded(hf, folder)
+    return {**plan.record(), "reloaded": reloaded}
+
+
+def ask_tasks(place: Place) -> dict[str, Any]:
+    """Ask the whole model, and the model without what each rule leaves out, the first documents of three tasks."""
+    left_out = {
+        size: {row["candidate"]: row["subset"] for row in place.read(f"prune_{size}")["candidates"]} for size in SIZES
+    }
+    schedules = list(dict.fromkeys(left_out[size][rule] for size in SIZES for rule in RULES))
+    files = benchmark_files(place.data)
+    evaluation = bathyscope.evaluate(
+        place.model, list(files), schedules, data=files, limit=DOCUMENTS, out=place.work / "tasks"
+    )
+    correct = evaluation.data["correct"]
+    full = correct.sel(schedule="standard")
+    rows = [
+        {"size": size, "rule": rule, "schedule": left_out[size][rule], **difference}
+        for size in SIZES
+        for rule in RULES
+        for difference in task_differences(correct.sel(schedule=left_out[size][rule]), full)
+    ]
+    return {"documents": DOCUMENTS, "harness": evaluation.data.attrs["harness"], "rows": rows}
+
+
+def task_differences(without: xr.DataArray, full: xr.DataArray) -> Iterable[dict[str, Any]]:
+    """Yield accuracy with and without blocks and the paired difference, of each task and of all documents together.
+
+    Args:
+        without, full: whether documents are answered correctly, by ``task`` and ``document``.
+    """
+    tasks = full["task"].values.tolist()
+    for name, chosen in [*((task, [task]) for task in tasks), ("all", tasks)]:
+        pruned, whole = (
+            np.concatenate([answers.sel(task=task).values for task in chosen]) for answers in (without, full)
+        )
+        answered = ~np.isnan(pruned) & ~np.isnan(whole)
+        pruned, whole = pruned[answered], whole[answered]
+        low, high = share_difference_interval(pruned, whole, level=LEVEL)
+        yield {
+            "task": name,
+            "documents": len(whole),
+            "full": float(whole.mean()),
+            "full_interval": [float(end) for end in share_interval(whole, level=LEVEL)],
+            "pruned": float(pruned.mean()),
+            "difference": float(pruned.mean() - whole.mean()),
+            "low": float(low),
+            "high": float(high),
+        }
+
+
+def repair(place: Place) -> dict[str, Any]:
+    """Repair the choice of six blocks by a number, a map and some minutes of training, and reload what is proved."""
+    schedule = place.read(f"prune_{REPAIRED_SIZE}")["schedule"]
+    repaired = ladder(
+        place.model,
+        schedule,
+        text_windows(320, 0.0, 0.5)(place.data, 56),
+        text_windows(320, 0.5, 1.0)(place.data, 16),
+        "heal",
+        Budget(minutes=HEALING_MINUTES),
+        2e-4,
+        place.work / "healing",
+        Sampling(2000, LEVEL, 0),
+        False,
+        clock=time.process_time,
+    )
+    record = repaired.record()
+    if repaired.proved:
+        folder = repaired.export(place.work / "repaired")
+        record["reloaded"] = compare_reloaded(repaired.hf, folder)
+    return record
+
+
+def advise_exits(place: Place) -> dict[str, Any]:
+    """Predict whether drafting with the first blocks pays, and run it."""
+    windows = text_windows(160)(place.data, 10)
+    advice = bathyscope.exit_advice(
+        place.model, windows[:7], verify=windows[7:], new_tokens=16, longest=4, progress=False
+    )
+    return advice.record()
+
+
+def scan_repeats(place: Place) -> dict[str, Any]:
+    """Run every window of one and two blocks twice in a row."""
+    scan = bathyscope.repeat_scan(place.model, text_windows(160)(place.data, 10), longest=2, progress=False)
+    return scan.record()
+
+
+ACTS: Final[Mapping[str, Callable[[Place], dict[str, Any]]]] = {
+    **{f"prune_{size}": partial(prune, size=size) for size in SIZES},
+    "repeats": scan_repeats,
+    "exits": advise_exits,
+    "repair": repair,
+    "tasks": ask_tasks,
+}
+"""In an order in which each finds what it needs."""
+
+
+def act(place: Place, names: Sequence[str] = tuple(ACTS), tell: Callable[[str], None] = lambda _: None) -> None:
+    """Carry out every act that has no file of results yet.
+
+    Args:
+        names: of acts.
+        tell: takes a line about what is done next.
+    """
+    place.results.mkdir(parents=True, exist_ok=True)
+    place.work.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        if place.file(name).exists():
+            continue
+        tell(name)
+        started, cpu = time.perf_counter(), time.process_time()
+        record = ACTS[name](place)
+        record["took"] = {
+            "cpu_seconds": time.process_time() - cpu,
+            "wall_seconds": time.perf_counter() - started,
+            "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
+        write_atomically(place.file(name), (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())

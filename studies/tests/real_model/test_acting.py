@@ -1,0 +1,152 @@
+"""What is done with the model is stored once, reloads with equal logits, and is told in tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from support import zoo
+
+import bathyscope
+from studies.real_model import acting
+from studies.real_model.act_page import acting_markdown, load_acts, load_times
+from studies.real_model.acting import RULES, SIZES, Place, act, task_differences
+from studies.real_model.reloading import compare_reloaded
+from studies.real_model.timing import forwards_needed, reading_share
+
+
+def test_an_exported_checkpoint_is_compared_without_this_package(tmp_path: Path) -> None:
+    model = bathyscope.load(zoo.entry("llama").build())
+    folder = tmp_path / "smaller"
+    bathyscope.export(model, "drop:1", folder)
+    with bathyscope.scheduled(model, "drop:1") as hf:
+        assert compare_reloaded(hf, folder) == {"tokens": 24, "largest_difference": 0.0, "equal": True}
+    with pytest.raises(AssertionError, match="gives logits that differ by up to"):
+        compare_reloaded(model.hf, folder)
+
+
+def test_differences_of_tasks_are_paired() -> None:
+    """Of four documents of either task the first two are right; without blocks one of ``b`` is lost."""
+    full = xr.DataArray([[1, 1, 0, 0.0], [1, 1, 0, np.nan]], dims=("task", "document"), coords={"task": ["a", "b"]})
+    without = full.copy()
+    without[1, 0] = 0.0
+    rows = {row["task"]: row for row in task_differences(without, full)}
+    assert rows["a"]["difference"] == 0
+    assert (rows["b"]["documents"], rows["b"]["full"]) == (3, pytest.approx(2 / 3))
+    assert rows["b"]["difference"] == pytest.approx(-1 / 3)
+    assert rows["all"]["documents"] == 7
+    assert rows["all"]["difference"] == pytest.approx(-1 / 7)
+    assert rows["all"]["low"] < -1 / 7 < rows["all"]["high"]
+
+
+def test_an_act_is_carried_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    def first(place: Place) -> dict[str, Any]:
+        done.append("first")
+        return {"value": 1}
+
+    def second(place: Place) -> dict[str, Any]:
+        done.append("second")
+        return {"value": place.read("first")["value"] + 1}
+
+    monkeypatch.setattr(acting, "ACTS", {"first": first, "second": second})
+    place = Place(tmp_path / "model", tmp_path / "data", tmp_path / "results", tmp_path / "work")
+    for _ in range(2):
+        act(place, ("first", "second"))
+    assert done == ["first", "second"]
+    record = json.loads((tmp_path / "results/act_second.json").read_text(encoding="utf-8"))
+    assert record["value"] == 2
+    assert set(record["took"]) == {"cpu_seconds", "wall_seconds", "peak_bytes"}
+
+
+def plan_record(size: int) -> dict[str, Any]:
+    candidate = {"calibration_cost": 0.1, "test_cost": 0.2, "test_cost_low": 0.15, "test_cost_high": 0.25}
+    return {
+        "conclusion": f"Proved on 12 test prompts for {size}.",
+        "model": {"n_blocks": 30},
+        "schedule": "drop:4",
+        "candidates": [
+            {"candidate": rule, "subset": "drop:4,drop:7", "test_agreement": 0.8, **candidate} for rule in RULES
+        ],
+        "reloaded": {"equal": True},
+        "took": {"cpu_seconds": 90.0, "wall_seconds": 120.0, "peak_bytes": 2e9},
+    }
+
+
+def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
+    assert acting_markdown({}, []).count("Not carried out yet.") == 6
+    difference = {"documents": 25, "full": 0.5, "pruned": 0.4, "difference": -0.1, "low": -0.25, "high": 0.05}
+    task_rows = [
+        {"size": size, "rule": rule, "schedule": "drop:4", "task": task, **difference}
+        for size in SIZES
+        for rule in RULES
+        for task in ("hellaswag", "all")
+    ]
+    rung = {"calibration_cost": 0.5, "cost": 0.4, "cost_low": 0.3, "cost_high": 0.5}
+    took = plan_record(3)["took"]
+    records: dict[str, dict[str, Any]] = {
+        **{f"prune_{size}": plan_record(size) for size in SIZES},
+        "tasks": {"documents": 25, "rows": task_rows, "took": took},
+        "repair": {
+            "conclusion": "Proved on 16 test prompts: heal.",
+            "rungs": [
+                {"name": "none", **rung},
+                {"name": "heal", **rung, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.2, "recovered": 0.4},
+            ],
+            "reloaded": {"equal": True},
+            "took": took,
+        },
+    }
+    for name, record in records.items():
+        (tmp_path / f"act_{name}.json").write_text(json.dumps(record), encoding="utf-8")
+    row = {
+        "measures": ["residual", "lens"],
+        "prompts": 10,
+        "tokens": 2435,
+        "wall_seconds": 120.0,
+        "cpu_seconds": 60.0,
+        "predicted_seconds": 90.0,
+        "peak_bytes": 2e9,
+        "predicted_peak_bytes": 3e9,
+        "readout_share": 0.5,
+        "forward_cpu_seconds": 30.0,
+        "forwards": 4,
+    }
+    (tmp_path / "times.json").write_text(json.dumps([row]), encoding="utf-8")
+    text = acting_markdown(load_acts(tmp_path), load_times(tmp_path))
+    assert "**3 of 30 blocks.** Proved on 12 test prompts for 3." in text
+    assert "| 6 | greedy | 4, 7 | 0.100 | 0.200 (0.150 to 0.250) | 0.80 |" in text
+    assert "3 of 3 exported checkpoints give the logits of the scheduled model to the bit" in text
+    assert "| 0 | whole model | 0.50 of 25 | 0.50 of 25 |" in text
+    assert "| 10 | block influence | -0.10 (-0.25 to +0.05) | -0.10 (-0.25 to +0.05) |" in text
+    assert "| heal | 0.500 | 0.400 (0.300 to 0.500) | +0.100 (+0.050 to +0.200) | 40% |" in text
+    assert "| `residual`, `lens` | 2.0 | 1.0 | 1.50 | 2.0 | 3.0 | 50% | 2.00 |" in text
+    assert "10 prompts of GSM8K, 2,435 tokens, one thread." in text
+    assert text.count("Not carried out yet.") == 2
+
+
+def test_the_share_of_readouts_is_what_enters_their_files() -> None:
+    """A reader's call from outside takes 3 s, 2 of which are another file of readouts called by it."""
+    outside = ("a/survey.py", 1, "run")
+    reader = ("a/wavefront/reader.py", 2, "read")
+    compare = ("b/x/compare.py", 3, "compare")
+    stats = {
+        outside: (1, 1, 1.0, 10.0, {}),
+        reader: (1, 1, 1.0, 3.0, {outside: (1, 1, 1.0, 3.0)}),
+        compare: (1, 1, 2.0, 2.0, {reader: (1, 1, 2.0, 2.0)}),
+    }
+    assert reading_share(SimpleNamespace(stats=stats), 10.0, ("wavefront/reader.py", "x/compare.py")) == pytest.approx(
+        0.3
+    )
+
+
+def test_forwards_are_counted_by_intervention() -> None:
+    assert forwards_needed(("residual", "lens"), 30) == 1
+    assert forwards_needed(("drop",), 30) == 31
+    assert forwards_needed(("lens", "skip"), 30) == 151
