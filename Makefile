@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all check bench bench-gpu mutants wheels format clean
+.PHONY: demo docs test test-all check bench bench-gpu peers mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -35,6 +35,12 @@ bench: $(READY)
 # about eight minutes on an H200; FLAGS=--tiny tries everything on a CPU
 bench-gpu: $(READY)
 	$(PY) benchmarks/gpu.py --out benchmarks/results $(FLAGS)
+
+# other packages, each in an environment of its own; MODEL and DATA as for studies.real_model
+MODEL ?= $(HOME)/.cache/bathyscope/smollm2-135m-instruct-q4_1
+DATA ?= ../shared/data
+peers: $(READY)
+	$(ONE) HF_HUB_OFFLINE=1 $(PY) benchmarks/peers/run.py --model $(MODEL) --data $(DATA) $(FLAGS)
 
 mutants: $(READY)
 	WORKERS=$(WORKERS) $(PY) tests/mutations/run.py $(ONLY)

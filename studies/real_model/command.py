@@ -122,17 +122,21 @@ def time_command(
 
 
 @app.command(name="page")
-def page_command(*, results: Path | None = None, page: Path | None = None, figure: Path | None = None) -> int:
-    """Write the tables and the figure of the page from the stored results; nothing is measured.
+def page_command(
+    *, results: Path | None = None, page: Path | None = None, landing: Path | None = None, figure: Path | None = None
+) -> int:
+    """Write the tables and the figure of the page, and those of the landing page, from the stored results.
 
     Args:
         results: folder of results; left out = the one in this repository.
         page: Markdown with the marks; left out = docs/real_model.md.
+        landing: Markdown with the marks of the landing page; left out = docs/index.md.
         figure: PNG to write; left out = docs/images/real_model.png.
     """
     from bathyscope.pages.export import write_output
     from bathyscope.pages.render import render
     from studies.real_model import act_page
+    from studies.real_model import landing as landing_page
     from studies.real_model.figure import draw
     from studies.real_model.measuring import RESULTS
     from studies.real_model.page import load_results, put_between, with_results
@@ -143,5 +147,9 @@ def page_command(*, results: Path | None = None, page: Path | None = None, figur
     text = with_results(place.read_text(encoding="utf-8"), stored)
     acts = act_page.acting_markdown(act_page.load_acts(folder), act_page.load_times(folder))
     place.write_text(put_between(text, act_page.BEGIN, act_page.END, acts), encoding="utf-8")
+    first = landing or DOCS / "index.md"
+    numbers = landing_page.landing_markdown(stored)
+    marked = first.read_text(encoding="utf-8")
+    first.write_text(put_between(marked, landing_page.BEGIN, landing_page.END, numbers), encoding="utf-8")
     write_output(figure or DOCS / "images/real_model.png", render(draw(stored), "png"))
     return 0

@@ -102,16 +102,17 @@ def _table(rows: list[tuple[Claim, dict[str, Reading]]]) -> Iterator[str]:
             f"{_PAPERS[claim.paper]} {claim.figure}: {claim.text}",
             claim.quantity,
             claim.bound,
-            _with_interval(by_model.get("smollm2")),
-            _range([by_model[name].value for name in UNTRAINED if name in by_model]),
-            _range([by_model["shuffled"].value] if "shuffled" in by_model else []),
+            describe_reading(by_model.get("smollm2")),
+            describe_range([by_model[name].value for name in UNTRAINED if name in by_model]),
+            describe_range([by_model["shuffled"].value] if "shuffled" in by_model else []),
             f"**{decision(claim, by_model)}**",
         ]
         yield f"| {' | '.join(cells)} |"
     yield ""
 
 
-def _with_interval(reading: Reading | None) -> str:
+def describe_reading(reading: Reading | None) -> str:
+    """Return a value with its interval; a dash where nothing was measured."""
     if reading is None:
         return "–"
     if reading.value != reading.value:
@@ -121,7 +122,8 @@ def _with_interval(reading: Reading | None) -> str:
     return f"{reading.value:.2f} ({reading.low:.2f} to {reading.high:.2f})"
 
 
-def _range(values: list[float]) -> str:
+def describe_range(values: list[float]) -> str:
+    """Return the smallest and the largest of some values; a dash where nothing was measured."""
     present = [value for value in values if value == value]
     if not present:
         return "undefined" if values else "–"

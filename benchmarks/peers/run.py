@@ -1,0 +1,184 @@
+"""The same numbers from other people's packages: each in a virtual environment of its own, next to ours.
+
+    python benchmarks/peers/run.py --model FOLDER --data DATA            # all peers, on that model and the bundled one
+    python benchmarks/peers/run.py --model FOLDER --data DATA --only captum,tuned_lens
+
+Environments are made below ``.cache/peers``. They see the packages of the environment that runs this, torch among them,
+and hold in addition what a peer needs. Answers are stored in ``benchmarks/peers/results``; a stored one is not asked
+for again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+HERE: Final = Path(__file__).resolve().parent
+RESULTS: Final = HERE / "results"
+ENVIRONMENTS: Final = HERE.parents[1] / ".cache" / "peers"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """A package that is asked.
+
+    Args:
+        name: of its script, ``ask_NAME.py``, and of its environment.
+        requirement: as pip takes it; "" = the environment that runs this has it.
+        models: that it is asked about.
+    """
+
+    name: str
+    requirement: str
+    models: tuple[str, ...] = ("SmolLM2", "bundled")
+
+
+PEERS: Final = (
+    Peer("transformer_lens", "transformer-lens==4.3.0"),
+    Peer("tuned_lens", "tuned-lens==0.2.0"),
+    Peer("captum", "captum==0.9.0"),
+    Peer("pytorch_cka", "pytorch-cka==1.1.3"),
+    Peer("optipfair", "optipfair==0.4.2"),
+    Peer("short_transformers", "short-transformers"),
+    Peer("transformers", ""),
+    Peer("lm_eval", "", ("SmolLM2",)),
+)
+TASK: Final = """\
+task: arc_easy_of_a_file
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {file}
+test_split: test
+output_type: multiple_choice
+doc_to_text: "Question: {{{{question}}}}\\nAnswer:"
+doc_to_target: "{{{{choices.label.index(answerKey)}}}}"
+doc_to_choice: "{{{{choices.text}}}}"
+metric_list:
+  - metric: acc
+"""
+
+
+def environment(peer: Peer) -> Path | str:
+    """Return the Python of a peer's environment, made where it is missing; a text = why there is none."""
+    if not peer.requirement:
+        return Path(sys.executable)
+    folder = ENVIRONMENTS / peer.name
+    python = folder / "bin" / "python"
+    ready = folder / "ready"
+    if ready.exists() and ready.read_text(encoding="utf-8") == peer.requirement:
+        return python
+    venv.create(folder, with_pip=True, clear=True)
+    # what the peer brings along comes first on the path, and these packages behind it
+    site = next((folder / "lib").glob("python*/site-packages"))
+    (site / "shared.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
+    command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", peer.requirement]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode:
+        lines = [line for line in finished.stderr.splitlines() if line.strip()]
+        return f"cannot be installed: {' '.join(lines[-1].split())[:300] if lines else finished.returncode}"
+    ready.write_text(peer.requirement, encoding="utf-8")
+    return python
+
+
+def request_of(model: Any, folder: Path, data: Path, has_tokenizer: bool, place: Path) -> dict[str, Any]:
+    """Return what all peers are asked: prompts as token ids, and settings."""
+    from bathyscope.model import tokenized
+
+    prompts = [list(prompt.ids) for prompt in tokenized(model, _texts(data))]
+    (added,) = tokenized(model, "addition:1?digits=1")
+    (place / "task.yaml").write_text(TASK.format(file=data / "arc_easy/validation.jsonl"), encoding="utf-8")
+    middle = model.n_blocks // 2
+    return {
+        "model": str(folder),
+        "tokenizer": has_tokenizer,
+        "threads": 1,
+        "prompts": prompts,
+        "blocks": [0, middle, model.n_blocks - 1],
+        "sum": {"ids": list(added.ids), "answer_tokens": added.answer_tokens},
+        "gradient_block": 2 * model.n_blocks // 3,
+        "nodes": 16,
+        "exits": [2 * model.n_blocks // 3, model.n_blocks - 1],
+        "draft": 2,
+        "new_tokens": 10,
+        "window": max(1, model.n_blocks // 5),
+        "task": "arc_easy_of_a_file",
+        "task_folder": str(place),
+        "task_file": str(data / "arc_easy/validation.jsonl"),
+        "limit": 12,
+    }
+
+
+def _texts(data: Path) -> list[str]:
+    """Pieces of WikiText-2, far apart from one another."""
+    text = (data / "text/wikitext2_valid.txt").read_text(encoding="utf-8")
+    starts = [text.index("\n", number * len(text) // 8) for number in range(8)]
+    return [text[start : start + 400].strip()[:120].rsplit(" ", 1)[0] for start in starts]
+
+
+def ask(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
+    """Return the answer of a peer's script; an error is an answer too."""
+    python = environment(peer)
+    if isinstance(python, str):
+        return {"package": peer.name, "version": "", "error": python, "cells": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        question, answer = Path(folder) / "question.json", Path(folder) / "answer.json"
+        question.write_text(json.dumps(request), encoding="utf-8")
+        command = [str(python), str(HERE / f"ask_{peer.name}.py"), str(question), str(answer)]
+        # nothing of this package stands on the path of a peer
+        settings = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        settings |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "WANDB_MODE": "disabled"}
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=settings)
+        if not answer.exists():
+            lines = [line for line in finished.stderr.splitlines() if line.strip()]
+            error = " ".join(lines[-1].split())[:300] if lines else f"exit code {finished.returncode}"
+            return {"package": peer.name, "version": "", "error": error, "cells": {}}
+        content: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
+        return content
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, required=True, help="folder of SmolLM2, as studies.real_model fetches it")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
+    parser.add_argument("--only", help="names of peers, separated by commas")
+    parser.add_argument("--again", action="store_true", help="ask again what is stored")
+    arguments = parser.parse_args()
+    names = None if arguments.only is None else arguments.only.split(",")
+    import ours
+    import torch
+    from table import write_table
+
+    import bathyscope
+    from bathyscope.model.bundled import model_path
+
+    torch.set_num_threads(1)
+    RESULTS.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as place:
+        for name, folder in (("SmolLM2", arguments.model.resolve()), ("bundled", model_path())):
+            model = bathyscope.load(folder, dtype="float32")
+            request = request_of(model, folder, arguments.data.resolve(), name == "SmolLM2", Path(place))
+            for peer in PEERS:
+                file = RESULTS / f"{peer.name}__{name}.json"
+                skipped = name not in peer.models or (names is not None and peer.name not in names)
+                if skipped or (file.exists() and not arguments.again):
+                    continue
+                print(f"{name}: {peer.name}", flush=True)
+                theirs = ask(peer, request)
+                for cell, values in theirs["cells"].items():
+                    values["ours"] = ours.answer(model, request, cell)
+                file.write_text(json.dumps({"model": name, **theirs}, indent=1) + "\n", encoding="utf-8")
+    write_table(RESULTS)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""The landing page shows the model next to its untrained controls, and the table of peers says what differs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import zoo
+
+import bathyscope
+from studies.real_model.claims import CLAIMS
+from studies.real_model.landing import ROWS, landing_markdown
+
+PEERS = Path(__file__).parents[3] / "benchmarks" / "peers"
+
+
+def script(name: str) -> ModuleType:
+    """A script of the peers' benchmark as a module."""
+    spec = importlib.util.spec_from_file_location(f"peers_{name}", PEERS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def dropped(kl: list[float], agreement: float) -> xr.Dataset:
+    blocks = len(kl)
+    return xr.Dataset(
+        {
+            "drop.kl": (("prompt", "dropped"), [kl, kl]),
+            "drop.top1_agreement": (("prompt", "dropped"), np.full((2, blocks), agreement)),
+            "n_tokens": (("prompt",), [10, 30]),
+        },
+        attrs={"blocks": blocks},
+    )
+
+
+def test_the_landing_page_has_the_model_next_to_its_controls() -> None:
+    assert set(ROWS) <= {claim.key for claim in CLAIMS}
+    stored = {
+        "smollm2": {"drop": dropped([6.0, *[2.0] * 8, 3.0], 0.75)},
+        "untrained_0": {"drop": dropped([2.0] * 10, 0.25)},
+        "untrained_1": {"drop": dropped([4.0, *[2.0] * 9], 0.5)},
+    }
+    lines = landing_markdown(stored).splitlines()
+    assert len(lines) == 2 + len(ROWS)
+    assert next(line for line in lines if "top-1" in line).endswith("| 0.75 (0.75 to 0.75) | 0.25 to 0.50 |")
+    assert next(line for line in lines if "block 0" in line).endswith("| 3.00 (3.00 to 3.00) | 1.00 to 2.00 |")
+    assert next(line for line in lines if "MLP" in line).endswith("| – | – |")
+
+
+def test_the_table_of_peers_says_values_gap_and_time(tmp_path: Path) -> None:
+    table = script("table")
+    answers = {
+        "first__tiny": {
+            "package": "first",
+            "version": "1.2",
+            "model": "tiny",
+            "cells": {
+                "norm": {
+                    "values": [1.0, 3.0],
+                    "cpu_seconds": 4.0,
+                    "ours": {"values": [1.0, 3.5], "cpu_seconds": 2.0},
+                },
+                "lens": {"error": "ValueError: no lens", "ours": {"values": [1.0], "cpu_seconds": 1.0}},
+            },
+        },
+        "second__tiny": {"package": "second", "version": "", "model": "tiny", "error": "no wheel", "cells": {}},
+    }
+    for name, answer in answers.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(answer), encoding="utf-8")
+    page = tmp_path / "peers.md"
+    page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
+    table.write_table(tmp_path, page)
+    text = page.read_text(encoding="utf-8")
+    assert "| first 1.2 | tiny | norm | 2 | 2 | 2.25 | 5.0e-01 | 1.7e-01 | 2.00 |" in text
+    assert "| first 1.2 | tiny | lens | – | ValueError: no lens |" in text
+    assert "| second | tiny | – | – | no wheel |" in text
+    assert "old" not in text
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+
+
+def test_our_cells_are_those_of_plain_forwards() -> None:
+    ours = script("ours")
+    hf = zoo.entry("llama").build()
+    model = bathyscope.load(hf)
+    prompts = zoo.prompts(hf, (9, 12, 7, 11))
+    request = {"prompts": prompts, "blocks": [1], "window": 2}
+    norms, influences, angles = [], [], []
+    with torch.no_grad():
+        for ids in prompts:
+            # the last of transformers' states is normed, so that only boundaries before it are compared
+            states = torch.stack(hf(torch.tensor([ids]), output_hidden_states=True).hidden_states[:-1])[:, 0].double()
+            norms.append(states.norm(dim=-1))
+            influences.append(1 - torch.cosine_similarity(states[:-1], states[1:], dim=-1))
+            cosines = torch.cosine_similarity(states[:-2, -1], states[2:, -1], dim=-1)
+            angles.append(cosines.arccos() / torch.pi)
+    blocks = model.n_blocks
+    assert ours.residual_norm(model, request)[:blocks] == pytest.approx(torch.cat(norms, 1).mean(1).numpy(), rel=1e-5)
+    expected = torch.cat(influences, 1).mean(1).numpy()
+    assert ours.block_influence(model, request)[: blocks - 1] == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    turned = ours.angular_distance(model, request)[: blocks - 2]
+    assert turned == pytest.approx(torch.stack(angles).mean(0).numpy(), rel=1e-4)
