@@ -7,36 +7,31 @@ from typing import Any
 import torch
 from exchange import Answers, kl, mean_over_tokens
 from transformer_lens.model_bridge import TransformerBridge
+from transformers import AutoTokenizer
 
 
 def main() -> None:
     answers = Answers("transformer-lens")
     folder = answers.request["model"]
     bridge = TransformerBridge.boot_transformers(
-        folder, hf_model=answers.model("eager"), tokenizer=answers.request["tokenizer"] and _tokenizer(folder)
+        folder, hf_model=answers.model("eager"), tokenizer=AutoTokenizer.from_pretrained(folder)
     )
     blocks = bridge.cfg.n_layers
-    states = [_streams(bridge, ids, blocks) for ids in answers.prompts]
-    answers.take(
-        "residual norm",
-        lambda: mean_over_tokens([_streams(bridge, ids, blocks)[0].norm(dim=-1) for ids in answers.prompts]),
-    )
-    answers.take("logit lens KL", lambda: mean_over_tokens([_lens(bridge, *one) for one in states]))
-    answers.take(
-        "KL without a block",
-        lambda: torch.stack([_without(bridge, answers.prompts, b)[0] for b in answers.request["blocks"]]),
-    )
-    answers.take(
-        "top-1 without a block",
-        lambda: torch.stack([_without(bridge, answers.prompts, b)[1] for b in answers.request["blocks"]]),
-    )
+
+    def norms() -> torch.Tensor:
+        return mean_over_tokens([_streams(bridge, ids, blocks)[0].norm(dim=-1) for ids in answers.prompts])
+
+    def divergences() -> torch.Tensor:
+        return mean_over_tokens([_lens(bridge, *_streams(bridge, ids, blocks)) for ids in answers.prompts])
+
+    def without(which: int) -> torch.Tensor:
+        return torch.stack([_without(bridge, answers.request["few"], block)[which] for block in range(blocks)])
+
+    answers.take("residual norm", norms)
+    answers.take("logit lens KL", divergences)
+    answers.take("KL without a block", lambda: without(0))
+    answers.take("top-1 without a block", lambda: without(1))
     answers.write()
-
-
-def _tokenizer(folder: str) -> Any:
-    from transformers import AutoTokenizer
-
-    return AutoTokenizer.from_pretrained(folder)
 
 
 def _streams(bridge: Any, ids: list[int], blocks: int) -> tuple[torch.Tensor, torch.Tensor]:

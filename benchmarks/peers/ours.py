@@ -21,10 +21,9 @@ from bathyscope.wavefront.probe import BaselineView, Probe
 Request = Mapping[str, Any]
 
 
-def survey(model: Model, request: Request, measure: str, **options: Any) -> Any:
+def survey(model: Model, request: Request, measure: str, prompts: str = "prompts") -> Any:
     """Return one measure's dataset of the request's prompts."""
-    run = bathyscope.survey(model, request["prompts"], [measure], progress=False, **{measure: options})
-    return run[measure]
+    return bathyscope.survey(model, request[prompts], [measure], progress=False)[measure]
 
 
 def mean(dataset: Any, name: str) -> FloatArray:
@@ -53,11 +52,18 @@ def lens_entropy(model: Model, request: Request) -> FloatArray:
 
 
 def kl_without(model: Model, request: Request) -> FloatArray:
-    return mean(survey(model, request, "drop"), "kl")[request["blocks"]]
+    return mean(survey(model, request, "drop", "few"), "kl")
 
 
 def top1_without(model: Model, request: Request) -> FloatArray:
-    return mean(survey(model, request, "drop"), "top1_agreement")[request["blocks"]]
+    return mean(survey(model, request, "drop", "few"), "top1_agreement")
+
+
+def skip_effects(model: Model, request: Request) -> FloatArray:
+    # later tokens come along: a measure of the same survey, which the time includes
+    effects = survey(model, request, "skip", "few")["effect_all"].sel(part="block", reduction="max")
+    skipped, block = np.triu_indices(model.n_blocks, 1)
+    return np.asarray(effects.transpose("prompt", "skipped", "block").values[:, skipped, block])
 
 
 def integrated_gradients(model: Model, request: Request) -> FloatArray:
@@ -151,6 +157,7 @@ CELLS: Final[Mapping[str, Callable[[Model, Request], FloatArray]]] = {
     "top-1 without a block": top1_without,
     "lens entropy": lens_entropy,
     "lens forward KL": lens_forward_kl,
+    "skip effects": skip_effects,
     "integrated gradients": integrated_gradients,
     "tokens for each pass": tokens_per_pass,
     "CKA of last tokens": similarity,

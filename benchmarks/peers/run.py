@@ -46,6 +46,7 @@ PEERS: Final = (
     Peer("transformer_lens", "transformer-lens==4.3.0"),
     Peer("tuned_lens", "tuned-lens==0.2.0"),
     Peer("captum", "captum==0.9.0"),
+    Peer("nnsight", "nnsight==0.8.1"),
     Peer("pytorch_cka", "pytorch-cka==1.1.3"),
     Peer("optipfair", "optipfair==0.4.2"),
     Peer("short_transformers", "short-transformers"),
@@ -90,20 +91,18 @@ def environment(peer: Peer) -> Path | str:
     return python
 
 
-def request_of(model: Any, folder: Path, data: Path, has_tokenizer: bool, place: Path) -> dict[str, Any]:
+def request_of(model: Any, folder: Path, data: Path, place: Path) -> dict[str, Any]:
     """Return what all peers are asked: prompts as token ids, and settings."""
     from bathyscope.model import tokenized
 
     prompts = [list(prompt.ids) for prompt in tokenized(model, _texts(data))]
     (added,) = tokenized(model, "addition:1?digits=1")
     (place / "task.yaml").write_text(TASK.format(file=data / "arc_easy/validation.jsonl"), encoding="utf-8")
-    middle = model.n_blocks // 2
     return {
         "model": str(folder),
-        "tokenizer": has_tokenizer,
         "threads": 1,
         "prompts": prompts,
-        "blocks": [0, middle, model.n_blocks - 1],
+        "few": prompts[:3],
         "sum": {"ids": list(added.ids), "answer_tokens": added.answer_tokens},
         "gradient_block": 2 * model.n_blocks // 3,
         "nodes": 16,
@@ -166,7 +165,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         for name, folder in (("SmolLM2", arguments.model.resolve()), ("bundled", model_path())):
             model = bathyscope.load(folder, dtype="float32")
-            request = request_of(model, folder, arguments.data.resolve(), name == "SmolLM2", Path(place))
+            request = request_of(model, folder, arguments.data.resolve(), Path(place))
             for peer in PEERS:
                 file = RESULTS / f"{peer.name}__{name}.json"
                 skipped = name not in peer.models or (names is not None and peer.name not in names)

@@ -95,7 +95,7 @@ def test_our_cells_are_those_of_plain_forwards() -> None:
     hf = zoo.entry("llama").build()
     model = bathyscope.load(hf)
     prompts = zoo.prompts(hf, (9, 12, 7, 11))
-    request = {"prompts": prompts, "blocks": [1], "window": 2}
+    request = {"prompts": prompts, "window": 2}
     norms, influences, angles = [], [], []
     with torch.no_grad():
         for ids in prompts:
