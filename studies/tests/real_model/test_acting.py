@@ -20,6 +20,7 @@ from studies.real_model.reloading import compare_reloaded
 from studies.real_model.timing import forwards_needed, reading_share
 
 
+@pytest.mark.thorough
 def test_an_exported_checkpoint_is_compared_without_this_package(tmp_path: Path) -> None:
     model = bathyscope.load(zoo.entry("llama").build())
     folder = tmp_path / "smaller"
