@@ -32,9 +32,9 @@ SIZES: Final = (3, 6, 10)
 REPAIRED_SIZE: Final = 6
 RULES: Final = ("choice", "block influence", "angular distance", "greedy")
 """Candidates of a plan that are asked tasks."""
-DOCUMENTS: Final = 25
+DOCUMENTS: Final = 16
 """First documents of each task."""
-HEALING_MINUTES: Final = 12.0
+HEALING_MINUTES: Final = 6.0
 """Of processor time."""
 LEVEL: Final = 0.95
 _PRUNING: Final = {"measured": 8, "random": 8, "budget": 4000, "progress": False}
@@ -145,8 +145,8 @@ def repair(place: Place) -> dict[str, Any]:
     repaired = ladder(
         place.model,
         schedule,
-        text_windows(320, 0.0, 0.5)(place.data, 56),
-        text_windows(320, 0.5, 1.0)(place.data, 16),
+        text_windows(320, 0.0, 0.5)(place.data, 40),
+        text_windows(320, 0.5, 1.0)(place.data, 12),
         "heal",
         Budget(minutes=HEALING_MINUTES),
         2e-4,

@@ -93,13 +93,13 @@ JOBS: Final = (
     Job(
         "two_hop",
         "pairs of a two-hop question and its first hop",
-        (24, 4),
+        (16, 2),
         compute=computed.two_hops,
     ),
     Job(
         "hops",
         "MQuAKE, questions of 2, 3 and 4 hops in turn",
-        (12, 6),
+        (12, 3),
         lambda data, count: f"mquake:{count}?hops=2-4@{data / 'mquake/cf3k_200_per_hop.jsonl'}",
         ("depth_score",),
         {"depth_score": ("prompt_score_layer",)},
@@ -115,7 +115,7 @@ JOBS: Final = (
     Job(
         "steps",
         "GSM8K, the shortest problems of 2, 3 and 4 steps in turn, with their solutions",
-        (12, 3),
+        (9, 3),
         problems_by_steps,
         ("depth_score",),
         {"depth_score": ("prompt_score_layer",)},
@@ -125,7 +125,7 @@ JOBS: Final = (
     Job(
         "commonsense",
         "HellaSwag, first of validation, with the right ending",
-        (24, 2),
+        (16, 2),
         _file("hellaswag/validation_first2000.jsonl", "hellaswag"),
         ("residual", "lens"),
         _STREAM,
@@ -133,7 +133,7 @@ JOBS: Final = (
     Job(
         "drop",
         "WikiText-2, windows of 160 letters",
-        (16, 1),
+        (10, 1),
         text_windows(160),
         ("drop", "swap"),
         {"drop": ("kl", "top1_agreement"), "swap": ("kl", "top1_agreement")},
@@ -150,7 +150,7 @@ JOBS: Final = (
     Job(
         "skip",
         "WikiText-2, windows of 160 letters; a block is skipped at the positions before sampled ones",
-        (12, 1),
+        (8, 1),
         text_windows(160),
         ("skip",),
         {"skip": ("given_all", "given_future", "output_all", "output_future")},
@@ -159,19 +159,19 @@ JOBS: Final = (
     Job(
         "gradients",
         "sums of two numbers of one digit; 12 nodes of the quadrature",
-        (3, 1),
+        (2, 1),
         compute=computed.gradients,
     ),
     Job(
         "wic",
         "WiC; as many rows train a probe as judge it",
-        (300, 300),
+        (200, 200),
         compute=computed.word_senses,
     ),
     Job(
         "stream",
         "GSM8K, first of test, with rationale and answer",
-        (15, 1),
+        (10, 1),
         _file("gsm8k/test_first600.jsonl", "gsm8k"),
         ("residual", "lens"),
         _STREAM,
@@ -180,7 +180,7 @@ JOBS: Final = (
     Job(
         "erasure",
         "sums of two numbers of three digits",
-        (12, 2),
+        (8, 2),
         lambda _, count: f"addition:{count}?digits=3",
         ("erasure",),
         {"erasure": ("effect", "answer_start")},
@@ -188,7 +188,7 @@ JOBS: Final = (
     Job(
         "benchmarks",
         "first documents of HellaSwag, ARC-easy and LAMBADA",
-        (20, 0),
+        (12, 0),
         compute=computed.benchmark_answers,
         models=("smollm2",),
     ),

@@ -60,8 +60,9 @@ def is_measured(file: Path, count: int) -> bool:
     if not file.exists():
         return False
     with xr.open_dataset(file, engine="h5netcdf") as stored:
-        # files of the first version name the prompts that were measured, and no number that was requested
-        return int(stored.attrs.get("requested", stored.attrs["prompts"])) == count
+        # files of the first versions hold the prompts that were measured, and no number that was requested
+        measured = stored.attrs.get("prompts", stored.sizes.get("prompt", 0))
+        return int(stored.attrs.get("requested", measured)) == count
 
 
 def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:

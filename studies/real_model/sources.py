@@ -46,8 +46,8 @@ def text_windows(letters: int, first: float = 0.0, last: float = 1.0) -> Source:
     def source(data: Path, count: int) -> list[Prompt]:
         text = (data / "text/wikitext2_valid.txt").read_text(encoding="utf-8")
         begin, size = int(first * len(text)), int((last - first) * len(text))
-        starts = [begin + number * size // count for number in range(count)]
-        pieces = [text[text.index("\n", start) : start + 4 * letters].strip() for start in starts]
+        starts = [text.index("\n", begin + number * size // count) for number in range(count)]
+        pieces = [text[start : start + 4 * letters].strip() for start in starts]
         return [Prompt(piece[:letters].rsplit(" ", 1)[0]) for piece in pieces]
 
     return source
