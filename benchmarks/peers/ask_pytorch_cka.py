@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from cka.hsic import hsic_outer
+from cka.cka import cka_from_features
 from exchange import Answers
 
 
@@ -25,10 +25,7 @@ def main() -> None:
 
     def similarity() -> torch.Tensor:
         points = torch.stack([last_states(ids) for ids in answers.prompts], dim=1).double()
-        grams = points @ points.mT
-        hsic = hsic_outer(grams, grams)
-        norms = hsic.diagonal()
-        return hsic / (norms[:, None] * norms[None]).sqrt()
+        return cka_from_features(points, points)
 
     answers.take("CKA of last tokens", similarity)
     answers.write()

@@ -16,6 +16,7 @@ def main() -> None:
 
     def by_its_model() -> Any:
         short = ShortTransformer.from_model(answers.model())
+        short.set_metric(angular_distance_last_token)
         for ids in answers.prompts:
             short(torch.tensor([ids]), use_cache=False)
         # its rows are numbered by blocks less one

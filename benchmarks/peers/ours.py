@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
-import torch
 
 import bathyscope
 from bathyscope.core.arrays import FloatArray
@@ -16,7 +15,6 @@ from bathyscope.surgery.choosing import influence
 from bathyscope.surgery.pruning import units_of
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe
 
 Request = Mapping[str, Any]
 
@@ -101,24 +99,9 @@ def block_influence(model: Model, request: Request) -> FloatArray:
     return np.array(list(scores.units.values()))
 
 
-class _WholePrompts(Probe):
-    """Sums over prompts of 1 − the cosine of a block's input and output, all tokens of a prompt being one vector."""
-
-    def __init__(self, n_blocks: int) -> None:
-        super().__init__()
-        self.totals = np.zeros(n_blocks)
-
-    def baseline(self, view: BaselineView) -> None:
-        before, after = (values.flatten().double() for values in (view.before_BTD, view.after_BTD))
-        self.totals[view.block] += 1 - float(torch.cosine_similarity(before, after, dim=0))
-
-
-def influence_of_whole_prompts(model: Model, request: Request) -> FloatArray:
-    """Return what optipfair computes: the longest vectors of a prompt decide."""
-    wave, probe = Wavefront(model.anatomy, tails=model.checks.tails), _WholePrompts(model.n_blocks)
-    for ids in request["prompts"]:
-        wave.run(Batch.of([ids], model.device), [probe])
-    return probe.totals / len(request["prompts"])
+def influence_of_prompts_alike(model: Model, request: Request) -> FloatArray:
+    """Return what optipfair computes: a mean over prompts of each prompt's mean over its tokens."""
+    return np.mean([block_influence(model, {"prompts": [ids]}) for ids in request["prompts"]], axis=0)
 
 
 def angular_distance(model: Model, request: Request) -> FloatArray:
@@ -162,7 +145,7 @@ CELLS: Final[Mapping[str, Callable[[Model, Request], FloatArray]]] = {
     "tokens for each pass": tokens_per_pass,
     "CKA of last tokens": similarity,
     "block influence": block_influence,
-    "block influence, a prompt as one vector": influence_of_whole_prompts,
+    "block influence, prompts alike": influence_of_prompts_alike,
     "angular distance": angular_distance,
     "angular distance, by its model": angular_distance,
     "log-likelihoods of answers": log_likelihoods,

@@ -49,7 +49,7 @@ PEERS: Final = (
     Peer("nnsight", "nnsight==0.8.1"),
     Peer("pytorch_cka", "pytorch-cka==1.1.3"),
     Peer("optipfair", "optipfair==0.4.2"),
-    Peer("short_transformers", "short-transformers"),
+    Peer("short_transformers", "short-transformers==1.0.0"),
     Peer("transformers", ""),
     Peer("lm_eval", "", ("SmolLM2",)),
 )

@@ -37,8 +37,8 @@ DOCUMENTS: Final = 16
 HEALING_MINUTES: Final = 6.0
 """Of processor time."""
 LEVEL: Final = 0.95
-_PRUNING: Final = {"measured": 8, "random": 8, "budget": 4000, "progress": False}
-"""Budget: all blocks alone, but not all pairs of 30 blocks, which would take 4,525 calls of a block for each batch."""
+_BUDGET: Final = 4000
+"""All blocks alone, but not all pairs of 30 blocks, which would take 4,525 calls of a block for each batch."""
 
 calibration_text: Final = text_windows(200, 0.0, 0.5)
 test_text: Final = text_windows(200, 0.5, 1.0)
@@ -83,7 +83,10 @@ def prune(place: Place, size: int) -> dict[str, Any]:
         test_text(place.data, 12),
         drop=size,
         out=place.work / f"prune_{size}",
-        **_PRUNING,
+        budget=_BUDGET,
+        measured=8,
+        random=8,
+        progress=False,
     )
     folder = place.work / f"pruned_{size}"
     plan.export(folder)
