@@ -62,6 +62,11 @@ class Distinct:
             raise OptionError(f"{where}={list(value)} is not allowed; give at least one, each once{allowed}.")
 
 
+@dataclass(frozen=True)
+class Repeatable:
+    """Annotates an option that a command line may give several times; its value there is the list of texts."""
+
+
 Coverage = Annotated[float, Range(0.01, 0.9999)]
 """The coverage of an interval."""
 Resamples = Annotated[int, Range(1, 10_000_000)]
@@ -137,7 +142,22 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 def checked_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments by name as a ``checked`` function takes them; arguments that it lacks stay unchanged."""
-    hints = typing.get_type_hints(function, include_extras=True)
+    return _convert_plain_values(typing.get_type_hints(function, include_extras=True), arguments)
+
+
+def check_plain_options(options_type: type, values: Mapping[str, Any]) -> None:
+    """Refuse numbers and choices that a verb would refuse, by its options alone, before the verb is imported.
+
+    Values of other names are ignored.
+
+    Raises:
+        OptionError: a value of another type, or one that is not allowed.
+    """
+    _convert_plain_values(typing.get_type_hints(options_type, include_extras=True), values)
+
+
+def _convert_plain_values(hints: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values, those of plain annotations converted and checked."""
     converted = dict(arguments)
     for name, value in arguments.items():
         if name in hints and _is_plain(hints[name]):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from bathyscope.cli.console import quiet_libraries, say
-from bathyscope.cli.flags import flags, options_of
+from bathyscope.cli.flags import make_flags, options_of_call
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,7 +26,7 @@ GIVEN = ("options", "out", "progress", "changes")
 
 def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) -> list[inspect.Parameter]:
     """A flag for every option and every other argument."""
-    return [*flags(options_type), *flags(options_of(experiment, leave_out=GIVEN))]
+    return [*make_flags(options_type), *make_flags(options_of_call(experiment, leave_out=GIVEN))]
 
 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.flags import command
+from bathyscope.cli.flags import add_flags
 from studies.common.across_seeds import said, shown
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
 from studies.depth_family.experiment import DepthFamily, depth_family
@@ -63,7 +63,7 @@ def _draw_maps(folder: Path) -> None:
     from bathyscope.pages.render import render
 
     for file in sorted(folder.glob("*.nc")):
-        write_output(file.with_suffix(".png"), render(draw(open_maps(file)), "png"))
+        write_output(file.with_suffix(".png"), render(draw(open_maps(file).data), "png"))
 
 
 def member_rows(found: xr.Dataset) -> list[Row]:
@@ -258,4 +258,4 @@ def _number(value: xr.DataArray, form: str) -> str:
 
 
 app = App(name="depth_family")
-app.default(command(depth_family_command, experiment_flags(depth_family, DepthFamily)))
+app.default(add_flags(depth_family_command, experiment_flags(depth_family, DepthFamily)))

@@ -66,7 +66,7 @@ def diagonal(
             own = _kept(file, identity)
         else:
             began = time.monotonic()
-            own = maps(source, target, prompts, progress=progress, **settings)
+            own = maps(source, target, prompts, progress=progress, **settings).data
             own = own.assign_attrs(identity, seconds=time.monotonic() - began)
             folder.mkdir(parents=True, exist_ok=True)
             write_atomically(file, encode_maps(own))
@@ -92,7 +92,7 @@ def explained(own: xr.Dataset) -> xr.Dataset:
 
 
 def _kept(file: Path, identity: Mapping[str, Any]) -> xr.Dataset:
-    kept = open_maps(file)
+    kept = open_maps(file).data
     unlike = [key.replace("_", " ") for key, value in identity.items() if kept.attrs.get(key) != value]
     if unlike:
         raise StoreError(

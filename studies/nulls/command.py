@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.flags import command
+from bathyscope.cli.flags import add_flags
 from studies.common.command import Quiet, carried_out, experiment_flags, write_results
 from studies.nulls.experiment import Nulls, nulls
 
@@ -92,4 +92,4 @@ def _beside(row: Row) -> str:
 
 
 app = App(name="nulls")
-app.default(command(nulls_command, experiment_flags(nulls, Nulls)))
+app.default(add_flags(nulls_command, experiment_flags(nulls, Nulls)))

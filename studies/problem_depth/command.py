@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from bathyscope.cli.console import Format, write_data, write_table
-from bathyscope.cli.flags import command
+from bathyscope.cli.flags import add_flags
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
 from studies.problem_depth.experiment import ProblemDepth, problem_depth
 
@@ -186,4 +186,4 @@ def _slope(slope: float, p_holm: float) -> str:
 
 
 app = App(name="problem_depth")
-app.default(command(problem_depth_command, experiment_flags(problem_depth, ProblemDepth)))
+app.default(add_flags(problem_depth_command, experiment_flags(problem_depth, ProblemDepth)))

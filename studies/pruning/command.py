@@ -9,7 +9,7 @@ from typing import Any
 from cyclopts import App
 
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import command, flags
+from bathyscope.cli.flags import add_flags, make_flags
 from studies.common.command import Quiet
 from studies.pruning.experiment import Pruning, answers, pruning
 
@@ -55,4 +55,4 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
 
 
 app = App(name="pruning")
-app.default(command(pruning_command, flags(Pruning)))
+app.default(add_flags(pruning_command, make_flags(Pruning)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import App
 
 from bathyscope.cli.console import Format, write_data, write_table
-from bathyscope.cli.flags import command
+from bathyscope.cli.flags import add_flags
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
 from studies.sharing.experiment import Sharing, sharing
 
@@ -111,4 +111,4 @@ def _cell(value: float, low: float, high: float) -> str:
 
 
 app = App(name="sharing")
-app.default(command(sharing_command, experiment_flags(sharing, Sharing)))
+app.default(add_flags(sharing_command, experiment_flags(sharing, Sharing)))

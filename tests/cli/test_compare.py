@@ -38,7 +38,7 @@ def test_csv_is_the_data_frame_and_nothing_else(
     assert out == found.to_dataframe().to_csv(index=False)
     assert found.summary() in err
     rows = list(csv.DictReader(io.StringIO(out)))
-    assert {row["comparison"] for row in rows} == {"tiny-llama (2) − tiny-llama (1)"}
+    assert {row["comparison"] for row in rows} == {"tiny-llama (again) − tiny-llama (house)"}
     assert {float(row["difference"]) for row in rows if row["difference"]} == {0}
 
 
@@ -58,7 +58,7 @@ def test_the_table_says_how_to_read_it(
 ) -> None:
     out, err = printed(capsys, run_folder, other_folder)
     assert err == ""
-    assert "tiny-llama (2) − tiny-llama (1): paired, 3 prompts" in out
+    assert "tiny-llama (again) − tiny-llama (house): paired, 3 prompts" in out
     assert "intervals exclude 0" in out
     assert "Ratio: blocks done/L" in out
     assert "p none, where a bound was given" in out
@@ -75,7 +75,7 @@ def test_pairs_are_given_with_a_colon(
     odd.symlink_to(other_folder)
     for text in (f"{run_folder}:{other_folder}", f"{run_folder}:{odd}"):
         out, _ = printed(capsys, text, "--question", "reasoning", "--format", "csv", "--estimators", "settle")
-        assert [row["reference"] for row in csv.DictReader(io.StringIO(out))] == ["tiny-llama (1)"]
+        assert [row["reference"] for row in csv.DictReader(io.StringIO(out))] == ["tiny-llama (house)"]
     assert main(["compare", f"{run_folder}:{other_folder}", str(run_folder)]) == 2
     assert "is a single run among pairs REFERENCE:OTHER" in capsys.readouterr().err
 

@@ -37,7 +37,8 @@ def test_control_characters_are_shown_and_not_obeyed(terminal: bool, monkeypatch
     out = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setenv("COLUMNS", "160")
-    console.write_rows([{"prompt": ODD, "value": 1.0}], "table", f"about {ODD}")
+    console.write_table(["prompt", "value"], [[ODD, 1.0]])
+    console.write(f"about {ODD}")
     seen = out.getvalue()
     assert SHOWN in seen
     assert "\x9b" not in seen
@@ -51,13 +52,13 @@ def test_messages_have_no_control_characters(capsys: pytest.CaptureFixture[str])
 
 
 def test_data_for_programs_are_exact(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    console.write_rows([{"prompt": ODD}], "csv")
+    console.write_data([{"prompt": ODD}], "csv")
     assert [row["prompt"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out, newline=""))] == [ODD]
-    console.write_rows([{"prompt": ODD}], "json")
+    console.write_data([{"prompt": ODD}], "json")
     assert json.loads(capsys.readouterr().out) == [{"prompt": ODD}]
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
-    console.write_rows([{"prompt": ODD}], "json")
+    console.write_data([{"prompt": ODD}], "json")
     assert "\x9b" not in terminal.getvalue()
     assert json.loads(terminal.getvalue()) == [{"prompt": ODD}]
 

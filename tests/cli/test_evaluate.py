@@ -106,7 +106,7 @@ def test_ctrl_c_says_what_is_kept(
     monkeypatch.setattr(LoadedLM, "_model_call", stopped)
     asked = arguments(folder, "--schedules", "drop:1", "--out", str(tmp_path))
     assert main(asked) == 130
-    assert f"Interrupted: 1 results are kept in {tmp_path}. To resume: bathyscope evaluate " in capsys.readouterr().err
+    assert f"Interrupted: 1 results are saved in {tmp_path}. To resume: bathyscope evaluate " in capsys.readouterr().err
     assert main(asked) == 0
     assert len(calls) == 3
 
@@ -114,7 +114,7 @@ def test_ctrl_c_says_what_is_kept(
 @pytest.mark.parametrize(
     ("given", "code", "said"),
     [
-        (["--tasks", "lambada_openai", "--data", "lambada.jsonl"], 2, "--data 'lambada.jsonl' is no NAME=FILE"),
+        (["--tasks", "lambada_openai", "--data", "lambada.jsonl"], 2, "--data 'lambada.jsonl' is not NAME=FILE"),
         (["--tasks", "lambada_openai", "--data", "lambada_openai=no.jsonl"], 3, "no.jsonl does not exist"),
         (["--tasks", "lambada_openai"], 3, "Give them as a file: --data lambada_openai=FILE"),
     ],

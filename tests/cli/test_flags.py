@@ -1,19 +1,29 @@
-"""Flags derived from dataclasses and signatures: names, types, defaults and help are read, never repeated."""
+"""Flags derived from dataclasses: names, types, defaults and help are read, never repeated."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pytest
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, Parameter, Token
 
+import bathyscope
 from bathyscope.cli import main
+from bathyscope.cli.app import app
 from bathyscope.cli.commands.survey import CALL, call_flags, measure_flags
-from bathyscope.cli.declared import declared
-from bathyscope.cli.flags import command, flags, nested, options_of, whole_number
+from bathyscope.cli.flags import (
+    add_flags,
+    join_options,
+    make_flags,
+    nest_options,
+    options_of_call,
+    read_descriptions,
+    read_whole_number,
+)
 from bathyscope.measures.registry import MEASURES
 
 
@@ -44,18 +54,18 @@ class Options:
 def parsed(*tokens: str) -> dict[str, Any]:
     seen: dict[str, Any] = {}
 
-    def body(**given: Any) -> int:
-        seen.update(given)
+    def body(**options: Any) -> int:
+        seen.update(options)
         return 0
 
-    app = App(result_action="return_value", exit_on_error=False, print_error=False)
-    app.default(command(body, flags(Options, "made_up")))
-    assert app(list(tokens)) == 0
-    return nested(seen)
+    command = App(result_action="return_value", exit_on_error=False, print_error=False)
+    command.default(add_flags(body, make_flags(Options, "made_up")))
+    assert command(list(tokens)) == 0
+    return nest_options(seen)
 
 
 def of(name: str) -> Parameter:
-    found = next(p for p in flags(Options, "made_up") if p.name == f"made_up__{name}")
+    found = next(p for p in make_flags(Options, "made_up") if p.name == f"made_up__{name}")
     parameter: Parameter = get_args(found.annotation)[1]
     return parameter
 
@@ -107,13 +117,13 @@ def test_ranges_and_names_are_in_the_help() -> None:
 
 
 def test_names_that_the_parser_lists_are_not_listed_again() -> None:
-    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags(CALL)}
+    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags()}
     assert "allowed" not in texts["attn"]
     assert "allowed: 1 or more" in texts["workers"]
 
 
 def test_help_speaks_of_flags_and_not_of_python() -> None:
-    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags(CALL)}
+    texts = {p.name: get_args(p.annotation)[1].help for p in call_flags()}
     assert texts["stream"] == "short for --placement stream."
     assert "yes = run them where" in texts["beyond_context"]
     assert [name for name, text in texts.items() if re.search(r"True|False|None|``|\. not ", text)] == []
@@ -135,8 +145,8 @@ def test_arguments_of_functions_become_options() -> None:
             tags: of it.
         """
 
-    made = options_of(first, second, leave_out=("left_out",))
-    assert [(one.name, one.default, one.metadata["help"]) for one in fields(made)] == [
+    joined = join_options(options_of_call(first, leave_out=("left_out",)), options_of_call(second))
+    assert [(option.name, option.default, option.metadata["help"]) for option in fields(joined)] == [
         ("name", None, "of the thing."),
         ("size", 3, "of it."),
         ("tags", (), "of it."),
@@ -153,8 +163,8 @@ def test_every_option_of_every_measure_has_one_flag_with_help() -> None:
 
 def test_every_argument_of_the_survey_can_be_given() -> None:
     # what workers load a model with are the flags of load
-    arguments = {one.name for one in declared("bathyscope:survey")} - {"progress", "command", "loading"}
-    assert arguments <= {one.name for one in fields(CALL)}
+    arguments = set(inspect.signature(bathyscope.survey).parameters) - {"progress", "command", "loading"}
+    assert arguments - {"model", "options"} <= {option.name for option in fields(CALL)}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +175,10 @@ def test_every_argument_of_the_survey_can_be_given() -> None:
         (["--batch-tokens", "1e3"], "--batch-tokens: '1e3' is not a whole number; write it in digits, such as 1000."),
         (["--seed", "9" * 5000], f"--seed: '{'9' * 38}… is not a whole number; write it in digits, such as 1000."),
         (["--worker-timeout", "x"], "--worker-timeout: 'x' is not a number; write it in digits, such as 0.5."),
-        (["--skip.positions", "3"], "--skip.positions: '3' is no list of lists; write it as JSON: '[[9, 41], [17]]'."),
+        (
+            ["--skip.positions", "3"],
+            "--skip.positions: '3' is not a list of lists; write it as JSON: '[[9, 41], [17]]'.",
+        ),
         (["--skip.positions", "[1"], "--skip.positions: '[1' is not a JSON list (Expecting ',' delimiter: line 1 colu"),
     ],
 )
@@ -176,4 +189,44 @@ def test_wrong_values_are_repeated(arguments: list[str], message: str, capsys: p
 
 @pytest.mark.parametrize("text", ["7", "+7", "-7", "007"])
 def test_whole_numbers_are_read_as_typed(text: str) -> None:
-    assert whole_number(text) == int(text)
+    assert read_whole_number(text) == int(text)
+
+
+def test_descriptions_are_one_line_each() -> None:
+    text = """Does something.
+
+    Args:
+        first, second: of the ``thing``;
+            on two lines: so.
+        third: others; None = all.
+
+    Returns:
+        result: no argument.
+    """
+    both = "of the thing; on two lines: so."
+    assert read_descriptions(text) == {"first": both, "second": both, "third": "others; not given = all."}
+
+
+def numeric_flags(command: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:
+    """Path of the command, flag and reader of every flag of a whole or other number."""
+    for name in command:
+        if not name.startswith("-"):
+            yield from numeric_flags(command[name], (*path, name))
+    if command.default_command is None:
+        return
+    for parameter in inspect.signature(command.default_command).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and get_origin(parameter.annotation) is Annotated:
+            kind, *marks = get_args(parameter.annotation)
+            if {int, float} & {kind, *get_args(kind)}:
+                options = Parameter.combine(*(mark for mark in marks if isinstance(mark, Parameter)))
+                yield path, parameter.name, options.converter
+
+
+def test_every_numeric_flag_of_every_command_repeats_what_it_refuses() -> None:
+    flags = list(numeric_flags(app))
+    assert len(flags) > 150
+    assert len({path for path, _, _ in flags}) > 15
+    for path, name, reader in flags:
+        assert reader is not None, (path, name)
+        with pytest.raises(ValueError, match=r"'1\.5\.2' is not a (whole )?number; write it in digits"):
+            reader(None, [Token(value="1.5.2")])

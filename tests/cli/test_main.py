@@ -116,7 +116,9 @@ def test_a_command_of_another_package_says_which_to_install(capsys: pytest.Captu
     without = App(name="bathyscope")
     without.command(lambda: 0, name="show")
     assert main(["lab", "train"], without, "bathyscope") == 2
-    assert capsys.readouterr().err == "error: The command 'lab' is another package's: pip install bathyscope-lab\n"
+    assert (
+        capsys.readouterr().err == "error: The command 'lab' belongs to another package: pip install bathyscope-lab\n"
+    )
 
 
 def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,8 +171,8 @@ def test_memory_that_does_not_suffice_is_told_in_a_line(
     monkeypatch.setattr("bathyscope.open", large)
     assert main(["show", str(tmp_path)]) == ModelError.exit_code
     said = capsys.readouterr().err
-    assert "error: Memory does not suffice: " in said
-    assert "what is finished is kept where there is a folder for it." in " ".join(said.split())
+    assert "error: Out of memory: " in said
+    assert "finished results are saved where there is a folder for them." in " ".join(said.split())
     assert "Traceback" not in said
 
 
@@ -199,7 +201,7 @@ def test_a_scheduler_that_ends_a_command_interrupts_it_once(
     assert main(["show", str(tmp_path)]) == 130
     printed, said = capsys.readouterr()
     assert printed == "cleaned up\n"
-    assert said == "Already ending: what is finished is being kept.\nInterrupted.\n"
+    assert said == "Already stopping; finished results are being saved.\nInterrupted.\n"
 
 
 def test_warnings_are_one_line_each(

@@ -14,7 +14,6 @@ from support.word_tokenizer import word_tokenizer
 
 from bathyscope.analysis.probes import ing_probe, wic_probe
 from bathyscope.cli import main
-from bathyscope.cli.commands.probe import ing_rows
 from bathyscope.model import load
 
 pytest.importorskip("sklearn")
@@ -86,7 +85,12 @@ def test_ing_prints_neurons_and_ensembles(model: Path, corpus: Path, capsys: pyt
     assert main(["probe", "ing", str(model), "--data", str(corpus), *flags, "--format", "json", "--quiet"]) == 0
     found = json.loads(capsys.readouterr().out)
     expected = ing_probe(load(model), corpus, progress=False, **options)
-    assert found == json.loads(json.dumps(ing_rows(expected)))
+    by_rank = expected.sel(kind="prediction")
+    neurons = [row for row in found if row["probe"] == "neuron" and row["kind"] == "prediction"]
+    for name in ("block", "neuron", "effect", "skew", "train_accuracy"):
+        assert [row[name] for row in neurons] == by_rank[name].values.tolist()
+    assert [type(row["block"]) for row in neurons] == [int] * 3
+    assert {row["size"] for row in neurons} == {None}
     kinds = [(row["probe"], row["kind"]) for row in found]
     assert kinds[0] == ("the model's top-1", None)
     for kind in ("prediction", "suppression"):
@@ -99,7 +103,7 @@ def test_ing_prints_neurons_and_ensembles(model: Path, corpus: Path, capsys: pyt
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["probe"], 2, "Say which probe: wic, ing"),
+        (["probe"], 2, "Choose a probe: wic, ing"),
         (["probe", "wick", "MODEL"], 2, "Unknown probe 'wick'. Did you mean 'wic'? Allowed: wic, ing"),
         (["probe", "ing", "MODEL"], 2, "--data"),
         (["probe", "ing", "MODEL", "--data", "nowhere.txt"], 3, "nowhere.txt does not exist"),

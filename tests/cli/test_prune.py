@@ -245,7 +245,9 @@ def test_a_signal_loses_nothing_that_is_finished(
     monkeypatch.setattr(ledger, "tree_costs", ending)
     asked = arguments(model_folder, sources, "--drop", "2", "--out", str(tmp_path / "pruned"))
     assert main(asked) == 130
-    assert f"what is finished is kept in {tmp_path / 'pruned'}. To resume: bathyscope prune" in capsys.readouterr().err
+    assert (
+        f"finished results are saved in {tmp_path / 'pruned'}. To resume: bathyscope prune" in capsys.readouterr().err
+    )
     assert len(list((tmp_path / "pruned").rglob("costs/*/*.nc"))) == 2
     monkeypatch.setattr(ledger, "tree_costs", plain)
     assert main(asked) == 0

@@ -79,7 +79,7 @@ def test_an_interrupted_training_says_how_it_goes_on(
     given = [*asked(model_folder, prompts_file, tmp_path), "--how", "heal", "--tokens", "50"]
     assert main([*given, "--state", "s"]) == 130
     said = capsys.readouterr().err
-    assert "Interrupted: what has been trained is kept in s. To resume: bathyscope repair" in said
+    assert "Interrupted: the training so far is saved in s. To resume: bathyscope repair" in said
     assert main(given) == 130
     assert capsys.readouterr().err.strip().endswith("Interrupted.")
 

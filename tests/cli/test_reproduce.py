@@ -15,10 +15,10 @@ from support import stand_ins
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.cli.commands.reproduce import pair_rows
 from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.pages.reproducing import cells, verbs
+from bathyscope.pages.reproducing.rows import pair_rows
 from bathyscope.runs.run import open_run
 from bathyscope.surveying import asking, cutting
 from bathyscope.surveying.rates import Rates
@@ -131,7 +131,8 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
     assert main(asked(home, [f"{LISTED[0]}={home / 'first'}"])) == ModelError.exit_code
     printed = capsys.readouterr().out
     lines = printed.splitlines()
-    assert lines[0].split() == ["Model", "HellaSwag", "GSM8K", "AIME24"]
+    assert lines[0].startswith("0 of 6 results are as published")
+    assert lines[1].split() == ["Model", "HellaSwag", "GSM8K", "AIME24"]
     first = lines.index(next(line for line in lines if line.startswith(f"{LISTED[0]}, L=5")))
     for offset, estimator in enumerate(("cosine", "kl", "overlap"), start=1):
         shown = []
@@ -142,7 +143,7 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
             shown.append(f"{measured}{interval} ≠ {row['published']}")
         shown.append(f"– · {rows[LISTED[0], estimator, 'aime2024']['published']}")
         assert lines[first + offset].split() == [estimator, *" ".join(shown).split()]
-    assert max(map(len, lines[: first + 4])) <= 80
+    assert max(map(len, lines[1 : first + 4])) <= 80
     assert "0 of 6 results are as published" in printed
     assert "weights in 8 bits" in printed
     assert f"Not measured: {LISTED[0]} on aime2024. nothing is loaded here" in printed
@@ -176,7 +177,8 @@ def test_an_interrupted_reproduction_goes_on(
     assert main(arguments) == INTERRUPTED
     said = capsys.readouterr().err
     assert (
-        f"Interrupted: 1 of 3 runs are finished and kept in {home / 'stopped'}. To resume: bathyscope reproduce" in said
+        f"Interrupted: 1 of 3 runs are finished and saved in {home / 'stopped'}. To resume: bathyscope reproduce"
+        in said
     )
     assert main(arguments) == PromptError.exit_code
     assert [prompts.name for prompts in begun] == ["hellaswag", "gsm8k", "gsm8k", "aime2024"]
@@ -201,7 +203,7 @@ def test_an_interrupted_run_of_few_prompts_keeps_its_shards(
     arguments = ["reproduce", "hu2025-table1", "--models", str(home / "third"), "--data", str(home / "data")]
     arguments += ["--prompts", "3", "--out", str(home / "shards"), "--quiet"]
     assert main(arguments) == INTERRUPTED
-    words = f"Interrupted: 0 of 3 runs are finished, with 2 of 3 shards of the next, and kept in {home / 'shards'}."
+    words = f"Interrupted: 0 of 3 runs are finished, with 2 of 3 shards of the next, and saved in {home / 'shards'}."
     assert words in capsys.readouterr().err
     main(arguments)
     assert len(calls) == 3 + 1 + 3, "the third prompt of the first data set, and those of the second"
@@ -274,7 +276,11 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         ),
         (["hu2025", "--prompts", "0"], 2, "--prompts 0 is out of range; give a whole number, 1 or more."),
         (["hu2025", "--formats", "gif"], 2, "gif"),
-        (["hu2025", "--list", "--models", "mine=./mine"], 2, "--list says what there is for all models of the paper"),
+        (
+            ["hu2025", "--list", "--models", "mine=./mine"],
+            2,
+            "--list lists tables and figures for all models of the paper",
+        ),
         (["hu2025", "--data", "nowhere"], 3, "--data 'nowhere' is no folder"),
     ],
 )

@@ -13,10 +13,19 @@ from support.piece_tokenizer import CONTEXT, WHOLES, piece_tokenizer, split_word
 
 from bathyscope.analysis.probes import subjoiner
 from bathyscope.cli import main
-from bathyscope.cli.arguments import records
-from bathyscope.cli.commands.probe import COLUMNS
 from bathyscope.errors import PromptError
 
+COLUMNS = {
+    "rank": "rank",
+    "top_block": "block",
+    "top_head": "head",
+    "top_score": "score",
+    "ci_low": "ci_low",
+    "ci_high": "ci_high",
+    "top_split": "split",
+    "top_whole": "whole",
+}
+"""Variable → column."""
 OPTIONS = ["--context", CONTEXT, "--resamples", "50", "--top", "3", "--quiet"]
 
 
@@ -49,7 +58,10 @@ def test_a_row_for_every_head_with_a_rank(model: Path, words: Path, capsys: pyte
     for name, column in COLUMNS.items():
         assert [float(row[column]) for row in rows] == expected[name].values.tolist()
     assert main(printed(model, words, "--format", "json")) == 0
-    assert json.loads(capsys.readouterr().out) == records(expected, COLUMNS, ("rank",))
+    heads = json.loads(capsys.readouterr().out)
+    assert [list(head) for head in heads] == [list(COLUMNS.values())] * 3
+    for name, column in COLUMNS.items():
+        assert [head[column] for head in heads] == expected[name].values.tolist()
 
 
 def test_the_table_says_what_is_compared_and_a_figure_is_written(
@@ -74,4 +86,4 @@ def test_mistakes_are_told_before_the_model_is_loaded_or_measured(
 
 def test_help_lists_it_among_the_probes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["probe", "--help"]) == 0
-    assert "Heads that gather the tokens of a word." in capsys.readouterr().out
+    assert "Find heads that gather the tokens of a word." in capsys.readouterr().out

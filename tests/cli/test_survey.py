@@ -127,8 +127,8 @@ def test_an_interrupted_growth_says_the_command_that_grows(
     arguments = asked(model_folder, prompts_file, out, "--measures", "lens,drop", "--grow", "--quiet")
     again = f"To resume: {shlex.join(['bathyscope', *arguments])}\n"
     for place, words in (
-        ((bathyscope, "survey"), f"before anything new was computed; the run in {out} is as it was."),
-        ((Wavefront, "run_convoy"), f"0 of 1 shards of what the run, which is as it was, grows to are kept in {out}."),
+        ((bathyscope, "survey"), f"before anything new was computed; the run in {out} is unchanged."),
+        ((Wavefront, "run_convoy"), f"0 of 1 shards of the larger run are saved in {out}."),
     ):
         with monkeypatch.context() as patched:
             patched.setattr(*place, stop)
@@ -162,7 +162,7 @@ def test_an_interrupted_survey_says_what_is_kept_and_resumes_to_the_same_numbers
     assert main(arguments) == 130
     said = capsys.readouterr().err
     again = shlex.join(["bathyscope", *arguments])
-    assert said == f"Interrupted: 1 of 3 shards are kept in {tmp_path / 'run'}. To resume: {again}\n"
+    assert said == f"Interrupted: 1 of 3 shards are saved in {tmp_path / 'run'}. To resume: {again}\n"
     monkeypatch.undo()
     assert main(shlex.split(again)[1:]) == 0
     assert main(asked(model_folder, prompts_file, tmp_path / "whole", *flags)) == 0

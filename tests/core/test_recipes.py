@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.cli.commands.survey import asked_for
+from bathyscope.cli.commands.survey import read_request
 from bathyscope.core.recipes import overlay, read_recipe
 from bathyscope.errors import OptionError
 from bathyscope.measures.declared.skip import SkipOptions
@@ -54,7 +54,7 @@ def test_an_empty_recipe_says_nothing(tmp_path: Path) -> None:
 def test_a_wrong_recipe_is_refused_with_the_reason(tmp_path: Path, text: str, words: str) -> None:
     path = written(tmp_path, text)
     with pytest.raises(OptionError) as caught:
-        asked_for(path, {})
+        read_request(path, {})
     assert words in str(caught.value)
 
 
@@ -67,7 +67,7 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
     path = written(
         tmp_path, "model: m\nrevision: main\nprompts: gsm8k:1\nmeasures: [lens, skip]\nskip: {parts: block}\n"
     )
-    model, loading, surveying = asked_for(path, {"dtype": "float32", "batch_tokens": 7})
+    model, loading, surveying = read_request(path, {"dtype": "float32", "batch_tokens": 7})
     given = {name: value for name, value in loading.items() if value is not None}
     defaults = {"trust_remote_code": False, "placement": "auto", "stream": False}
     assert model == "m"

@@ -10,7 +10,8 @@ import pytest
 from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.cli import console
-from bathyscope.cli.summary import write_effective_depth
+from bathyscope.cli.printing import print_block
+from bathyscope.cli.summary import effective_depth_table
 from bathyscope.errors import OptionError
 from bathyscope.pages import table
 from bathyscope.runs.run import Run
@@ -23,7 +24,7 @@ def printed(run: Run, width: int = 160) -> str:
     stream = io.StringIO()
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(stream):
         patch.setattr(console, "_PIPE_WIDTH", width)
-        write_effective_depth(run)
+        print_block(effective_depth_table(run))
     return stream.getvalue()
 
 

@@ -21,7 +21,8 @@ import xarray as xr
 from scipy import stats
 from support.synthetic import plain_run
 
-from bathyscope.cli.summary import write_headline
+from bathyscope.cli.console import write
+from bathyscope.cli.summary import headline_lines
 from bathyscope.pages.explorer.answer import answer
 from bathyscope.runs.run import Run
 from bathyscope.runs.verdict import verdict_of
@@ -284,7 +285,8 @@ def check_places(case: Case) -> None:
     head = answer(run, "book" if case.cluster is not None and len(set(case.cluster)) > 2 else None)
     terminal = io.StringIO()
     with redirect_stdout(terminal):
-        write_headline(run)
+        for line in headline_lines(run):
+            write(line)
     card = unescape(re.sub(r"<svg.*?</svg>|<[^>]*>", " ", run._repr_html_()))
     for words in (head.headline, head.cheap, head.costly, head.purpose, *head.trust):
         check_words(words)

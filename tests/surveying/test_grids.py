@@ -142,7 +142,7 @@ def test_a_grid_that_is_interrupted_says_what_there_is(
     said = capsys.readouterr()
     assert "1 of 2 surveys done" in said.out
     assert re.search(r"tiny-stories\S* +running", said.out)
-    assert "Interrupted: what is finished is kept" in said.err
+    assert "Interrupted: finished surveys are saved" in said.err
 
 
 @pytest.mark.parametrize(

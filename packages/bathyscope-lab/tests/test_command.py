@@ -74,7 +74,7 @@ def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "Say which command: train, recipes"),
+        ([], "Choose a command: train, recipes"),
         (["trian"], "Unknown command 'trian'. Did you mean 'train'? Allowed: train, recipes"),
         (["train", "smalest", "--out", "x"], "No recipe 'smalest'. Did you mean 'smallest'?"),
         (["train", "smallest", "--out", "x", "--set", "sed=3"], "recipe has no option 'sed'. Did you mean 'seed'?"),

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.paths import given_path
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
 from bathyscope.options import Coverage, checked
@@ -23,6 +24,17 @@ FEW_FAMILIES: Final = 10
 """Families below which clustered errors are known to be too small."""
 
 _TEXTS: Final = ("name", "family")
+COLUMNS: Final = (
+    "term",
+    "errors",
+    "coefficient",
+    "standard_error",
+    "ci_low",
+    "ci_high",
+    "p_value",
+    "partial_r2",
+    "vif",
+)
 _POSITIVE: Final = (LAYERS, "d_model", "d_ff")
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
@@ -36,7 +48,7 @@ def depth_performance(
     fixed_effects: bool = False,
     clustered: bool = False,
     level: Coverage = 0.95,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Least squares of a score on the number of layers, with other sizes of the models as covariates.
 
     Args:
@@ -49,6 +61,7 @@ def depth_performance(
         level: coverage of intervals and band.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``term`` (intercept, layers, covariates): coefficient, partial_r2 and vif (variance inflation factor). By
         ``errors`` and term: standard_error, ci_low, ci_high and p_value, where errors are plain, hc3 (robust against
         unequal variances) and, where asked for, clustered. By ``point`` (layers): mean_response, the score to be
@@ -90,10 +103,28 @@ def depth_performance(
     inputs = labelled({name: Label("model", name, "", source="given") for name in by_model}, by_model)
     counts = {"models": len(names), "families": len(set(families))}
     settings = {"score": score, "fixed_effects": int(fixed_effects), "level": level}
-    return (
+    data = (
         fit.assign(inputs.data_vars)
         .assign_coords(model=names, family=("model", families))
         .assign_attrs(counts | settings)
+    )
+    return LabelledResult(data, _conclude(data), _tabulate)
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    return tabulate_over(data, COLUMNS, ("errors", "term"))
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return what one layer more changes, how well the regression fits, and what it is of."""
+    attrs = data.attrs
+    of_layers = data.isel(errors=0).sel(term=LAYERS)
+    coefficient, low, high = (float(of_layers[name]) for name in ("coefficient", "ci_low", "ci_high"))
+    return (
+        f"One layer more changes {attrs['score']} by {coefficient:+.3g} ({low:+.3g} to {high:+.3g}). {counted(data)}; "
+        f"R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), {attrs['residual_degrees_of_freedom']} degrees "
+        f"of freedom; condition number of the standardised predictors {attrs['condition_number']:.3g}. "
+        f"{attrs['level']:.0%} intervals."
     )
 
 

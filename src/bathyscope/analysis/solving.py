@@ -5,17 +5,20 @@ where the most probable token is right at every answer token with the right ones
 tells it: up to the first mistake, greedy decoding has seen the same tokens.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from torch import Tensor
 
 from bathyscope.core.progress import ProgressBar
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
@@ -24,7 +27,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
 from bathyscope.prompts.label_checks import RESERVED_LABELS
-from bathyscope.prompts.parts import SOLVED_BY, class_of
+from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
@@ -35,6 +38,8 @@ from bathyscope.wavefront.probe import FinalStates, Probe
 
 _SOURCE = "exact match of the greedy answer"
 _by_prompt = partial(Label, "prompt", source=_SOURCE)
+SOLVED_COLUMNS: Final = ("solved", "right_tokens", "answer_tokens", "answer_logprob")
+"""Columns of the table after the prompt's id."""
 _TABLE: Final[Table] = {
     "solved": _by_prompt("greedy decoding gives the answer", "1", "Π_j [argmax p(· | question, y_1 … y_j−1) = y_j]"),
     "right_tokens": _by_prompt("answer tokens before the first mistake of greedy decoding", "token"),
@@ -52,7 +57,7 @@ def solved(
     beyond_context: bool | None = None,
     chat: bool = False,
     progress: bool = True,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Whether greedy decoding gives each prompt's answer, and how probable the answer is.
 
     Nothing is said of what the model would write after the answer, and the same text in other tokens is not the
@@ -66,6 +71,7 @@ def solved(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``prompt``, NaN for a prompt without an answer (one warning counts them): solved (1 or 0), right_tokens (how
         many answer tokens greedy decoding gives before its first mistake), answer_tokens (how many there are) and
         answer_logprob (nats, of the whole answer). The labels of the prompts are coordinates.
@@ -85,7 +91,15 @@ def solved(
             raise _no_answers(read.dataset)
         if without:
             warn(f"{without} of {len(read)} prompts have no answer, and no value.")
-        return _answered(loaded_model, read, progress)
+        data = _answered(loaded_model, read, progress)
+        answered = int(data["solved"].notnull().sum())
+        text = f"{int(data['solved'].sum())} of {answered} prompts with an answer are solved."
+        return LabelledResult(data, text, _tabulate)
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    columns = {"prompt_id": "prompt", **{name: name for name in SOLVED_COLUMNS}}
+    return tabulate_over(data, columns, ("prompt",))
 
 
 @checked
@@ -157,6 +171,19 @@ def solved_by(
             for by_shallow, by_deep, answered in zip(*right, has_answer)
         ]
         return _labelled(resolved, label, read[0].names, classes)
+
+
+def count_classes(prompts: PromptSet, label: str = SOLVED_BY) -> LabelledResult:
+    """Return how many labelled prompts each of two models solves, classes without any included."""
+    counter = Counter(prompt.labels[label] for prompt in prompts.prompts)
+    count_by_class = {name: counter[name] for name in CLASSES}
+    shallow, deep = (count_by_class[name] + count_by_class[BOTH] for name in (ONLY_SHALLOW, ONLY_DEEP))
+    return LabelledResult(
+        xr.Dataset({"prompts": ("class", list(count_by_class.values()))}, {"class": list(count_by_class)}),
+        f"The shallow model solves {shallow} of {len(prompts)} prompts, the deep one {deep}.",
+        lambda data: tabulate_over(data, ("class", "prompts"), ("class",)),
+        {"prompts": len(prompts), "classes": count_by_class},
+    )
 
 
 class AnswerProbe(Probe):

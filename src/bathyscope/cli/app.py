@@ -43,7 +43,7 @@ _TASKS = {
         "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
         "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
         "grid": "Many surveys from one file: models × prompts × options, each resumable.",
-        "join": "Put the parts of one survey (survey --part 3/16) together to its run.",
+        "join": "Join the parts of one survey (survey --part 3/16) to its run.",
         "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
     },
     "Read": {
@@ -60,7 +60,7 @@ _TASKS = {
         "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
     },
     "Act": {
-        "prune": "Which blocks can go: chosen on some prompts, proved on others beside cheap rules.",
+        "prune": "Which blocks can go: chosen on some prompts, proved on others against cheap rules.",
         "repeat-scan": "Whether it helps to run some window of blocks twice in a row.",
         "exit-advice": "Whether drafting with a model's first blocks makes it generate faster, and with how many.",
         "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
@@ -68,24 +68,26 @@ _TASKS = {
         "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
         "export": "Write a model without some of its blocks, as a checkpoint for plain transformers.",
         "repair": "Make up for dropped blocks: a number, a map, a little training, each measured.",
-        "probe": 'Linear probes on labelled data: word meaning by depth, neurons that foretell "-ing".',
+        "probe": 'Linear probes on labelled data: word meaning by depth, neurons that predict "-ing".',
     },
-    "Papers": {"reproduce": "Tables and figures of the papers, from the models at hand, beside what was published."},
+    "Papers": {"reproduce": "Tables and figures of the papers, from the models at hand, next to what was published."},
     "Models": {"check": "Load a model and show what the checks of its anatomy measured, block by block."},
 }
 _WITH_MEASURES = (("survey",), ("estimate",))
 _HELP_MEASURES = "--help-measures"
 _HELP_FAULTS = "--help-faults"
+# Ten of 26 commands, since a help longer than a screen is not read.
 _FIRST = ("demo", "check", "survey", "show", "report", "compare", "estimate", "prune", "export", "evaluate")
 """Commands that people need first, which fit one screen with a line each."""
 _GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}
 
 for _task, _commands in _TASKS.items():
+    # The import path is a text: cyclopts imports a command when it is typed, and not to list it.
     for _name, _help in _commands.items():
         _module = f"bathyscope.cli.commands.{_name.replace('-', '_')}:app"
         app.command(_module, name=_name, help=_help, group=_GROUPS[_task])
 
-# commands of other packages, such as the laboratory's: entry point NAME = "module:app", described by their summaries
+# Other packages, such as the laboratory, add commands: entry point NAME = "module:app", described by its summary.
 for _entry in declared("bathyscope.commands"):
     _summary = _entry.dist.metadata["Summary"] if _entry.dist else ""
     app.command(_entry.value, name=_entry.name, help=_summary, group=_GROUPS["Models"])
@@ -130,7 +132,7 @@ def launch(
 
     Args:
         debug: show tracebacks, and what libraries print (also: BATHYSCOPE_DEBUG=1).
-        log_level: the least urgent messages on standard error; how far work is, is among those of info.
+        log_level: the least urgent messages on standard error; progress is among those of info.
         log_json: messages as JSON, one a line, with time and level.
     """
     if log_level is not None or log_json:
@@ -140,8 +142,8 @@ def launch(
     if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:
         from bathyscope.cli.commands.survey import show_measures
 
-        named = [token for token in tokens[1:] if not token.startswith("-")]
-        return show_measures(tokens[0], named or list(MEASURES))
+        names = [token for token in tokens[1:] if not token.startswith("-")]
+        return show_measures(tokens[0], names or list(MEASURES))
     if tokens[:1] in _WITH_MEASURES and _HELP_FAULTS in tokens:
         from bathyscope.cli.commands.survey import show_faults
 
@@ -149,25 +151,26 @@ def launch(
     if tokens[:1] in _WITH_MEASURES:
         from bathyscope.cli.commands.survey import typed_measures
 
+        # Measures of a file or package have flags that exist only once their module is imported.
         if others := typed_measures(tokens):
             return _run_with_flags_of(others, tokens)
     return app(tokens)
 
 
 def _run_with_flags_of(others: Mapping[str, Declaration], tokens: Sequence[str]) -> Any:
-    """The command with flags for measures from outside the package; ``main`` says what is wrong, as for all others."""
-    made = importlib.import_module(f"bathyscope.cli.commands.{tokens[0]}").application(others)
-    whole = App(name=app.name[0], help_format="plaintext", suppress_keyboard_interrupt=False)
-    whole.command(made)
-    return whole(tokens, exit_on_error=False, print_error=False, result_action="return_value")
+    """Run the command with flags for measures from outside the package; its errors reach ``main`` like all others."""
+    command = importlib.import_module(f"bathyscope.cli.commands.{tokens[0]}").build_app(others)
+    program = App(name=app.name[0], help_format="plaintext", suppress_keyboard_interrupt=False)
+    program.command(command)
+    return program(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
 
 def _is_measure(token: str) -> bool:
     return token in MEASURES or (":" in token and not token.startswith("-"))
 
 
-def with_measures_help(tokens: list[str]) -> list[str]:
-    """``survey --help skip`` as ``survey --help-measures skip``: whatever follows ``--help`` is lost to the parser."""
+def expand_measures_help(tokens: list[str]) -> list[str]:
+    """Turn ``survey --help skip`` into ``survey --help-measures skip``: the parser drops what follows ``--help``."""
     for place, token in enumerate(tokens[:-1]):
         if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and _is_measure(tokens[place + 1]):
             return [tokens[0], _HELP_MEASURES, tokens[place + 1]]

@@ -1,4 +1,4 @@
-"""Two channels: results, and nothing else, go to standard output; whatever is said goes to standard error."""
+"""Two channels: results, and nothing else, go to standard output; all messages go to standard error."""
 
 from __future__ import annotations
 
@@ -39,22 +39,24 @@ class OutputError(BathyscopeError):
 
 
 def prepare_streams() -> None:
-    """Closed streams swallow what is written; what an encoding lacks is written as an escape."""
+    """Let closed streams swallow what is written, and write as an escape what an encoding lacks."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None or getattr(stream, "closed", False):
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        # A name of a file may hold bytes that the terminal's encoding lacks, and printing it must not end a survey.
         elif getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def drop_output() -> None:
-    """What is still buffered must not raise again when the interpreter ends."""
+    """Drop what is still buffered, which would raise again when the interpreter ends."""
+    # The interpreter flushes standard output once more when it ends, and a closed pipe raises then.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def flush() -> None:
-    """Everything is on standard output.
+    """Write out everything that is buffered for standard output.
 
     Raises:
         OutputError: it cannot be written, such as where the disk is full.
@@ -77,24 +79,25 @@ def _output() -> Iterator[None]:
 
 
 def say(text: str, quiet: bool = False, level: session.Level = "info", values: Mapping[str, Any] | None = None) -> None:
-    """One message for the person at the terminal, or for a log.
+    """Write one message for the person at the terminal, or for a log.
 
     Args:
         level: messages below that of the invocation are left out.
-        values: what it tells in numbers, for logs in JSON.
+        values: its numbers, for logs in JSON.
     """
     if quiet or not session.shows(level):
         return
+    # Machines that read logs also want to know when, and numbers as numbers.
     if session.current().as_json:
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        told = {"time": now, "level": level, "message": text.removeprefix(f"{level}: "), **(values or {})}
-        print(json.dumps(plain(told)), file=sys.stderr, flush=True)
+        entry = {"time": now, "level": level, "message": text.removeprefix(f"{level}: "), **(values or {})}
+        print(json.dumps(plain(entry)), file=sys.stderr, flush=True)
     else:
-        print(_legible(text, sys.stderr), file=sys.stderr, flush=True)
+        print(_make_legible(text, sys.stderr), file=sys.stderr, flush=True)
 
 
-class _Lines(logging.Handler):
-    """Says what is logged, such as how far work is."""
+class _LineHandler(logging.Handler):
+    """Writes what is logged, such as progress, as messages."""
 
     def emit(self, record: logging.LogRecord) -> None:
         level: session.Level = "info" if record.levelno < logging.WARNING else "warning"
@@ -103,41 +106,31 @@ class _Lines(logging.Handler):
 
 @contextmanager
 def logged_as_lines() -> Iterator[None]:
-    """Inside, ``log_lines`` has its effect."""
+    """Let ``log_lines`` have its effect inside."""
     logger = logging.getLogger("bathyscope")
     level, propagate = logger.level, logger.propagate
     try:
         yield
     finally:
-        logger.handlers = [one for one in logger.handlers if not isinstance(one, _Lines)]
+        logger.handlers = [handler for handler in logger.handlers if not isinstance(handler, _LineHandler)]
         logger.level, logger.propagate = level, propagate
 
 
 def log_lines(level: session.Level, as_json: bool) -> None:
-    """Messages of this invocation from a level on, as lines of text or of JSON; progress is among them."""
+    """Write this invocation's messages from a level on, progress included, as lines of text or of JSON."""
     session.log(level, as_json)
     logger = logging.getLogger("bathyscope")
-    logger.addHandler(_Lines())
+    logger.addHandler(_LineHandler())
     logger.level, logger.propagate = logging.INFO, False
 
 
 def write(text: str) -> None:
-    """A line of results for people; control characters that data bring along are shown as escapes."""
-    _put(_legible(text, sys.stdout))
+    """Write a line of results for people; control characters in data are shown as escapes."""
+    _print(_make_legible(text, sys.stdout))
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], format_: Format, remark: str = "") -> None:
-    """Records in any format; as a table under the names of their fields, with a remark below it."""
-    if write_data(rows, format_):
-        return
-    if rows:
-        write_table([name.replace("_", " ") for name in rows[0]], [list(row.values()) for row in rows])
-    if remark:
-        write(remark)
-
-
-def width() -> int:
-    """Columns of the terminal, or enough for a file where there is none."""
+def terminal_width() -> int:
+    """Return the columns of the terminal, or enough for a file where there is no terminal."""
     from rich.console import Console
 
     return Console(file=sys.stdout).width if sys.stdout.isatty() else _PIPE_WIDTH
@@ -146,7 +139,7 @@ def width() -> int:
 def write_table(
     headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", caption: Sequence[str] = ()
 ) -> None:
-    """A table for people, as wide as the terminal, or wide enough for a file where there is none.
+    """Write a table for people, as wide as the terminal, or wide enough for a file where there is no terminal.
 
     Args:
         rows: cells: texts, numbers (shown with three digits), None or NaN for what is missing, rich texts for colour.
@@ -157,15 +150,17 @@ def write_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[cell if isinstance(cell, Text) else Text(_cell(cell)) for cell in row] for row in rows]
+    cells = [[cell if isinstance(cell, Text) else Text(_write_cell(cell)) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.title, table.caption = Text(shown(title)) if title else None, Text(shown("\n".join(caption), "\n"))
     table.title_justify = table.caption_justify = "left"
-    columns = width()
+    # The cells are laid out here and not by rich, which breaks words before it narrows the widest column.
+    columns = terminal_width()
     texts = [[shown(heading), *(row[number].plain for row in cells)] for number, heading in enumerate(headings)]
-    widths = _widths(texts, columns - 2 * len(headings))
+    widths = _fit_widths(texts, columns - 2 * len(headings))
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
+        # "fold" breaks a word that is wider than its column; cutting it would lose a name or a number.
         table.add_column(
             Text(shown(heading)),
             justify="right" if figures else "left",
@@ -173,22 +168,22 @@ def write_table(
             width=widths[number],
         )
     for line in cells:
-        table.add_row(*(_fitting(cell, room) for cell, room in zip(line, widths, strict=True)))
-    drawn = io.StringIO()
+        table.add_row(*(_fit_cell(cell, room) for cell, room in zip(line, widths, strict=True)))
+    page = io.StringIO()
     terminal = sys.stdout.isatty()
-    Console(file=drawn, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
-    _put(_in_glyphs("\n".join(line.rstrip() for line in drawn.getvalue().splitlines()), sys.stdout))
+    Console(file=page, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
+    _print(_replace_glyphs("\n".join(line.rstrip() for line in page.getvalue().splitlines()), sys.stdout))
 
 
 def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format) -> bool:
-    """Records as CSV or JSON, missing numbers empty or null; False for a table, which the command draws itself."""
+    """Write records as CSV or JSON, missing numbers empty or null; return False for a table, which is left undone."""
     if format_ == "table":
         return False
     if format_ == "csv":
         import pandas as pd
 
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), dtype=object)
-        _put(frame.to_csv(index=False, lineterminator="\n").rstrip("\n"), exactly=True)
+        _print(frame.to_csv(index=False, lineterminator="\n").rstrip("\n"), exactly=True)
     elif isinstance(rows, Sequence):
         write_json(rows)
     else:
@@ -197,41 +192,42 @@ def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format
 
 
 def write_json(value: Any) -> None:
-    """A JSON document; a list of records gets a line each. NaN and infinities are null."""
+    """Write a JSON document, a list of records with a line each. NaN and infinities are null."""
     value = plain(value)
     if isinstance(value, list):
-        lines = ",\n".join(_json(item) for item in value)
-        _put(f"[\n{lines}\n]" if value else "[]", exactly=True)
+        lines = ",\n".join(_encode_json(item) for item in value)
+        _print(f"[\n{lines}\n]" if value else "[]", exactly=True)
     else:
-        _put(_json(value, indent=2), exactly=True)
+        _print(_encode_json(value, indent=2), exactly=True)
 
 
-def _json(value: Any, indent: int | None = None) -> str:
-    # escapes are exact JSON, where another encoding has no such characters and a terminal would obey them
+def _encode_json(value: Any, indent: int | None = None) -> str:
+    # Escapes are exact JSON, also where another encoding lacks the characters or a terminal would obey them.
     escaped = sys.stdout.isatty() or not _is_unicode(sys.stdout)
     return json.dumps(value, indent=indent, ensure_ascii=escaped, allow_nan=False)
 
 
-def _widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
-    """Letters of every column, of which the widest give way first and none breaks a word; None where some must."""
+def _fit_widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
+    """Return the letters of every column: the widest give way first and none breaks a word; None where some must."""
+    # Letters of some scripts are two columns wide, so the length of a text is not its width.
     from rich.cells import cell_len
 
-    widths = [max(cell_len(text) for text in own) for own in texts]
-    least = [max(cell_len(word) for text in own for word in _breakable(text).split() or [""]) for own in texts]
+    widths = [max(cell_len(text) for text in column) for column in texts]
+    least = [max(cell_len(word) for text in column for word in _breakable(text).split() or [""]) for column in texts]
     if sum(least) > room:
         return [None] * len(texts)
     while sum(widths) > room:
-        widths[max(range(len(widths)), key=lambda one: (widths[one] > least[one], widths[one]))] -= 1
+        widths[max(range(len(widths)), key=lambda column: (widths[column] > least[column], widths[column]))] -= 1
     return widths
 
 
 def _breakable(text: str) -> str:
-    """With blanks behind the commas of a list, at which a line may end."""
+    """Return a text with blanks after the commas of a list, at which a line may end."""
     return re.sub(r",(?=\S)", ", ", text)
 
 
-def _fitting(cell: Text, room: int | None) -> Text:
-    """A cell whose lists of one word end their lines behind commas where they take several."""
+def _fit_cell(cell: Text, room: int | None) -> Text:
+    """Return a cell whose lists of one word end their lines after commas where they take several."""
     from rich.cells import cell_len
     from rich.text import Text
 
@@ -239,24 +235,24 @@ def _fitting(cell: Text, room: int | None) -> Text:
     return Text(_breakable(cell.plain), style=cell.style) if too_long and "," in cell.plain else cell
 
 
-def _cell(value: Any) -> str:
+def _write_cell(value: Any) -> str:
     if value is None or value != value:
         return "–"
     return f"{value:.3g}" if isinstance(value, float) else shown(value)
 
 
-def _put(text: str, exactly: bool = False) -> None:
-    """To standard output; data for programs exactly as they are, unless a terminal would obey what they hold."""
+def _print(text: str, exactly: bool = False) -> None:
+    """Write to standard output; data for programs exactly as they are, unless a terminal would obey them."""
     with _output():
         print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)
 
 
-def _legible(text: str, stream: TextIO) -> str:
-    return _in_glyphs(shown(text, "\n\t"), stream)
+def _make_legible(text: str, stream: TextIO) -> str:
+    return _replace_glyphs(shown(text, "\n\t"), stream)
 
 
-def _in_glyphs(text: str, stream: TextIO) -> str:
-    """With stand-ins for the signs of tables and formulas where the stream's encoding lacks them."""
+def _replace_glyphs(text: str, stream: TextIO) -> str:
+    """Return a text with stand-ins for the signs of tables and formulas that the stream's encoding lacks."""
     return text if _is_unicode(stream) else text.translate(_STAND_INS)
 
 
@@ -266,7 +262,7 @@ def _is_unicode(stream: TextIO) -> bool:
 
 @contextmanager
 def warnings_as_lines() -> Iterator[None]:
-    """Warnings become one line each; those meant for programmers are left out unless debugging."""
+    """Turn warnings into one line each; those meant for programmers are left out unless debugging."""
 
     def show(
         message: Warning | str,
@@ -288,7 +284,7 @@ def warnings_as_lines() -> Iterator[None]:
 
 @contextmanager
 def quiet_libraries(downloads: bool = True) -> Iterator[None]:
-    """Keeps transformers' load reports and progress bars away unless debugging.
+    """Hide transformers' load reports and progress bars unless debugging.
 
     Args:
         downloads: still show the bars of downloads at a terminal; they may take long.
@@ -296,6 +292,7 @@ def quiet_libraries(downloads: bool = True) -> Iterator[None]:
     if session.current().debug:
         yield
         return
+    # Both libraries print reports of their own while they load, which would drown the command's messages.
     from huggingface_hub.utils import enable_progress_bars
     from transformers.utils import logging
 

@@ -1,72 +1,114 @@
-"""Flags, derived from what defines the options: signatures of the Python calls and options dataclasses.
+"""Flags, derived from the dataclasses that define options.
 
-Names, types, defaults and help texts are read from there; nothing about an option is written here again.
-A flag's value reaches a command only where it was given, so that presets and recipes keep their say.
+Names, types, defaults and help texts are read from the dataclasses; nothing about an option is written here again. A
+flag's value reaches a command only where the flag was typed, so that presets and recipes keep their say.
 """
 
 import inspect
+import re
 import types
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from cyclopts import Group, Parameter
 
-from bathyscope.cli.declared import Call, declared, descriptions
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.options import choices
+from bathyscope.options import Repeatable, choices
 
 _NESTED = "__"
-_SHOWN = 40
+_ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.*)")
+_LETTERS = 40
 """Letters of a wrong value that a message repeats."""
 
 
-def options_of(*calls: Call, leave_out: Container[str] = ()) -> type:
-    """The arguments of calls as one options dataclass; the first to name an argument defines it."""
-    found: dict[str, tuple[str, Any, Any]] = {}
-    for call in calls:
-        for one in declared(call):
-            if one.name not in leave_out and one.name not in found:
-                found[one.name] = (one.name, one.hint, field(default=one.default, metadata={"help": one.help}))
-    return make_dataclass("Options", list(found.values()), frozen=True)
+def join_options(*types_of_options: type, leave_out: Container[str] = ()) -> type:
+    """Return one options dataclass of several; the first that has a field defines it."""
+    field_by_name: dict[str, tuple[str, Any, Any]] = {}
+    for options_type in types_of_options:
+        hints = get_type_hints(options_type, include_extras=True)
+        texts = read_descriptions(options_type.__doc__ or "")
+        for option in fields(options_type):
+            if option.name not in leave_out and option.name not in field_by_name:
+                metadata = {"help": texts.get(option.name, ""), **option.metadata}
+                definition = field(default=option.default, metadata=metadata)
+                field_by_name[option.name] = (option.name, hints[option.name], definition)
+    return make_dataclass("Options", list(field_by_name.values()), frozen=True)
 
 
-def flags(
+def options_of_call(call: Callable[..., Any], leave_out: Container[str] = ()) -> type:
+    """Return the arguments of a function as an options dataclass, for functions that are imported already."""
+    hints = get_type_hints(call, include_extras=True)
+    texts = read_descriptions(call.__doc__ or "")
+    definitions: list[tuple[str, Any, Any]] = []
+    for argument in inspect.signature(call).parameters.values():
+        if argument.name in leave_out or argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL):
+            continue
+        default = None if argument.default is argument.empty else argument.default
+        definition = field(default=default, metadata={"help": texts.get(argument.name, "")})
+        definitions.append((argument.name, hints[argument.name], definition))
+    return make_dataclass("Options", definitions, frozen=True)
+
+
+def read_descriptions(docstring: str) -> dict[str, str]:
+    """Return the text of each option under ``Args:``, as one line without the marks of code."""
+    texts: dict[str, str] = {}
+    names: list[str] = []
+    for line in inspect.cleandoc(docstring).partition("Args:\n")[2].splitlines():
+        if line and not line.startswith(" "):
+            break
+        start = _ARGUMENT.fullmatch(line.removeprefix("    "))
+        if start is not None:
+            names = start[1].split(", ")
+        for name in names:
+            texts[name] = f"{texts.get(name, '')} {line.strip() if start is None else start[2]}".strip()
+    return {name: _write_for_shells(text) for name, text in texts.items()}
+
+
+def _write_for_shells(text: str) -> str:
+    """Return a text without the marks of code; a shell cannot write None, it leaves the flag out."""
+    plain = text.replace("``", "")
+    for value, word in {"None": "not given", "True": "yes", "False": "no"}.items():
+        plain = plain.replace(f"{value} = ", f"{word} = ")
+    return plain.replace(". not given = ", ". Not given = ")
+
+
+def make_flags(
     options_type: type,
     prefix: str = "",
     group: Callable[[str], Group] | None = None,
-    texts: Mapping[str, str] | None = None,
-    repeated: Container[str] = (),
     show: Callable[[str], bool] | None = None,
+    leave_out: Container[str] = (),
 ) -> list[inspect.Parameter]:
-    """One flag for every field: ``--seed``, or ``--skip.protect-first`` with the prefix ``skip``.
+    """Return one flag for every field: ``--seed``, or ``--skip.protect-first`` with the prefix ``skip``.
 
     Args:
         group: of each in a help, by its field.
-        texts: help that differs from the field's own, where a shell can give less than Python.
-        repeated: flags of text that may be given several times; their value is the list.
         show: which fields a help lists; None = all.
+        leave_out: fields that are no flags.
     """
     hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
-    documented = {**descriptions(options_type.__doc__ or ""), **(texts or {})}
+    texts = read_descriptions(options_type.__doc__ or "")
     return [
-        _flag(
-            one,
-            list[str] if one.name in repeated else hints[one.name],
-            _with_choices(documented.get(one.name) or one.metadata.get("help", ""), marked[one.name]),
+        _make_flag(
+            option,
+            # A flag that may be repeated is read as texts; its own options class says what they become.
+            list[str] if _is_repeatable(marked[option.name]) else hints[option.name],
+            _add_choices(texts.get(option.name) or option.metadata.get("help", ""), marked[option.name]),
             prefix,
-            show=show is None or show(one.name),
-            **({} if group is None else {"group": group(one.name)}),
+            show=show is None or show(option.name),
+            **({} if group is None else {"group": group(option.name)}),
         )
-        for one in fields(options_type)
+        for option in fields(options_type)
+        if option.name not in leave_out
     ]
 
 
-def nested(given: Mapping[str, Any]) -> dict[str, Any]:
-    """What was given, as the Python call takes it: a measure's options as a dict under its name."""
+def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return flags' values as the Python call takes them: a measure's options as a dict under its name."""
     call: dict[str, Any] = {}
-    for key, value in given.items():
+    for key, value in flag_values.items():
         prefix, separator, name = key.partition(_NESTED)
         if separator:
             call.setdefault(prefix, {})[name] = value
@@ -75,109 +117,130 @@ def nested(given: Mapping[str, Any]) -> dict[str, Any]:
     return call
 
 
-def command(body: Callable[..., int], derived: Sequence[inspect.Parameter]) -> Callable[..., int]:
-    """A function for the command line: ``body`` with derived parameters in place of its ``**given``."""
+def add_flags(body: Callable[..., int], derived: Sequence[inspect.Parameter]) -> Callable[..., int]:
+    """Return a function for the command line: ``body`` with derived parameters in place of its ``**options``."""
     hints = get_type_hints(body, include_extras=True)
-    own = [
-        p.replace(annotation=hints[p.name])
-        for p in inspect.signature(body).parameters.values()
-        if p.kind is not p.VAR_KEYWORD
+    parameters = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(body).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD
     ]
-    names = {p.name for p in derived}
+    # Flags that were not typed arrive as None and are dropped, so that the defaults of presets and recipes hold.
+    derived_names = {parameter.name for parameter in derived}
 
-    def run(*values: Any, **given: Any) -> int:
-        return body(*values, **{k: v for k, v in given.items() if v is not None or k not in names})
+    def run(*arguments: Any, **flag_values: Any) -> int:
+        typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
+        return body(*arguments, **typed)
 
-    parameters = [*own, *derived]
+    parameters += derived
+    # The parser reads a function's signature and annotations, so a function with computed flags needs both replaced.
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in parameters}
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = body.__doc__
     return run
 
 
-def _with_choices(text: str, hint: Any) -> str:
-    """The help text with the range or the names allowed; those of a single choice are listed by the parser."""
-    plain = [one for one in _members(hint) if one is not type(None)]
-    listed = len(plain) == 1 and get_origin(plain[0]) is Literal
+def _is_repeatable(hint: Any) -> bool:
+    """Whether a flag may be given several times."""
+    return any(isinstance(mark, Repeatable) for mark in getattr(hint, "__metadata__", ()))
+
+
+def _add_choices(text: str, hint: Any) -> str:
+    """Return the help text with the range or the names allowed; those of a single choice are listed by the parser."""
+    kinds = [kind for kind in _members(hint) if kind is not type(None)]
+    listed = len(kinds) == 1 and get_origin(kinds[0]) is Literal
     allowed = "" if listed else choices(hint).replace("or None (", "or not given (")
     return f"{text.rstrip('.')}; allowed: {allowed}." if allowed else text
 
 
-def _flag(one: Field[Any], hint: Any, text: str, prefix: str, **placed: Any) -> inspect.Parameter:
-    kind, converter, metavar = _in_a_shell(hint)
+def _make_flag(option: Field[Any], hint: Any, text: str, prefix: str, **placed: Any) -> inspect.Parameter:
+    kind, converter, metavar = _shell_type(hint)
     path = f"{prefix}.".replace("_", "-") if prefix else ""
-    name = one.name.replace("_", "-")
-    negative = (f"--{path}no-{name}",) if kind is bool and one.default is not False else ()
+    name = option.name.replace("_", "-")
+    # A switch that is off unless typed needs no --no- form, which would only lengthen the help.
+    negative = (f"--{path}no-{name}",) if kind is bool and option.default is not False else ()
     parameter = Parameter(
         name=f"--{path}{name}",
         help=text,
-        show_default=_shown(one.default) or False,
+        show_default=_write_default(option.default) or False,
         negative=negative,
         converter=converter,
         metavar=metavar,
         **placed,
     )
     return inspect.Parameter(
-        f"{prefix}{_NESTED}{one.name}" if prefix else one.name,
+        f"{prefix}{_NESTED}{option.name}" if prefix else option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=None,
         annotation=Annotated[kind | None, parameter],
     )
 
 
-def _in_a_shell(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
-    """The type a shell's text is read as, the reader of numbers and lists, and what stands for the value in help."""
-    members = [m for m in _members(hint) if m is not type(None)]
+def _shell_type(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
+    """Return the type that a shell's text is read as, its reader, and what stands for the value in help."""
+    members = [member for member in _members(hint) if member is not type(None)]
     if hint == list[str]:
         return hint, None, None
+    # A text is the widest type: "25%" and 3 are both written for --drop, and the verb tells them apart.
     plain = next((kind for kind in (str, bool, int, float) if kind in members), None)
     if plain is int:
-        return int, lambda _type, tokens: whole_number(tokens[0].value), None
+        return int, lambda _type, tokens: read_whole_number(tokens[0].value), None
     if plain is float:
-        return float, lambda _type, tokens: _number(tokens[0].value), None
+        return float, lambda _type, tokens: _read_number(tokens[0].value), None
     if plain is not None or get_origin(members[0]) is Literal:
         return plain or members[0], None, None
-    items = get_args(members[0])[0]
-    # not str: where pydantic is imported, cyclopts has it compare what was read with the type
-    return Any, lambda _type, tokens: _listed(tokens[0].value, items), "LIST"
+    item_hint = get_args(members[0])[0]
+    # Not str: where pydantic is imported, cyclopts has it compare the value that was read with the type.
+    return Any, lambda _type, tokens: _read_list(tokens[0].value, item_hint), "LIST"
 
 
-def whole_number(text: str) -> int:
+def read_whole_number(text: str) -> int:
     """Return a number as typed; 1.5 and 1e3 are not whole numbers."""
     number = whole_number_in(text.removeprefix("+"))
     if number is None:
-        raise ValueError(f"{elided(repr(text), _SHOWN)} is not a whole number; write it in digits, such as 1000")
+        raise ValueError(f"{elided(repr(text), _LETTERS)} is not a whole number; write it in digits, such as 1000")
     return number
 
 
-def _number(text: str) -> float:
+def _read_number(text: str) -> float:
     try:
         return float(text)
     except ValueError as error:
-        raise ValueError(f"{elided(repr(text), _SHOWN)} is not a number; write it in digits, such as 0.5") from error
+        raise ValueError(f"{elided(repr(text), _LETTERS)} is not a number; write it in digits, such as 0.5") from error
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-def _listed(text: str, items: Any) -> list[Any]:
-    """A list as typed: ``block,mlp``, or JSON. Wrong items are left to the options' own check."""
+def _read_list(text: str, item_hint: Any) -> list[Any]:
+    """Return a list as typed: ``block,mlp``, or JSON. Wrong items are left to the options' own check."""
+    # A list of lists has no shorter form in a shell than JSON.
     if text.lstrip().startswith("["):
         try:
             return list(read_json(text))
         except ValueError as error:
-            raise ValueError(f"{elided(repr(text), _SHOWN)} is not a JSON list ({error})") from error
-    if get_origin(items) not in (None, Literal):
-        raise ValueError(f"{elided(repr(text), _SHOWN)} is no list of lists; write it as JSON: '[[9, 41], [17]]'")
+            raise ValueError(f"{elided(repr(text), _LETTERS)} is not a JSON list ({error})") from error
+    if get_origin(item_hint) not in (None, Literal):
+        raise ValueError(f"{elided(repr(text), _LETTERS)} is not a list of lists; write it as JSON: '[[9, 41], [17]]'")
     parts = [part.strip() for part in text.split(",") if part.strip()]
-    numbers = [whole_number_in(part) if items is int else None for part in parts]
-    return [part if number is None else number for part, number in zip(parts, numbers)]
+    return [_read_item(part, item_hint) for part in parts]
 
 
-def _shown(default: Any) -> str | None:
+def _read_item(text: str, item_hint: Any) -> Any:
+    """Return one item of a list; a text that is not what the list holds is left to the options' own check."""
+    if item_hint is int:
+        number = whole_number_in(text)
+        return text if number is None else number
+    if item_hint is float:
+        return _read_number(text)
+    return text
+
+
+def _write_default(default: Any) -> str | None:
     if default is None or default is MISSING or default is False:
         return None
     if isinstance(default, str | int | float):
         return "yes" if default is True else str(default)
-    return ",".join(str(item) for item in default)
+    items: Iterable[Any] = default
+    return ",".join(str(item) for item in items)

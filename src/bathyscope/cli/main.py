@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from bathyscope.cli import session
-from bathyscope.cli.app import app, short_help, with_measures_help
+from bathyscope.cli.app import app, expand_measures_help, short_help
 from bathyscope.cli.console import (
     OutputError,
     drop_output,
@@ -30,7 +30,7 @@ from bathyscope.errors import (
     is_out_of_memory,
 )
 
-# large pages for tensors: about 6 % on a CPU; read once, when torch first allocates
+# Large pages for tensors save about 6 % on a CPU; torch reads this variable once, when it first allocates.
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 _PACKAGES = {"lab": "bathyscope-lab"}
@@ -39,7 +39,7 @@ BROKEN_PIPE = 141
 
 
 def main(argv: Sequence[str] | None = None, application: App = app.meta, program: str = "bathyscope") -> int:
-    """Runs the command line, or that of another application such as a study.
+    """Run the command line, or that of another application such as a study.
 
     Args:
         argv: arguments without the program's name; None = those of the process.
@@ -51,20 +51,21 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     if application is app.meta:
-        arguments = with_measures_help(arguments)
-        if _shows_short_help(arguments):
+        arguments = expand_measures_help(arguments)
+        if _print_short_help(arguments):
             return 0
         arguments = ["--help"] if arguments == ["--help-all"] else arguments
+    # The session knows the typed words, which messages repeat as the line that resumes.
     session.begin(arguments, program)
     prepare_streams()
-    # each kind of failure ends with words and an exit code of its own, so that this is one long list of cases
+    # Each kind of failure ends with words and an exit code of its own, so this is one long list of cases.
     try:
-        with warnings_as_lines(), logged_as_lines(), ending_in_order(_already_ending):
+        with warnings_as_lines(), logged_as_lines(), ending_in_order(_say_stopping):
             _require_working_folder(arguments)
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             flush()
     except CycloptsError as error:
-        say(f"error: {_usage(error, program)}", level="error")
+        say(f"error: {_describe_usage(error, program)}", level="error")
         return OptionError.exit_code
     except OutputError as error:
         drop_output()
@@ -78,29 +79,31 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     except KeyboardInterrupt as stop:
         say(str(stop) or "Interrupted.")
         return INTERRUPTED
+    # A reader such as head has closed the pipe: programs in a pipe end then without a message.
     except BrokenPipeError:
         drop_output()
         return BROKEN_PIPE
     except Exception as error:
+        # A disk that is full or a folder without permission is the user's to mend, and no fault of the program.
         if isinstance(error, OSError) and error.filename is not None and not session.current().debug:
-            say(f"error: {_refused_path(error)}", level="error")
+            say(f"error: {_describe_refusal(error)}", level="error")
             return StoreError.exit_code
         if not is_out_of_memory(error):
             raise
         if session.current().debug:
             traceback.print_exc()
         say(
-            f"error: Memory does not suffice: {str(error).partition('. ')[0] or type(error).__name__}. Give shorter "
-            "prompts or fewer at a time, a narrower dtype (--dtype bfloat16), or a device with more memory; what is "
-            "finished is kept where there is a folder for it.",
+            f"error: Out of memory: {str(error).partition('. ')[0] or type(error).__name__}. Give shorter prompts or "
+            "fewer at a time, a narrower dtype (--dtype bfloat16), or a device with more memory; finished results are "
+            "saved where there is a folder for them.",
             level="error",
         )
         return ModelError.exit_code
     return code if isinstance(code, int) else 0
 
 
-def _shows_short_help(arguments: Sequence[str]) -> bool:
-    """Print the help of the program on one screen where it is asked for, or nothing else is."""
+def _print_short_help(arguments: Sequence[str]) -> bool:
+    """Print the help of the program on one screen where it is requested, or nothing else is."""
     if arguments not in ([], ["--help"], ["-h"]):
         return False
     prepare_streams()
@@ -118,8 +121,8 @@ def _require_working_folder(arguments: Sequence[str]) -> None:
         raise StoreError("The working folder no longer exists. Change to another one (cd ~) and try again.") from error
 
 
-def _refused_path(error: OSError) -> str:
-    """Say which path the system refuses; what a user can name is refused in better words where it is read."""
+def _describe_refusal(error: OSError) -> str:
+    """Return which path the system refuses; paths that users name are refused in better words where they are read."""
     reason = error.strerror or type(error).__name__
     return (
         f"{elided(repr(os.fsdecode(error.filename)), 60)} cannot be used: {reason}. Give another path, or make room "
@@ -127,13 +130,13 @@ def _refused_path(error: OSError) -> str:
     )
 
 
-def _already_ending() -> None:
-    say("Already ending: what is finished is being kept.")
+def _say_stopping() -> None:
+    say("Already stopping; finished results are being saved.")
 
 
-def _usage(error: CycloptsError, program: str) -> str:
+def _describe_usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
-        # cyclopts would import every command to list them
+        # The parser itself would import every command to list them, which takes seconds.
         name = error.unused_tokens[0]
         if name.startswith("-"):
             flags = (
@@ -148,14 +151,14 @@ def _usage(error: CycloptsError, program: str) -> str:
             return f"Unknown option {name!r}.{did_you_mean(name, flags)} See {program} --help."
         names = [name for name in app if not name.startswith("-")]
         if name in _PACKAGES:
-            return f"The command {name!r} is another package's: pip install {_PACKAGES[name]}"
+            return f"The command {name!r} belongs to another package: pip install {_PACKAGES[name]}"
         return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
     where = " ".join((program, *(error.command_chain or ())))
     if isinstance(error, UnusedCliTokensError):
         return f"{where} takes no {', '.join(map(repr, error.unused_tokens or []))}. See {where} --help."
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         flag = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
-        said = f"{where} needs {error.argument.name}." if flag is None else f"{flag} needs a value."
-        return f"{said} See {where} --help."
+        need = f"{where} needs {error.argument.name}." if flag is None else f"{flag} needs a value."
+        return f"{need} See {where} --help."
     text = str(error)
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."

@@ -1,4 +1,4 @@
-"""What every command may know about its invocation: the typed arguments, and whether to be talkative."""
+"""What every command may know about its invocation: the typed arguments, and which messages are shown."""
 
 import os
 import shlex
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 Level = Literal["debug", "info", "warning", "error"]
-"""Of messages, the least urgent first; debug also shows tracebacks and what libraries print."""
+"""Levels of messages, the least urgent first; debug also shows tracebacks and what libraries print."""
 DEBUG_VARIABLE = "BATHYSCOPE_DEBUG"
 
 
@@ -39,18 +39,18 @@ _CURRENT: ContextVar[Session] = ContextVar("session")
 
 
 def current() -> Session:
-    """The invocation that runs now."""
+    """Return the invocation that runs now."""
     return _CURRENT.get(Session())
 
 
 def begin(arguments: list[str], program: str = "bathyscope") -> None:
-    """Starts an invocation; the environment may ask for debugging."""
+    """Start an invocation; the environment may request debugging."""
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
     _CURRENT.set(Session(tuple(arguments), program, debug))
 
 
 def log(level: Level, as_json: bool) -> None:
-    """How messages of this invocation are written."""
+    """Set how messages of this invocation are written."""
     _CURRENT.set(replace(current(), level=level, as_json=as_json, debug=current().debug or level == "debug"))
 
 

@@ -1,57 +1,37 @@
-"""What a survey and ``show`` say about a run at a glance."""
+"""What a survey and ``show`` print of a run for people."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bathyscope.cli.console import write, write_table
+from bathyscope.cli.printing import TextTable, View
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 
-def summary(run: Run) -> dict[str, Any]:
-    """A run for machines: where it is, what it is of, what it holds, and its effective depth, if any."""
-    from bathyscope.pages.table import MEASURE, effective_depth_rows
-
-    return {
-        "run": None if run.path is None else str(run.path),
-        "verdict": run.headline() or None,
-        "caption": run.caption(),
-        "model": run.identity.model,
-        "dataset": run.identity.dataset,
-        "prompts": run.identity.prompts,
-        "measures": {name: list(map(str, run[name].data_vars)) for name in run.measures},
-        "effective_depth": effective_depth_rows(run) if MEASURE in run.measures else None,
-    }
+def headline_lines(run: Run) -> list[str]:
+    """Return what is read first of a run: its verdict with details, and what it is of."""
+    headline = run.headline()
+    return [*([headline, *run.verdict.details] if headline else []), run.caption()]
 
 
-def write_headline(run: Run) -> None:
-    """What is read first of a run: its verdict, and what it is of."""
-    if run.headline():
-        write(run.headline())
-        for detail in run.verdict.details:
-            write(detail)
-    write(run.caption())
+def run_view(run: Run) -> View:
+    """Return a run's verdict and caption, the effective-depth table or else what it holds, and its path."""
+    from bathyscope.runs.depth_rows import MEASURE
 
-
-def print_summary(run: Run) -> None:
-    """A run for people: its verdict and caption, the effective-depth table or else what it holds, and its path."""
-    from bathyscope.pages.table import MEASURE
-
-    write_headline(run)
+    # Effective depth is the number that most readers came for; without it the measures are listed.
     if MEASURE in run.measures:
-        write_effective_depth(run)
+        contents: list[TextTable | str] = [effective_depth_table(run)]
     else:
-        for measure, names in summary(run)["measures"].items():
-            write(f"  {measure}: {', '.join(names)}")
-    write(f"Run: {run.path}")
+        contents = [f"  {measure}: {', '.join(names)}" for measure, names in run.record()["measures"].items()]
+    return View([*contents, f"Run: {run.path}"], conclusion=headline_lines(run))
 
 
-def write_effective_depth(run: Run) -> None:
-    """Every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
+def effective_depth_table(run: Run) -> TextTable:
+    """Return every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
     from bathyscope.pages.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
 
     rows = effective_depth_rows(run)
-    caption = [LEGEND, *remarks(rows)]
-    write_table(depth_headings(run), [depth_cells(row) for row in rows], "Effective depth", caption)
+    cells = [depth_cells(row) for row in rows]
+    return TextTable(depth_headings(run), cells, "Effective depth", [LEGEND, *remarks(rows)])

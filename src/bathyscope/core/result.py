@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
@@ -14,15 +16,107 @@ class Result(Protocol):
     """A result. Commands and pages print all of them alike."""
 
     @property
-    def data(self) -> xr.Dataset:
-        """The numbers, as labelled arrays."""
+    def data(self) -> xr.Dataset | xr.DataTree:
+        """The numbers, as labelled arrays; of a run a dataset for every measure."""
 
     @property
     def text(self) -> str:
-        """What was found; the first sentence is the conclusion."""
+        """What was measured, in at most three sentences; the first is the conclusion."""
 
     def to_dataframe(self) -> pd.DataFrame:
-        """Return the table: a row for every candidate, rung, exit, window or task."""
+        """Return the table: a row for every candidate, rung, exit, window, task, map or head."""
 
-    def record(self) -> dict[str, Any]:
-        """Return everything as one JSON record."""
+    def record(self) -> Any:
+        """Return everything as one JSON record, or the rows of the table as a list."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelledResult:
+    """A labelled dataset with its conclusion.
+
+    Its arrays, coordinates and attributes can be reached without ``data``: ``result["cka"]``, ``result.cka``.
+
+    Args:
+        data: the numbers, as labelled arrays.
+        text: the conclusion, in at most three sentences.
+        tabulate: makes the table of the data.
+        fields: what the JSON record holds instead of the table's rows.
+    """
+
+    data: xr.Dataset
+    text: str
+    tabulate: Callable[[xr.Dataset], pd.DataFrame]
+    fields: Mapping[str, Any] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.text}>\n{self.data!r}"
+
+    def __getattr__(self, name: str) -> Any:
+        # Copying looks attributes up before the fields are set, where forwarding would never end.
+        if name.startswith("__") or name == "data":
+            raise AttributeError(name)
+        return getattr(self.data, name)
+
+    def __getitem__(self, name: Hashable) -> xr.DataArray:
+        return self.data[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.data
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table."""
+        return self.tabulate(self.data)
+
+    def record(self) -> Any:
+        """Return the JSON record: the rows of the table, or the fields of the result."""
+        return rows_of(self.to_dataframe()) if self.fields is None else dict(self.fields)
+
+
+def tabulate_over(
+    data: xr.Dataset, columns: Sequence[str] | Mapping[str, str], over: Sequence[Hashable]
+) -> pd.DataFrame:
+    """Return a table with a row for every place of some variables.
+
+    Args:
+        columns: variables and coordinates, in order; name → heading where they differ.
+        over: the dimensions, the slowest first.
+    """
+    names = list(columns)
+    frame = data[[name for name in names if name not in over]].to_dataframe(dim_order=list(over)).reset_index()[names]
+    return frame.rename(columns=dict(columns)) if isinstance(columns, Mapping) else frame
+
+
+def rows_of(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as dicts, None in place of missing values."""
+    rows = frame.astype(object).where(frame.notna(), None).to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableResult:
+    """A table with its conclusion, for verbs that return a plain table.
+
+    Args:
+        frame: the table.
+        text: the conclusion, in at most three sentences.
+        fields: what the JSON record holds instead of the table's rows.
+    """
+
+    frame: pd.DataFrame
+    text: str
+    fields: Any = None
+
+    @property
+    def data(self) -> xr.Dataset:
+        """The columns as arrays over rows."""
+        import xarray as xr
+
+        return xr.Dataset.from_dataframe(self.frame)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table."""
+        return self.frame
+
+    def record(self) -> Any:
+        """Return the JSON record: the rows of the table, or what stands in their place."""
+        return rows_of(self.frame) if self.fields is None else self.fields

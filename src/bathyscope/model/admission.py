@@ -155,12 +155,14 @@ def is_unpacked(hf: nn.Module) -> bool:
 def _require_weights_here(hf: nn.Module) -> None:
     store = store_of(hf)
     lent = set() if store is None else store.names
-    absent = [name for name, value in hf.named_parameters() if value.device.type == "meta" and name not in lent]
+    parameters = dict(hf.named_parameters())
+    absent = [name for name, value in parameters.items() if value.device.type == "meta" and name not in lent]
     if absent:
+        model = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
+        share = "All" if len(absent) == len(parameters) else f"{len(absent)} of {len(parameters)}"
         raise ModelError(
-            f"{len(absent)} weights of {type(hf).__name__} are not in memory ({absent[0]}, …), and nothing says where "
-            "they are: a device map left them out, or the model was made without weights. Load it whole, or by its "
-            "name: bathyscope.load(folder, placement='stream')."
+            f"{share} weights of {model} are on the meta device, which stores no values (first: {absent[0]}). Load the "
+            "model with its weights, or by its name: bathyscope.load(folder, placement='stream')."
         )
 
 

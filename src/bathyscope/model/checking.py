@@ -6,11 +6,43 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.model import Model, load
-from bathyscope.model.placement import Placement
+from bathyscope.model.options import Attention, Placement
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
+    import xarray as xr
     from transformers import PreTrainedModel
+
+
+class CheckResult(dict[str, Any]):
+    """What the checks of a model measured, by name, such as ``result["no_op"]``."""
+
+    @property
+    def data(self) -> xr.Dataset:
+        """The gaps of contributions by block, and everything that is a single number or text as attributes."""
+        import xarray as xr
+
+        attrs = {name: value for name, value in self.items() if isinstance(value, str | int | float)}
+        return xr.Dataset({"contribution_gap": ("block", list(self["contributions"]))}, attrs=attrs)
+
+    @property
+    def text(self) -> str:
+        """Which model it is; a model that fails its checks has no result."""
+        streamed = ", streamed" if self["placement"] == "stream" else ""
+        order = "parallel" if self["parallel"] else "sequential"
+        return (
+            f"{self['model']} is accepted: family {self['family']} ({self['class']}), {self['blocks']} blocks × width "
+            f"{self['width']}, vocabulary {self['vocabulary']}, {self['dtype']}{streamed}, {order} attention and MLP."
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every block."""
+        return self.data.to_dataframe().reset_index()
+
+    def record(self) -> dict[str, Any]:
+        """Return everything by name."""
+        return dict(self)
 
 
 def check(
@@ -22,12 +54,13 @@ def check(
     placement: Placement = "auto",
     window: int | None = None,
     stream: bool = False,
-) -> dict[str, Any]:
+    attn: Attention | None = None,
+) -> CheckResult:
     """Loads a model where it is not loaded yet, and gives everything the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
-        dtype, device, revision, trust_remote_code, placement, window, stream: as for ``load``.
+        dtype, device, revision, trust_remote_code, placement, window, stream, attn: as for ``load``.
 
     Returns:
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
@@ -41,10 +74,19 @@ def check(
         ('llama', True)
     """
     if not isinstance(model, Model):
-        given = (dtype, device, revision, trust_remote_code)
-        model = load(model, *given, placement=placement, window=window, stream=stream)
+        model = load(
+            model,
+            dtype,
+            device,
+            revision,
+            trust_remote_code,
+            placement=placement,
+            window=window,
+            stream=stream,
+            attn=attn,
+        )
     anatomy, checks = model.anatomy, model.checks
-    return {
+    numbers = {
         "model": model.name,
         "accepted": True,
         "family": anatomy.family.name,
@@ -68,3 +110,4 @@ def check(
         "tails": checks.tails,
         "tail_reason": checks.tail_reason,
     }
+    return CheckResult(numbers)

@@ -1,12 +1,10 @@
 """Names of dtypes, devices and implementations of attention."""
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from bathyscope.errors import ModelError
-
-Attention = Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 

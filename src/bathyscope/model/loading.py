@@ -28,11 +28,12 @@ from bathyscope.model.anatomy.mode import default_settings, evaluating, require_
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import read_checkpoint
-from bathyscope.model.devices import Attention, as_device, as_dtype
+from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
-from bathyscope.model.placement import Placement, blocks_of
+from bathyscope.model.options import Attention, Placement
+from bathyscope.model.placement import blocks_of
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.weights import WeightReading, settings_hash
 from bathyscope.options import Range, checked

@@ -3,7 +3,7 @@
 import json
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -17,7 +17,6 @@ from bathyscope.model.files import INDEX, SINGLE, indexed
 from bathyscope.model.memory import free_bytes
 from bathyscope.model.streaming.files import CheckpointFile, Place
 
-Placement = Literal["auto", "resident", "stream"]
 STATE_BYTES: Final = 512 << 20
 """Room for rows, readouts and scratch space beside the weights, at least."""
 

@@ -77,7 +77,7 @@ def show(
             "name a measure, or measure='verdict' (--measure verdict), with it."
         )
     if measure is None:
-        return pd.DataFrame(contents(opened))
+        return opened.to_dataframe()
     rows = [] if raw else summary(opened, measure, cluster)
     if cluster is not None and not rows:
         raise OptionError(
@@ -107,19 +107,4 @@ def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str
         }
         for one in by_place(results, run.identity.seed, cluster)
         for place, mean, interval in zip(one.places, one.mean, one.intervals, strict=True)
-    ]
-
-
-def contents(run: Run) -> list[dict[str, str]]:
-    """Every variable of every measure: its dimensions, units and meaning."""
-    return [
-        {
-            "measure": measure,
-            "variable": str(name),
-            "dimensions": " × ".join(str(dim) for dim in values.dims),
-            "units": str(values.attrs.get("units", "")),
-            "meaning": str(values.attrs.get("long_name", "")),
-        }
-        for measure in run.measures
-        for name, values in run[measure].data_vars.items()
     ]

@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.figures.kit import style
-
-FORMATS: Final = ("png", "svg", "pdf")
+from bathyscope.pages.options import FORMATS
 
 # Dates and random ids are what makes matplotlib's files differ from one run to the next.
 _NO_DATES: Final[dict[str, dict[str, Any]]] = {

@@ -1,15 +1,14 @@
 """Effective depth as a table: plain rows for files, cells of text for readers."""
 
 from collections.abc import Iterable, Sequence
-from typing import Final, TypedDict, TypeVar, cast
+from typing import Final, TypeVar
 
-from bathyscope.errors import OptionError
-from bathyscope.measures.curves import in_blocks_done
+from bathyscope.runs.depth_rows import MEASURE, DepthRow
+from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
 from bathyscope.runs.run import Run
 
 K = TypeVar("K")
 
-MEASURE: Final = "effective_depth"
 READINGS: Final = {"interpolated_": "interpolated"}
 _NAMES: Final = {
     "cosine": "cosine",
@@ -26,35 +25,6 @@ LEGEND: Final = (
     "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike. In cosine, KL and overlap "
     "prompts weigh as many tokens as they have (hu2025), and in all other rows each the same, as in the verdict."
 )
-
-
-class DepthRow(TypedDict):
-    """One estimate; None where there is no number."""
-
-    estimator: str
-    depth: float | None
-    ci_low: float | None
-    ci_high: float | None
-    ratio: float | None
-    index: float | None
-    crossing_share: float | None
-    reason: str
-
-
-def effective_depth_rows(run: Run) -> list[DepthRow]:
-    """One row per estimator, ready for csv or json (no NaN).
-
-    Raises:
-        OptionError: the run does not hold effective_depth.
-    """
-    if MEASURE not in run.measures:
-        raise OptionError(
-            f"This run holds no {MEASURE!r} (it holds: {', '.join(run.measures) or 'nothing'}). "
-            f"Survey again with measures=[..., {MEASURE!r}]."
-        )
-    columns = list(DepthRow.__annotations__)
-    found = in_blocks_done(run[MEASURE])[columns[1:]].to_dataframe().reset_index()[columns].astype(object)
-    return cast(list[DepthRow], found.where(found.notna(), None).to_dict("records"))
 
 
 def remarks(rows: Sequence[DepthRow]) -> list[str]:

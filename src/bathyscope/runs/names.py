@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import count
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from bathyscope.core.text import without_folders
 
@@ -14,10 +13,14 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 
+_HASH_LETTERS: Final = 8
+
+
 def run_names(runs: Sequence[Run]) -> list[str]:
     """A name for each run that says no more than tells them apart: the model, the data set, or both.
 
-    A run alone is called by both. Runs of one model on one data set are numbered.
+    A run alone is called by both. Runs of one model on one data set also say what differs: the order of the blocks,
+    their folders, weights, precision or seeds. Where nothing differs they are numbered.
     """
     models = model_names([run.identity.model for run in runs])
     datasets = [without_folders(run.identity.dataset) for run in runs]
@@ -27,8 +30,29 @@ def run_names(runs: Sequence[Run]) -> list[str]:
         names = datasets
     else:
         names = [f"{model} on {dataset}" for model, dataset in zip(models, datasets)]
-    numbers = defaultdict[str, Iterator[int]](lambda: count(1))
-    return [f"{name} ({next(numbers[name])})" if names.count(name) > 1 else name for name in names]
+    runs_by_name: dict[str, list[Run]] = defaultdict(list)
+    for name, run in zip(names, runs):
+        runs_by_name[name].append(run)
+    suffixes = {name: iter(_suffixes(namesakes)) for name, namesakes in runs_by_name.items()}
+    return [f"{name}{next(suffixes[name])}" for name in names]
+
+
+def _suffixes(runs: Sequence[Run]) -> list[str]:
+    """Return what tells runs of one name apart, in brackets: the first feature in which all of them differ."""
+    if len(runs) == 1:
+        return [""]
+    identities = [run.identity for run in runs]
+    # In the order in which a reader would tell them apart. A model in memory has no folder, and its class for a name.
+    features = (
+        [identity.schedule or "own order" for identity in identities],
+        [run.path.name if run.path is not None else "in memory" for run in runs],
+        [f"weights {identity.weight_hash[:_HASH_LETTERS]}" for identity in identities],
+        [identity.dtype for identity in identities],
+        [f"seed {identity.seed}" for identity in identities],
+        [str(number) for number, _ in enumerate(runs, start=1)],
+    )
+    telling = next(feature for feature in features if len(set(feature)) == len(runs))
+    return [f" ({text})" for text in telling]
 
 
 def model_names(models: Sequence[str]) -> list[str]:

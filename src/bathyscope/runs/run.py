@@ -16,6 +16,7 @@ import xarray as xr
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption, card
+from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, verified
 from bathyscope.runs.hub import HUB, pulled, push_folder
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
@@ -23,7 +24,7 @@ from bathyscope.runs.merge import merge
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.runs.shards import encode, read_shard
-from bathyscope.runs.table import tidy
+from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
@@ -255,13 +256,39 @@ class Run:
             cut=tuple(dict.fromkeys((*self.cut, *(name for name, some in selections.items() if some is not None)))),
         )
 
-    def to_dataframe(self, measure: str) -> pd.DataFrame:
-        """One measure as a table, one row an index combination (see :func:`bathyscope.runs.table.tidy`).
+    @property
+    def data(self) -> xr.DataTree:
+        """The numbers: a labelled dataset for every measure."""
+        return self.tree
+
+    @property
+    def text(self) -> str:
+        """The verdict; of a run without one, what it is of."""
+        return self.headline() or self.caption()
+
+    def to_dataframe(self, measure: str | None = None) -> pd.DataFrame:
+        """Return one measure as a table, one row an index combination (see :func:`bathyscope.runs.table.tidy`).
+
+        Args:
+            measure: which one; None = what the run holds, a row for every variable of every measure.
 
         Raises:
             OptionError: the run has no such measure.
         """
-        return tidy(self[measure])
+        return list_variables({name: self[name] for name in self}) if measure is None else tidy(self[measure])
+
+    def record(self) -> dict[str, Any]:
+        """Return the run for programs: where it is, what it is of, what it holds, its verdict and depths, if any."""
+        return {
+            "run": None if self.path is None else str(self.path),
+            "verdict": self.headline() or None,
+            "caption": self.caption(),
+            "model": self.identity.model,
+            "dataset": self.identity.dataset,
+            "prompts": self.identity.prompts,
+            "measures": {name: list(map(str, self[name].data_vars)) for name in self.measures},
+            "effective_depth": effective_depth_rows(self) if MEASURE in self.measures else None,
+        }
 
     @property
     def judged(self) -> bool:

@@ -1,6 +1,6 @@
-"""A measure's dataset as a tidy table."""
+"""Datasets of measures as tables: all values of one, or what variables several have."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 
 import pandas as pd
 import xarray as xr
@@ -27,6 +27,22 @@ def tidy(dataset: xr.Dataset) -> pd.DataFrame:
     dims = list(dict.fromkeys(dim for key in sets for dim in key))
     others = [name for name in [*dataset.coords, *dataset.data_vars] if name not in dims]
     return table[[name for name in [*dims, *others] if name in table.columns]]
+
+
+def list_variables(datasets: Mapping[str, xr.Dataset]) -> pd.DataFrame:
+    """Return every variable of every measure: its dimensions, units and meaning."""
+    rows = [
+        {
+            "measure": measure,
+            "variable": str(name),
+            "dimensions": " × ".join(str(dim) for dim in values.dims),
+            "units": str(values.attrs.get("units", "")),
+            "meaning": str(values.attrs.get("long_name", "")),
+        }
+        for measure, dataset in datasets.items()
+        for name, values in dataset.data_vars.items()
+    ]
+    return pd.DataFrame(rows)
 
 
 def _rows(part: xr.Dataset, dims: tuple[Hashable, ...]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import copy
 import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -23,6 +23,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.schedule import Schedule
+from bathyscope.surgery.options import Arguments
 
 _OWNERS: WeakKeyDictionary[Cache, SlotCache] = WeakKeyDictionary()
 
@@ -93,7 +94,6 @@ def _filled(layer: Any) -> bool:
     return bool(length) or any(states.values())
 
 
-Arguments = Literal["block", "slot"]
 _STATES = (*CACHE_NAMES, "state")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model, alone
@@ -12,6 +12,7 @@ from bathyscope.options import Range, checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.options import Emit
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import export_plan
 from bathyscope.surgery.weight_files import SHARD_BYTES
@@ -87,9 +88,6 @@ def _require_one_result(folder: Any, emit: Any) -> None:
             f"export() writes a checkpoint into a folder (--out), or gives a text by emit= (--emit); {what} asked for, "
             "give one of them."
         )
-
-
-Emit = Literal["mergekit", "layers", "json"]
 
 
 def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: str | None = None) -> str:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Final, get_args
 
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PruningError, did_you_mean, warn
@@ -28,6 +28,7 @@ from bathyscope.surgery.benchmarks.result import against_full
 from bathyscope.surgery.choosing import Search, Subset
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
+from bathyscope.surgery.options import Part
 from bathyscope.surgery.plan import (
     PRUNING,
     RESULT,
@@ -44,7 +45,6 @@ from bathyscope.surgery.timing import measure_speeds
 from bathyscope.surgery.zeroing import require_writable
 from bathyscope.wavefront.histories import Unit
 
-Part = Literal["block", "attention", "mlp"]
 _BENCHMARKS: Final = "benchmarks"
 
 

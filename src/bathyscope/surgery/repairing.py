@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.cuts import cuts_of, repaired_by_maps
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.healing import Budget, heal, identified, require_own
+from bathyscope.surgery.options import How
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
 from bathyscope.surgery.repaired import NONE, Repaired, Told
@@ -40,7 +41,6 @@ from bathyscope.surgery.rungs import CALL_TOKENS, Climb, Ids, measured_rung
 from bathyscope.surgery.writing import require_plain, schedule_for
 from bathyscope.wavefront.batch import plan_batches
 
-How = Literal["scale", "linear", "heal"]
 RUNGS: tuple[str, ...] = (NONE, "scale", "linear", "heal")
 _SHARE_TO_CHOOSE = 0.1
 _ENOUGH_TO_CHOOSE = 8

@@ -22,8 +22,9 @@ from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.chain import Arguments, Chain
+from bathyscope.surgery.chain import Chain
 from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.writing import write_export
 
 _SAVING = ("save_pretrained", "push_to_hub")

@@ -7,11 +7,13 @@ model's own shapes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import pandas as pd
 import torch
+import xarray as xr
 
 from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.errors import ModelError, OptionError
@@ -112,6 +114,30 @@ class Estimate:
     def peak_bytes(self) -> int:
         """Weights, row states, lent keys and values, and workspace."""
         return self.weight_bytes + self.state_bytes + self.key_value_bytes + self.workspace_bytes
+
+    @property
+    def data(self) -> xr.Dataset:
+        """Full rows and readouts by measure."""
+        values = {"rows": ("measure", list(self.rows.values())), "readouts": ("measure", list(self.readouts.values()))}
+        return xr.Dataset(values, {"measure": list(self.rows)})
+
+    @property
+    def text(self) -> str:
+        """What the survey takes, and whether it has room on the device."""
+        room = {"fits": "it fits", "streams": "its blocks are streamed"}.get(self.fit, "it does not fit")
+        return (
+            f"About {duration(self.seconds)} on {self.rates.device}, and {in_bytes(self.peak_bytes)} of memory at the "
+            f"peak; {room}."
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every measure."""
+        return self.data.to_dataframe().reset_index()
+
+    def record(self) -> dict[str, Any]:
+        """Return every number of the estimate."""
+        derived = ("flops", "peak_bytes", "fit", "readings")
+        return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
 @checked

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import pandas as pd
+import xarray as xr
 
 from bathyscope.core.recipes import overlay, read_recipe
+from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
@@ -80,6 +82,26 @@ class Grid:
     def runs(self) -> dict[str, Run]:
         """Finished runs by name."""
         return {cell.name: cell.run for cell in self.cells if cell.run is not None}
+
+    @property
+    def data(self) -> xr.Dataset:
+        """The table as arrays over surveys."""
+        return xr.Dataset.from_dataframe(self.table)
+
+    @property
+    def text(self) -> str:
+        """How many surveys are done, and how many failed."""
+        done = sum(cell.state == "done" for cell in self.cells)
+        failed = f"; {len(self.failed)} failed" if self.failed else ""
+        return f"{done} of {len(self.cells)} surveys done{failed}."
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the table."""
+        return self.table
+
+    def record(self) -> list[dict[str, Any]]:
+        """Return the rows of the table."""
+        return rows_of(self.table)
 
     @property
     def table(self) -> pd.DataFrame:

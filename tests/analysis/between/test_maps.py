@@ -61,7 +61,7 @@ def ids(lengths: Sequence[int] = LENGTHS) -> list[list[int]]:
 
 def mapped(one: Any = None, other: Any = None, prompts: Any = None, **options: Any) -> xr.Dataset:
     given = {"resamples": 50, "progress": False, **options}
-    return bathyscope.maps(one or source(), other or target(), prompts or ids(), **given)
+    return bathyscope.maps(one or source(), other or target(), prompts or ids(), **given).data
 
 
 @functools.cache
@@ -265,7 +265,7 @@ def test_copies_in_clusters_are_dealt_out_and_resampled_as_one_prompt_each() -> 
 def test_saved_and_opened_again(tmp_path: Path) -> None:
     path = tmp_path / "maps.nc"
     path.write_bytes(encode_maps(found()))
-    xr.testing.assert_identical(open_maps(path), found())
+    xr.testing.assert_identical(open_maps(path).data, found())
     path.write_bytes(b"something else")
     with pytest.raises(StoreError, match="cannot be read as a file of maps"):
         open_maps(path)

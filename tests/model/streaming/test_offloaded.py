@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from support import streamed, zoo
 
+import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.model.streaming.offloaded import is_offloaded
@@ -57,13 +60,25 @@ def test_accelerates_own_offloading_is_taken_over(tmp_path: Path) -> None:
         assert hf.get_input_embeddings().weight.device.type == "cpu"
 
 
+@pytest.mark.parametrize("verb", [load, lambda hf: bathyscope.survey(hf, [[1, 2, 3]], ["lens"])])
+def test_a_model_on_meta_is_refused_with_its_name(verb: Callable[[Any], object]) -> None:
+    hf = zoo.entry("llama").build().to("meta")
+    hf.config._name_or_path = "owner/tiny"
+    with pytest.raises(ModelError) as caught:
+        verb(hf)
+    assert str(caught.value) == (
+        "All weights of owner/tiny are on the meta device, which stores no values (first: model.embed_tokens.weight). "
+        "Load the model with its weights, or by its name: bathyscope.load(folder, placement='stream')."
+    )
+
+
 def test_blocks_that_nobody_keeps_are_refused() -> None:
     hf = zoo.entry("llama").build()
     hf.model.layers[2].to("meta")
     with pytest.raises(ModelError) as caught:
         load(hf)
     assert str(caught.value) == (
-        "9 weights of LlamaForCausalLM are not in memory (model.layers.2.self_attn.q_proj.weight, …), and nothing says "
-        "where they are: a device map left them out, or the model was made without weights. Load it whole, or by its "
-        "name: bathyscope.load(folder, placement='stream')."
+        f"9 of {len(list(hf.parameters()))} weights of LlamaForCausalLM are on the meta device, which stores no values "
+        "(first: model.layers.2.self_attn.q_proj.weight). Load the model with its weights, or by its name: "
+        "bathyscope.load(folder, placement='stream')."
     )

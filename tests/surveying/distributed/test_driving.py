@@ -187,7 +187,7 @@ def test_a_killed_driver_is_resumed(folder: Path, tmp_path: Path) -> None:
             assert driver.returncode == -signal.SIGKILL, said.decode()
         elif driver.returncode:
             assert driver.returncode == 130, said.decode()
-            assert "shards are kept in" in said.decode()
+            assert "shards are saved in" in said.decode()
     assert len(list(many.glob("shard-*.nc"))) > 0
     ended = subprocess.run(again, check=True, capture_output=True)
     assert ended.stdout.decode().startswith(bathyscope.open(many).headline()[:20])

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, Whole, choose_one, folded
+from bathyscope.cli.arguments import Quiet, WholeNumber, fold_help, refuse_word
 from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
-from bathyscope.cli.flags import command, flags, options_of
+from bathyscope.cli.flags import add_flags, make_flags
 from bathyscope.core.interrupts import INTERRUPTED
+from bathyscope_lab.options import TrainOptions
 
 if TYPE_CHECKING:
     from bathyscope_lab.train import Trained
 
 COMMANDS = ("train", "recipes")
-_TRAINING = options_of("bathyscope_lab.train:train", leave_out=("recipe", "out", "progress"))
 _EXAMPLES = """\
 Examples:
   bathyscope lab train smallest --out models/smallest
@@ -36,7 +36,7 @@ def train_command(
     *,
     out: Path,
     set: Annotated[list[str] | None, Parameter(metavar="KEY=VALUE", negative=(), show_default=False)] = None,
-    seed: Whole = None,
+    seed: WholeNumber = None,
     format: Literal["table", "json"] = "table",
     quiet: Quiet = False,
     **given: Any,
@@ -102,12 +102,12 @@ def _show(trained: Trained, given: str) -> None:
     )
 
 
-app = App(name="lab", help_epilogue=folded(_EXAMPLES))
-app.command(command(train_command, flags(_TRAINING)), name="train")
+app = App(name="lab", help_epilogue=fold_help(_EXAMPLES))
+app.command(add_flags(train_command, make_flags(TrainOptions)), name="train")
 app.command(recipes_command, name="recipes")
 
 
 @app.default
 def unknown(*words: Annotated[str, Parameter(show=False)]) -> int:
     """Small models, made by recipe."""
-    raise choose_one(words, "command", COMMANDS)
+    raise refuse_word(words, "command", COMMANDS)

@@ -3,8 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import pandas as pd
 import xarray as xr
 
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -25,7 +27,7 @@ def cka(
     seed: int = 0,
     beyond_context: bool | None = None,
     **options: Any,
-) -> xr.Dataset:
+) -> LabelledResult:
     """CKA between the boundaries of two models on the same prompts, as the measure ``cka`` has it for one.
 
     Both models are run; each may have its own number of blocks, width and tokenizer. Tokens can be compared only
@@ -39,6 +41,7 @@ def cka(
         **options: those of the measure: ``batch``, ``tokens_batch``, ``level``.
 
     Returns:
+        A result; its ``data`` holds the following.
         ``cka``, ``ci_low`` and ``ci_high`` (tokens, boundary, boundary_other), with ``boundary`` counted in
         ``model`` and ``boundary_other`` in ``other``.
 
@@ -61,7 +64,22 @@ def cka(
             )
         same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
         sums = _sums(models, measures, TOKENS if same_ids else ("last",))
-        return similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
+        data = similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
+        return LabelledResult(data, _conclude(data, chosen.level), _tabulate)
+
+
+def _conclude(data: xr.Dataset, level: float) -> str:
+    """Return how alike the boundaries of the first model are to their best partners in the second."""
+    kind = data["tokens"].values[0]
+    best = data["cka"].sel(tokens=kind).max("boundary_other")
+    return (
+        f"The boundaries of {data.attrs['model']} have a CKA of {float(best.min()):.2f} to {float(best.max()):.2f} "
+        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). Intervals of {level:.0%}."
+    )
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    return tabulate_over(data, ("tokens", "boundary", "boundary_other", "cka", "ci_low", "ci_high"), data["cka"].dims)
 
 
 def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ...]) -> dict[str, HsicSums]:

@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from bathyscope.core.arrays import IntArray
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.shards import encode_results, read_results
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 SOURCE = "csordas2025, maps between models"
 DIRECTIONS = ("best_target", "best_source")
 GROUP = "maps"
+PAIR = ("source", "target")
+COLUMNS = ("relative_error", "relative_error_low", "relative_error_high", "summed_error", "r2", "ridge")
+_TITLES = {"best_target": "Best target of each source", "best_source": "Best source of each target"}
 
 _pair = partial(Label, "source target", source=SOURCE)
 _along = partial(Label, "direction", source=SOURCE)
@@ -145,13 +150,13 @@ def _with_ends(
     return {name: values_W[0], f"{name}_low": ends[0], f"{name}_high": ends[1]}
 
 
-def encode_maps(results: xr.Dataset) -> bytes:
-    """The maps' arrays as the bytes of a netCDF file; the same arrays give the same bytes."""
-    return encode_results({GROUP: results})
+def encode_maps(data: xr.Dataset) -> bytes:
+    """Return the maps' arrays as the bytes of a netCDF file; the same arrays give the same bytes."""
+    return encode_results({GROUP: data})
 
 
-def open_maps(path: str | Path) -> xr.Dataset:
-    """The arrays in a file that ``bathyscope maps --out FILE.nc`` wrote.
+def open_maps(path: str | Path) -> LabelledResult:
+    """Open the maps in a file that ``bathyscope maps --out FILE.nc`` wrote.
 
     Args:
         path: the file.
@@ -166,4 +171,35 @@ def open_maps(path: str | Path) -> xr.Dataset:
     groups = read_results(path, GROUP)
     if GROUP not in groups:
         raise StoreError(f"{str(path)!r} holds no maps; give a file that bathyscope maps --out FILE.nc wrote.")
-    return groups[GROUP]
+    return maps_result(groups[GROUP])
+
+
+def maps_result(data: xr.Dataset) -> LabelledResult:
+    """Return the arrays of maps as a result."""
+    return LabelledResult(data, _conclude(data), _tabulate)
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    return tabulate_over(data, (*PAIR, *COLUMNS), PAIR)
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return how the relative depths of best partners agree; of files that lack something, what they tell."""
+    sentences = [
+        f"{title}, by relative depth: slope {_estimate(data, 'slope', direction)}; mean distance "
+        f"{_estimate(data, 'deviation', direction)}, by chance "
+        f"{float(data['deviation_chance'].sel(direction=direction)):.2f}; rank correlation "
+        f"{_estimate(data, 'rank_correlation', direction)}."
+        for direction, title in _TITLES.items()
+    ]
+    attrs = data.attrs
+    sentences.append(
+        f"Slope 1 means the same relative depth; intervals of {attrs['level']:.0%} over {attrs['test_prompts']} test "
+        f"prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on {attrs['choose_tokens']}."
+    )
+    return " ".join(sentences)
+
+
+def _estimate(data: xr.Dataset, name: str, direction: str) -> str:
+    low, high = (float(data[f"{name}_{end}"].sel(direction=direction)) for end in ("low", "high"))
+    return f"{float(data[name].sel(direction=direction)):.2f} ({low:.2f} to {high:.2f})"

@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 import torch
-import xarray as xr
 from torch import Tensor
 
 from bathyscope.analysis.between.map_errors import MapErrors
-from bathyscope.analysis.between.map_results import dataset
+from bathyscope.analysis.between.map_results import dataset, maps_result
 from bathyscope.analysis.between.streams import Streams
 from bathyscope.core.progress import ProgressBar
+from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -51,7 +51,7 @@ def maps(
     seed: int = 0,
     beyond_context: bool | None = None,
     progress: bool = True,
-) -> xr.Dataset:
+) -> LabelledResult:
     """How well every boundary of one model is an affine map of every boundary of another.
 
     Args:
@@ -74,6 +74,7 @@ def maps(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``source`` and ``target`` (boundaries 0 … L): ``relative_error``, ``summed_error`` and ``r2`` on the test
         prompts with the ends of their intervals (``…_low``, ``…_high``), and the chosen ``ridge``; by ``direction``
         the diagonal statistics. docs/comparing.md lists all.
@@ -105,7 +106,7 @@ def maps(
         block = _block(streams, memory, sources_per_pass)
         errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
         settings: Any = {"resamples": resamples, "level": level, "seed": seed}
-        return dataset(errors, ridge_ST, streams, splits, **settings, cluster=together).assign_attrs(
+        data = dataset(errors, ridge_ST, streams, splits, **settings, cluster=together).assign_attrs(
             source_model=first.name,
             target_model=second.name,
             prompts=read.dataset,
@@ -115,6 +116,7 @@ def maps(
             **settings,
             **({} if cluster is None else {"cluster": cluster}),
         )
+        return maps_result(data)
 
 
 class _Mapping:

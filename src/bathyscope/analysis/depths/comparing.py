@@ -5,22 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.pairing import match
-from bathyscope.analysis.depths.questions import (
-    Against,
-    ComparisonPlan,
-    Pairs,
-    PlannedContrast,
-    Question,
-    plan_comparisons,
-)
+from bathyscope.analysis.depths.questions import ComparisonPlan, Pairs, PlannedContrast, plan_comparisons
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
+from bathyscope.analysis.options import Against, Question, Unit
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
@@ -227,8 +221,6 @@ def _check_pairs(pairs: Pairs | None, runs: int) -> None:
     if pairs is not None and not pairs:
         raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
 
-
-Unit = Literal["ratio", "blocks"]
 
 OF_A_QUESTION: Final = 0.05
 """Of the ratio, where a question of hu2025 is asked, whose answers are "the same ratio" and "no increase"."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths.result import gathered, holm
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
@@ -24,6 +25,7 @@ from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, level_name, members_by_value, parts
 from bathyscope.runs.run import Run, open_run
+from bathyscope.runs.table import tidy
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done
@@ -66,7 +68,7 @@ def grouped(
     permutations: Resamples = 9999,
     level: Coverage = 0.95,
     seed: int = 0,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
 
     Args:
@@ -80,6 +82,7 @@ def grouped(
         seed: of resamples and dealings.
 
     Returns:
+        A result; its ``data`` holds the following.
         By (estimator, group): value, the ratio of blocks done to L, its interval ci_low and ci_high, depth, n (prompts
         in use) and reason (why something is missing); deep_thinking_ratio is a share of tokens and no depth. By (pair,
         estimator), other − reference: difference, difference_low and difference_high, effect_size, p_value
@@ -130,7 +133,22 @@ def grouped(
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
     found_values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
-    return labelled(_TABLE, found_values, coords).assign_attrs(attrs)
+    data = labelled(_TABLE, found_values, coords).assign_attrs(attrs)
+    return LabelledResult(data, _conclude(data), tidy)
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return how many differences between groups stand out."""
+    low, high, p_holm = (data[name].values for name in ("difference_low", "difference_high", "p_holm"))
+    intervals, tests = int(np.isfinite(low).sum()), int(np.isfinite(p_holm).sum())
+    if not intervals:
+        return f"No difference between groups by {data.attrs['by']} has an interval."
+    alpha = 1 - data.attrs["level"]
+    return (
+        f"{int(((low > 0) | (high < 0)).sum())} of {intervals} differences between groups by {data.attrs['by']} have "
+        f"an interval without 0. After Holm's correction {int((p_holm < alpha).sum())} of {tests} p-values are below "
+        f"{alpha:.2g}."
+    )
 
 
 def _groups(run: Run, by: str) -> dict[str, NDArray[np.bool_]]:

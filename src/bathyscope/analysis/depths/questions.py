@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from operator import itemgetter
-from typing import Literal
 
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
@@ -19,8 +18,6 @@ from bathyscope.prompts.parts import level_name, members_by_value
 from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
 
-Question = Literal["size", "reasoning", "difficulty"]
-Against = Literal["blocks", "parameters"]
 Pairs = Sequence[tuple[int, int]]
 
 # not thousands, which stand for the context (-4k-), nor the 7B of 8x7B, which is one expert's

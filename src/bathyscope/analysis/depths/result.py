@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.result import rows_of
 from bathyscope.labels import variable
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.effective_depth import DepthEstimate
@@ -49,6 +50,15 @@ class Comparison:
     def quantity(self) -> str:
         """What ``difference`` holds: a difference of ratio, or a slope."""
         return str(self.data.attrs["quantity"])
+
+    @property
+    def text(self) -> str:
+        """How many intervals exclude 0, and how many tests hold after correction."""
+        return self.summary()
+
+    def record(self) -> list[dict[str, Any]]:
+        """Return the rows of the table."""
+        return rows_of(self.to_dataframe())
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row a comparison and estimator."""

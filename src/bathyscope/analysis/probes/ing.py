@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
@@ -18,6 +19,7 @@ from bathyscope.analysis.probes.activations import last_activations
 from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
 from bathyscope.analysis.probes.gather import require_room
 from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
+from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
@@ -68,7 +70,7 @@ def ing_probe(
     level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Accuracy of probes of single neurons and of ensembles: does the next token end in "ing"?
 
     Args:
@@ -85,6 +87,7 @@ def ing_probe(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``kind`` and ``rank``: block, neuron, effect, skew, and the accuracy of each neuron alone; by ``kind`` and
         ``size``: the accuracy of the first so many neurons together, added in the order of their accuracy on the
         training half; and top1_accuracy, of the model's own most likely token. Accuracies are on the held-out half.
@@ -112,7 +115,38 @@ def ing_probe(
         held_out = int((~sampled.training).sum())
         dataset.attrs |= {"model": ready.name, "corpus": str(corpus), "held_out": held_out, "seed": seed}
         dataset.attrs["training"] = len(sampled.labels) - held_out
-        return dataset
+        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return how single neurons and ensembles compare with the model's own guess."""
+    best = {name: float(data[name].max()) for name in ("accuracy", "ensemble_accuracy", "top1_accuracy")}
+    return (
+        f"The best neuron reaches an accuracy of {best['accuracy']:.3f}, the best ensemble "
+        f"{best['ensemble_accuracy']:.3f}, and the model's own top-1 token {best['top1_accuracy']:.3f}. Accuracies are "
+        "on the held-out half; ensembles were put together on the other."
+    )
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    """Return a row for the model's own guess, every neuron alone, and every ensemble."""
+    columns = (*_ACCURACY, "train_accuracy")
+    top1 = {name: float(data[f"top1_{name}"]) for name in _ACCURACY}
+    blank = dict.fromkeys(("kind", "size", "block", "neuron", "effect", "skew", "train_accuracy"))
+    rows: list[dict[str, Any]] = [{"probe": "the model's top-1", **blank, **top1}]
+    for kind in data["kind"].values.tolist():
+        of_kind = data.sel(kind=kind)
+        neurons = of_kind.isel(rank=of_kind["block"].values >= 0)
+        ensembles = of_kind.isel(size=of_kind["added"].values >= 0)
+        neuron_columns = ("kind", "block", "neuron", "effect", "skew", *columns)
+        ensemble_columns = {"kind": "kind", "size": "size", **{f"ensemble_{name}": name for name in columns}}
+        tables = {
+            "neuron": tabulate_over(neurons, neuron_columns, ("rank",)),
+            "ensemble": tabulate_over(ensembles, ensemble_columns, ("size",)),
+        }
+        rows += [{"probe": name, **blank, **row} for name, table in tables.items() for row in rows_of(table)]
+    # As objects, so that a block stays a whole number although some rows have none.
+    return pd.DataFrame(rows, dtype=object)
 
 
 class _Neuron(NamedTuple):

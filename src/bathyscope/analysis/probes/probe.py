@@ -3,21 +3,20 @@
 from collections.abc import Callable
 from typing import Any, Literal
 
-import xarray as xr
-
 from bathyscope.analysis.probes.ing import ing_probe
 from bathyscope.analysis.probes.subjoiner import subjoiner
 from bathyscope.analysis.probes.wic import wic_probe
+from bathyscope.core.result import LabelledResult
 from bathyscope.model import AnyModel
 from bathyscope.options import checked
 
 Kind = Literal["wic", "ing", "subjoiner"]
-_PROBES: dict[str, Callable[..., xr.Dataset]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
+_PROBES: dict[str, Callable[..., LabelledResult]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}
 
 
 @checked
-def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> xr.Dataset:
-    """Probes a model with labelled data.
+def probe(kind: Kind, model: AnyModel, *data: Any, **options: Any) -> LabelledResult:
+    """Probe a model with labelled data.
 
     Args:
         kind: ``wic`` (whether a word means the same in two sentences, at every boundary), ``ing`` (whether the next

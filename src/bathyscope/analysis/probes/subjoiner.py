@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
+import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS
 from bathyscope.analysis.probes.gather import require_room, run_batches
-from bathyscope.analysis.probes.words import CONTEXT, place_words, read_words
+from bathyscope.analysis.probes.words import place_words, read_words
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -31,8 +34,7 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, Probe
 
-LEAST = 8
-"""Words of either kind that are needed: four in each half."""
+_OF_A_HEAD = ("rank", "top_block", "top_head", "top_score", "ci_low", "ci_high", "top_split", "top_whole")
 _SOURCE = "lad2024, sub-joiner heads"
 _by_head = partial(Label, "block head", source=_SOURCE)
 _by_rank = partial(Label, "rank", source=_SOURCE)
@@ -65,14 +67,14 @@ def subjoiner(
     pieces: Annotated[int, Range(2)] = 4,
     context: str = CONTEXT,
     window: int = 16,
-    count: Annotated[int, Range(LEAST)] = 200,
+    count: Annotated[int, Range(FEWEST_WORDS)] = 200,
     top: Annotated[int, Range(1)] = 10,
     characters: Annotated[int, Range(1)] | None = 2_000_000,
     resamples: Resamples = 1000,
     level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Heads that attend from a word's last token to its earlier tokens.
 
     Args:
@@ -92,6 +94,7 @@ def subjoiner(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``block`` and ``head``: score (held-out half) and ranking_score (the other half), NaN where a block shows no
         attention weights. By ``rank``, in the order of the ranking_score: top_block, top_head, top_score, ci_low and
         ci_high, all but the order from the held-out half, and the two means whose difference the score is: top_split
@@ -115,7 +118,7 @@ def subjoiner(
             context=context,
             window=window,
             count=count,
-            least=LEAST,
+            least=FEWEST_WORDS,
             seed=seed,
         )
         ids = [token_ids for kind in placed.values() for token_ids in kind.values()]
@@ -124,7 +127,24 @@ def subjoiner(
         dataset = _dataset(measured, top, resamples, level, seed)
         dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
         dataset.attrs |= {"level": level, "resamples": resamples}
-        return dataset
+        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    return tabulate_over(data, {name: name.removeprefix("top_") for name in _OF_A_HEAD}, ("rank",))
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return which head gathers most, what its score is of, and how many words it comes from."""
+    best = data.isel(rank=0)
+    pieces, held_out, split = data.attrs["pieces"], data["held_out"].values, data["split"].values
+    return (
+        f"Head {int(best['top_head'])} of block {int(best['top_block'])} gathers the tokens of words most: score "
+        f"{float(best['top_score']):.3f} ({float(best['ci_low']):.3f} to {float(best['ci_high']):.3f}). Attention of a "
+        f"word's last token to the {pieces - 1} tokens before it: in words of {pieces} tokens (split), in words of one "
+        f"(whole), and the difference (score), on {int((held_out & split).sum())} and "
+        f"{int((held_out & ~split).sum())} held-out words. The order is that of the other half of the words."
+    )
 
 
 def attention_to_earlier(model: Model, prompts: Sequence[Sequence[int]], earlier: int, progress: bool) -> FloatArray:

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.probes.gather import token_states
 from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
+from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -48,7 +50,7 @@ def wic_probe(
     level: Coverage = 0.95,
     seed: int = 0,
     progress: bool = True,
-) -> xr.Dataset:
+) -> LabelledResult:
     """Accuracy of a linear probe of word meaning at every boundary.
 
     Args:
@@ -65,6 +67,7 @@ def wic_probe(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
+        A result; its ``data`` holds the following.
         By ``features`` and ``boundary`` (0 … L): accuracy, ci_low, ci_high, train_accuracy and C; majority, the
         accuracy of always giving the label that most rows of ``train`` have; and by ``row`` of ``validation`` too
         correct, from which boundaries can be compared on the same rows.
@@ -96,7 +99,22 @@ def wic_probe(
         majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
         dataset = _dataset(fits, settings, majority)
         dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
-        return dataset
+        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+
+
+def _tabulate(data: xr.Dataset) -> pd.DataFrame:
+    columns = ("features", "boundary", "accuracy", "ci_low", "ci_high", "train_accuracy", "C")
+    return tabulate_over(data, columns, ("features", "boundary"))
+
+
+def _conclude(data: xr.Dataset) -> str:
+    """Return where word meaning is read best."""
+    best = data.stack(place=("features", "boundary")).isel(place=int(data["accuracy"].values.argmax()))
+    accuracy, low, high = (float(best[name]) for name in ("accuracy", "ci_low", "ci_high"))
+    return (
+        f"Word meaning is read best at boundary {int(best['boundary'])}, by {best['features'].item()}: accuracy "
+        f"{accuracy:.3f} ({low:.3f} to {high:.3f}). Majority label: {float(data['majority']):.3f}."
+    )
 
 
 def _labels(pairs: Sequence[WordPair]) -> NDArray[np.int64]:

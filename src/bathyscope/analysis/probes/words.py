@@ -16,10 +16,6 @@ from bathyscope.prompts.files import open_text
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-CONTEXT = (
-    "What follows is a list of words that somebody once copied out of an old book, one after another and in no "
-    "particular order:"
-)
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _AT_ONCE = 1024
 

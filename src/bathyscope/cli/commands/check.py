@@ -1,13 +1,19 @@
 """``bathyscope check``: is this model's anatomy known, and what did the checks at load measure?"""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, as_app
-from bathyscope.cli.console import quiet_libraries, say, write, write_json, write_table
+from bathyscope.cli.arguments import LOADING, ModelName, make_app
+from bathyscope.cli.console import quiet_libraries, say, write_json
+from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import ModelError
+
+if TYPE_CHECKING:
+    from bathyscope.model.checking import CheckResult
 
 _EXAMPLES = """\
 Examples:
@@ -18,7 +24,7 @@ Examples:
 Exit code 0: accepted; 4: refused, with the reason and the measured gap."""
 
 
-def check_command(model: ModelName, /, *, format: Literal["table", "json"] = "table", **given: Any) -> int:
+def check_command(model: ModelName, /, *, format: Literal["table", "json"] = "table", **options: Any) -> int:
     """Check a model.
 
     Args:
@@ -27,61 +33,58 @@ def check_command(model: ModelName, /, *, format: Literal["table", "json"] = "ta
     say(f"Loading {model}.")
     try:
         with quiet_libraries():
-            found = bathyscope.check(model, **given)
+            checks = bathyscope.check(model, **options)
     except ModelError as error:
+        # A refusal is a result too: programs that check many models read its reason.
         if format == "json":
             write_json({"model": model, "accepted": False, "reason": str(error)})
         raise
-    if format == "json":
-        write_json(found)
-    else:
-        _print(found)
+    print_result(checks, format, lambda: _view(checks))
     return 0
 
 
-def _print(found: dict[str, Any]) -> None:
-    write(
-        f"{found['model']}: family {found['family']} ({found['class']}), {found['blocks']} blocks × width "
-        f"{found['width']}, vocabulary {found['vocabulary']}, {found['dtype']}"
-        f"{', streamed' if found['placement'] == 'stream' else ''}, "
-        f"{'parallel' if found['parallel'] else 'sequential'} attention and MLP"
+def _view(checks: CheckResult) -> View:
+    limit = checks["tolerance"]
+    gap_by_block = enumerate(checks["contributions"])
+    blocks = [[block, _write_gap([gap]), _write_holds([gap], limit)] for block, gap in gap_by_block]
+    parts = "yes" if checks["parts"] else "no: only whole blocks can be measured"
+    tails = "yes" if checks["tails"] else f"no: full rows are computed ({checks['tail_reason']})"
+    lengths = "prompts of one length only" if checks["equal_lengths"] else "prompts of different lengths, padded"
+    return View(
+        [
+            "Gaps are relative to the largest value of what is compared; 0 = bit-equal.",
+            TextTable(("Check", "Gap", "Allowed", "Holds"), _identity_rows(checks)),
+            "Contribution identity, block by block:",
+            TextTable(("Block", "Gap", "Holds"), blocks),
+            f"Attention and MLP contributions: {parts}",
+            f"A batch may hold: {lengths}",
+            f"Tail rows on shared keys and values: {tails}",
+        ]
     )
-    write("Gaps are relative to the largest value of what is compared; 0 = bit-equal.")
-    write_table(("Check", "Gap", "Allowed", "Holds"), _identities(found))
-    write("Contribution identity, block by block:")
-    limit = found["tolerance"]
-    blocks = [[block, _gap([gap]), _holds([gap], limit)] for block, gap in enumerate(found["contributions"])]
-    write_table(("Block", "Gap", "Holds"), blocks)
-    parts = "yes" if found["parts"] else "no: only whole blocks can be measured"
-    tails = "yes" if found["tails"] else f"no: full rows are computed ({found['tail_reason']})"
-    lengths = "prompts of one length only" if found["equal_lengths"] else "prompts of different lengths, padded"
-    write(f"Attention and MLP contributions: {parts}")
-    write(f"A batch may hold: {lengths}")
-    write(f"Tail rows on shared keys and values: {tails}")
 
 
-def _identities(found: dict[str, Any]) -> list[list[str]]:
+def _identity_rows(checks: CheckResult) -> list[list[str]]:
     gaps = {
-        "no-op parity: replayed blocks against the plain forward": [found["no_op"]],
-        "contribution identity: attention + MLP against h_{l+1} − h_l": found["contributions"],
-        "readout identity: final norm and unembedding against the logits": [found["readout"]],
-        "independence: tokens against the same before other tokens": [found["later"]],
-        "independence: a prompt beside others against itself alone": [found["padding"]],
-        "tail equivalence: a tail on lent keys and values against the full row": list(found["tail"].values()),
+        "no-op parity: replayed blocks against the plain forward": [checks["no_op"]],
+        "contribution identity: attention + MLP against h_{l+1} − h_l": checks["contributions"],
+        "readout identity: final norm and unembedding against the logits": [checks["readout"]],
+        "independence: tokens against the same before other tokens": [checks["later"]],
+        "independence: a prompt in a batch with others against itself alone": [checks["padding"]],
+        "tail equivalence: a tail on lent keys and values against the full row": list(checks["tail"].values()),
     }
-    limit = found["tolerance"]
-    return [[name, _gap(values), f"{limit:.0e}", _holds(values, limit)] for name, values in gaps.items()]
+    limit = checks["tolerance"]
+    return [[name, _write_gap(values), f"{limit:.0e}", _write_holds(values, limit)] for name, values in gaps.items()]
 
 
-def _holds(gaps: Sequence[float], limit: float) -> str:
+def _write_holds(gaps: Sequence[float], limit: float) -> str:
     return "yes" if gaps and all(gap <= limit for gap in gaps) else "no"
 
 
-def _gap(values: Sequence[float]) -> str:
-    """The largest gap, or that there is none to measure."""
+def _write_gap(values: Sequence[float]) -> str:
+    """Return the largest gap, or that it cannot be measured."""
     if not values or any(math.isnan(value) for value in values):
         return "not measurable"
     return f"{max(values):.1e}"
 
 
-app = as_app(check_command, _EXAMPLES, loading=LOADING)
+app = make_app(check_command, _EXAMPLES, loading=LOADING)

@@ -3,13 +3,15 @@
 from typing import Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, load_all, records
-from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import quiet_libraries, write_rows
-from bathyscope.cli.flags import flags
+from bathyscope.analysis.options import SimilarityOptions
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, load_models, make_app
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.console import quiet_libraries
+from bathyscope.cli.flags import make_flags
+from bathyscope.cli.printing import print_result
 from bathyscope.measures.registry import MEASURES
+from bathyscope.options import check_plain_options
 
-_MEASURE: Any = MEASURES["cka"].options_type
 _EXAMPLES = """\
 Examples:
   bathyscope cka gpt2 gpt2-medium --prompts gsm8k:20
@@ -17,20 +19,33 @@ Examples:
 
 
 def cka_command(
-    model: ModelName, other: str, /, *, prompts: Sources, format: Records = "table", quiet: Quiet = False, **given: Any
+    model: ModelName,
+    other: str,
+    /,
+    *,
+    prompts: Sources,
+    format: ResultFormat = "table",
+    quiet: Quiet = False,
+    **options: Any,
 ) -> int:
     """Compare the boundaries of two models by linear CKA.
 
     Args:
         other: the second model.
     """
-    source = one_source(prompts)
-    first, second = load_all([model, other], given, quiet)
+    check_plain_options(SimilarityOptions, options)
+    source = read_source(prompts)
+    first, second = load_models([model, other], options, quiet)
     with quiet_libraries(downloads=not quiet):
-        found = bathyscope.cka(first, second, source, **given)
-    rows = records(found, ("tokens", "boundary", "boundary_other", "cka", "ci_low", "ci_high"), found["cka"].dims)
-    write_rows(rows, format, f"Intervals of {given.get('level', _MEASURE().level):.0%}.")
+        result = bathyscope.cka(first, second, source, **options)
+    print_result(result, format)
     return 0
 
 
-app = as_app(cka_command, _EXAMPLES, "bathyscope:cka", loading=LOADING, beside=flags(_MEASURE))
+app = make_app(
+    cka_command,
+    _EXAMPLES,
+    SimilarityOptions,
+    loading=LOADING,
+    extra_flags=make_flags(MEASURES["cka"].options_type),
+)

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, Records, as_app
-from bathyscope.cli.console import Format, say, write, write_data, write_table
+from bathyscope.analysis.options import CompareOptions
+from bathyscope.cli.arguments import Partial, ResultFormat, make_app
+from bathyscope.cli.console import say
+from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison
-
-Pair = tuple[str, str]
 
 _EXAMPLES = """\
 Examples:
@@ -31,10 +31,10 @@ Examples:
 def compare_command(
     *runs: str,
     paired: Annotated[bool | None, Parameter(negative="--unpaired", show_default=False)] = None,
-    format: Records = "table",
+    format: ResultFormat = "table",
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
     partial: Partial = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Compare runs.
 
@@ -49,44 +49,42 @@ def compare_command(
         from bathyscope.pages.comparison.page import check_out
 
         check_out(out)
-    folders, pairs = _folders(runs)
+    folders, pairs = _split_pairs(runs)
     opened = [bathyscope.open(folder, partial=partial) for folder in folders]
-    found = bathyscope.compare(opened, pairs=pairs, paired=paired, **given)
-    _show(found, format)
+    comparison = bathyscope.compare(opened, pairs=pairs, paired=paired, **options)
+    print_result(comparison, format, lambda: _view(comparison))
+    # CSV and JSON hold numbers alone, so notes and the conclusion go to the person at the terminal.
+    if format != "table":
+        for note in comparison.notes:
+            say(f"note: {note}.")
+        say(comparison.text)
     if out is not None:
         from bathyscope.pages.comparison.page import write_comparison
 
-        say(f"Written: {write_comparison(found, out)}")
+        say(f"Written: {write_comparison(comparison, out)}")
     return 0
 
 
-def _show(found: Comparison, format_: Format) -> None:
-    if write_data(found.to_dataframe(), format_):
-        for note in found.notes:
-            say(f"note: {note}.")
-        say(found.summary())
-        return
+def _view(comparison: Comparison) -> View:
     from bathyscope.pages.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
 
-    for number in range(found.data.sizes["comparison"]):
-        one = found.data.isel(comparison=number)
-        said = [*no_difference(found, number), *remarks(one)]
-        write_table(*difference_rows(found, number), title(one), said)
-        write("")
-    for note in found.notes:
-        write(f"Note: {note}.")
-    write(found.summary())
-    write(LEGEND)
+    blocks: list[TextTable | str] = []
+    for number in range(comparison.data.sizes["comparison"]):
+        data = comparison.data.isel(comparison=number)
+        headings, rows = difference_rows(comparison, number)
+        caption = [*no_difference(comparison, number), *remarks(data)]
+        blocks += [TextTable(headings, rows, title(data), caption), ""]
+    return View([*blocks, *(f"Note: {note}." for note in comparison.notes), LEGEND])
 
 
-def _folders(given: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | None]:
-    """Every folder once, and which of them belong together where REFERENCE:OTHER was given."""
-    split = [_pair(text) for text in given]
-    pairs = [pair for pair in split if pair is not None]
+def _split_pairs(arguments: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | None]:
+    """Return every folder once, and which of them belong together where REFERENCE:OTHER was typed."""
+    pair_or_none = [_split_pair(text) for text in arguments]
+    pairs = [pair for pair in pair_or_none if pair is not None]
     if not pairs:
-        return list(given), None
-    if len(pairs) < len(given):
-        alone = next(text for text, pair in zip(given, split) if pair is None)
+        return list(arguments), None
+    if len(pairs) < len(arguments):
+        alone = next(text for text, pair in zip(arguments, pair_or_none) if pair is None)
         raise OptionError(
             f"{alone!r} is a single run among pairs REFERENCE:OTHER; give pairs only, or folders only "
             "(each is then compared with the first)."
@@ -95,19 +93,18 @@ def _folders(given: Sequence[str]) -> tuple[list[str], list[tuple[int, int]] | N
     return folders, [(folders.index(reference), folders.index(other)) for reference, other in pairs]
 
 
-def _pair(text: str) -> Pair | None:
-    """The two folders of REFERENCE:OTHER; None for a folder, whose own name may hold a colon."""
+def _split_pair(text: str) -> tuple[str, str] | None:
+    """Return the two folders of REFERENCE:OTHER; None for a folder, whose own name may hold a colon."""
     if ":" not in text or os.path.exists(text):
         return None
-    # where folders have colons in their names, the cut that leaves two that exist
+    # Folders may have colons in their names, so the cut that leaves two existing folders is the one that was meant.
     cuts = [(text[:place], text[place + 1 :]) for place, letter in enumerate(text) if letter == ":"]
     return next((cut for cut in cuts if all(os.path.exists(folder) for folder in cut)), cuts[0])
 
 
-app = as_app(
+app = make_app(
     compare_command,
     _EXAMPLES,
-    "bathyscope:compare",
-    leave_out=("pairs",),
+    CompareOptions,
     usage="Usage: bathyscope compare RUNS... [OPTIONS]",
 )

@@ -7,9 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, as_app
+from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries, say, write
-from bathyscope.cli.summary import print_summary
+from bathyscope.cli.printing import print_result
+from bathyscope.cli.summary import run_view
 
 _EXAMPLES = """\
 Examples:
@@ -32,7 +33,7 @@ def demo_command(
         real: survey SmolLM2-135M-Instruct (135 million parameters) of the hub, or a stored copy.
     """
     if not real:
-        # transformers reads this when it is first imported
+        # transformers reads this variable once, when it is first imported.
         os.environ["HF_HUB_OFFLINE"] = "1"
     from bathyscope.pages.demonstration import MEASURES, REAL, REAL_COST, REAL_MEASURES, demo
 
@@ -42,10 +43,10 @@ def demo_command(
         say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
     with quiet_libraries(downloads=real and not quiet):
         run = demo(out, real=real, progress=not quiet, command=session.current().command_line)
-    print_summary(run)
+    print_result(run, "table", lambda: run_view(run))
     write(f"Report: {out / 'report.html'}")
     write(run.headline())
     return 0
 
 
-app = as_app(demo_command, _EXAMPLES)
+app = make_app(demo_command, _EXAMPLES)

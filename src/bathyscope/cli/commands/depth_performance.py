@@ -1,19 +1,14 @@
 """``bathyscope depth-performance``: a benchmark's score regressed on the number of layers."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Picture, Records, as_app, check_picture, records, write_picture
-from bathyscope.cli.console import write_rows
+from bathyscope.analysis.options import DepthPerformanceOptions
+from bathyscope.cli.arguments import Picture, ResultFormat, check_picture, make_app, write_picture
+from bathyscope.cli.printing import print_result
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-COLUMNS = ("term", "errors", "coefficient", "standard_error", "ci_low", "ci_high", "p_value", "partial_r2", "vif")
 _EXAMPLES = """\
 Examples:
   bathyscope depth-performance models.csv
@@ -28,32 +23,20 @@ def depth_performance_command(
     out: Annotated[
         Picture, Parameter(help="also write the partial-regression plot with its confidence band (.png, .svg, .pdf).")
     ] = None,
-    format: Records = "table",
-    **given: Any,
+    format: ResultFormat = "table",
+    **options: Any,
 ) -> int:
-    """Least squares of a score on layers and other sizes.
+    """Regress a score on layers and other sizes by least squares.
 
     Args:
         table: one row a model, with the columns name, family, layers, d_model, d_ff and score: a .csv, .jsonl (either
             gzipped or not) or .parquet file.
     """
     check_picture(out)
-    found = bathyscope.depth_performance(table, **given)
-    write_rows(records(found, COLUMNS, ("errors", "term")), format, remark(found))
-    write_picture(out, "depth_performance", found)
+    result = bathyscope.depth_performance(table, **options)
+    print_result(result, format)
+    write_picture(out, "depth_performance", result.data)
     return 0
 
 
-def remark(found: xr.Dataset) -> str:
-    """How many models there are, and how well the regression fits."""
-    from bathyscope.analysis.performance import counted
-
-    attrs = found.attrs
-    return (
-        f"{counted(found)}; R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), "
-        f"{attrs['residual_degrees_of_freedom']} degrees of freedom; condition number of the standardised predictors "
-        f"{attrs['condition_number']:.3g}. {attrs['level']:.0%} intervals."
-    )
-
-
-app = as_app(depth_performance_command, _EXAMPLES, "bathyscope:depth_performance")
+app = make_app(depth_performance_command, _EXAMPLES, DepthPerformanceOptions)

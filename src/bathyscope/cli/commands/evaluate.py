@@ -9,21 +9,29 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Quiet, Records, as_app, as_planned, interruptible, taken
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
+from bathyscope.cli.arguments import (
+    LOADING,
+    Quiet,
+    ResultFormat,
+    load_as_planned,
+    make_app,
+    report_interruption,
+    take_options,
+)
+from bathyscope.cli.console import quiet_libraries, say
+from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import OptionError
+from bathyscope.surgery.options import EvaluateOptions
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from bathyscope.surgery.benchmarks import Evaluation
 
-_IN_A_SHELL = {
-    "data": "rows of a task from a file instead of the hub, as NAME=FILE; may be given several times",
-    "schedules": "drop, swap (at every block), repeat:5 (every window of five blocks run twice), or single ones such "
-    "as drop:5 and repeat:8+5; the normal model is always evaluated",
-    "out": "folder of the results; what is finished there is kept (not given = runs/MODEL-benchmarks)",
-}
+_LEGEND = (
+    "Value ± standard error over documents; in brackets the difference from the normal model on the same documents, ± "
+    "its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
+)
 _EXAMPLES = """\
 Examples:
   bathyscope evaluate gpt2 --tasks hellaswag,arc_easy,lambada_openai --schedules drop,swap,repeat:5
@@ -33,12 +41,12 @@ Examples:
   bathyscope evaluate gpt2 --tasks lambada_openai --schedules drop:3,repeat:4+3 --format csv > drop.csv
 
 Needs the extra: pip install 'bathyscope[eval]'. OUT holds one result file for every
-schedule and task: the same command goes on where it was interrupted, and more tasks
-or schedules may be added to a finished evaluation."""
+schedule and task: the same command resumes an interrupted evaluation, and more tasks
+or schedules may be added to a finished one."""
 
 
 def evaluate_command(
-    model: str, /, *, tasks: str, format: Records = "table", quiet: Quiet = False, **given: Any
+    model: str, /, *, tasks: str, format: ResultFormat = "table", quiet: Quiet = False, **options: Any
 ) -> int:
     """Run benchmarks under schedules.
 
@@ -53,77 +61,76 @@ def evaluate_command(
     place = model
     if is_plan(model):
         plan = bathyscope.open_plan(model)
-        if given.get("schedules") is not None:
+        if options.get("schedules") is not None:
             raise OptionError(
                 "A plan holds its own schedule; leave --schedules out, or give the model in place of the plan."
             )
+        # A plan in which no block can go has nothing to evaluate, and says so before a model is loaded.
         plan.as_schedule()
-        place, given["schedules"] = plan.place, [plan]
-        as_planned(plan, given)
+        place, options["schedules"] = plan.place, [plan]
+        load_as_planned(plan, options)
+    # A name on the hub holds a slash, and a folder of results must not.
     name = re.sub(r"[^\w.-]+", "-", Path(model).name).strip("-.")
-    given["out"] = out = given.get("out") or str(Path("runs") / f"{name}-benchmarks")
-    loading = taken(LOADING, given)
-    results = Path(out).expanduser()
+    options["out"] = out = options.get("out") or str(Path("runs") / f"{name}-benchmarks")
+    loading = take_options(LOADING, options)
+    folder = Path(out).expanduser()
     with (
-        interruptible(lambda: f"{len(list(results.glob('results/*/*.json')))} results are kept in {out}"),
+        report_interruption(lambda: f"{len(list(folder.glob('results/*/*.json')))} results are saved in {out}"),
         quiet_libraries(downloads=not quiet),
     ):
-        # tasks and files are checked before a model is loaded, which may take long
-        names = [name.strip() for name in tasks.split(",") if name.strip()]
-        benchmarks = load_benchmarks(names, files_by_task(given.pop("data", ())))
+        # Tasks and files are checked before the model is loaded, which may take minutes.
+        task_names = [task.strip() for task in tasks.split(",") if task.strip()]
+        benchmarks = load_benchmarks(task_names, read_task_files(options.pop("data", ())))
         say(f"Loading {place}; the results go to {out}.", quiet)
-        found = bathyscope.evaluate(bathyscope.load(place, **loading), benchmarks, **given, progress=not quiet)
+        evaluation = bathyscope.evaluate(bathyscope.load(place, **loading), benchmarks, **options, progress=not quiet)
     say(f"Written: {out}", quiet)
-    _show(found, format)
+    print_result(evaluation, format, lambda: _view(evaluation))
     return 0
 
 
-def files_by_task(given: Sequence[str]) -> dict[str, str]:
-    """``--data NAME=FILE`` by name."""
-    pairs = [text.partition("=") for text in given]
-    for text, (name, separator, path) in zip(given, pairs):
+def read_task_files(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the file of each task of ``--data NAME=FILE``."""
+    pairs = [text.partition("=") for text in arguments]
+    for text, (name, separator, path) in zip(arguments, pairs):
         if not (name and separator and path):
-            raise OptionError(f"--data {text!r} is no NAME=FILE; for example --data hellaswag=validation.jsonl.")
+            raise OptionError(f"--data {text!r} is not NAME=FILE; for example --data hellaswag=validation.jsonl.")
     return {name: path for name, _, path in pairs}
 
 
-def _show(found: Evaluation, format_: Format) -> None:
-    frame = found.to_dataframe()
-    if format_ == "json":
-        write_json(found.record())
-    elif not write_data(frame, format_):
-        for task in dict.fromkeys(frame["task"]):
-            write_table(*_table(frame[frame["task"] == task]), title=task)
-        write("Value ± standard error over documents; in brackets the difference from the normal model on the same")
-        write(
-            "documents, ± its standard error (none where documents agree). loglikelihood: of the right answer, in nats."
-        )
+def _view(evaluation: Evaluation) -> View:
+    frame = evaluation.to_dataframe()
+    tasks = dict.fromkeys(frame["task"])
+    return View([*(_task_table(frame[frame["task"] == task], task) for task in tasks), _LEGEND])
 
 
-def _table(frame: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
-    """One line a schedule, one column a metric."""
+def _task_table(frame: pd.DataFrame, task: str) -> TextTable:
+    """Return a table with one line a schedule and one column a metric."""
     from bathyscope.surgery.benchmarks.variants import NORMAL
 
     metrics = list(dict.fromkeys(frame["metric"]))
-    rows = {(row.schedule, row.metric): row for row in frame.itertuples()}
-    return ["Schedule", *metrics], [
-        ["normal" if name == NORMAL else name, *(_cell(rows.get((name, metric)), name == NORMAL) for metric in metrics)]
-        for name in dict.fromkeys(frame["schedule"])
+    row_of = {(row.schedule, row.metric): row for row in frame.itertuples()}
+    rows = [
+        [
+            "normal" if schedule == NORMAL else schedule,
+            *(_write_value(row_of.get((schedule, metric)), schedule == NORMAL) for metric in metrics),
+        ]
+        for schedule in dict.fromkeys(frame["schedule"])
     ]
+    return TextTable(["Schedule", *metrics], rows, task)
 
 
-def _cell(row: Any, normal: bool) -> str:
+def _write_value(row: Any, is_normal: bool) -> str:
     if row is None:
         return "–"
-    text = f"{row.value:.4g}{_error(row.stderr)}"
-    if normal or math.isnan(row.difference):
+    text = f"{row.value:.4g}{_write_error(row.stderr)}"
+    if is_normal or math.isnan(row.difference):
         return text
-    return f"{text} ({row.difference:+.3g}{_error(row.difference_stderr)})"
+    return f"{text} ({row.difference:+.3g}{_write_error(row.difference_stderr)})"
 
 
-def _error(stderr: float) -> str:
-    """Nothing where there is none, as of one document, and where documents that agree tell of none."""
+def _write_error(stderr: float) -> str:
+    """Return nothing where there is no error, as of one document, and where documents agree, which says little."""
     return f" ± {stderr:.2g}" if stderr > 0 else ""
 
 
-app = as_app(evaluate_command, _EXAMPLES, "bathyscope:evaluate", loading=LOADING, texts=_IN_A_SHELL, repeated=("data",))
+app = make_app(evaluate_command, _EXAMPLES, EvaluateOptions, loading=LOADING)

@@ -1,6 +1,8 @@
 """``bathyscope exit-advice``: does it pay to draft with the first blocks of a model?"""
 
-from typing import Annotated, Any, Final
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
@@ -10,14 +12,18 @@ from bathyscope.cli.arguments import (
     ModelName,
     Picture,
     Quiet,
-    Records,
-    as_app,
+    ResultFormat,
     check_picture,
-    on_models,
+    make_app,
+    run_on_models,
     write_picture,
 )
-from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import write, write_data, write_json, write_table
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.surgery.options import ExitAdviceOptions
+
+if TYPE_CHECKING:
+    from bathyscope.surgery.exits.result import ExitAdvice
 
 _EXAMPLES = """\
 Examples:
@@ -25,18 +31,19 @@ Examples:
   bathyscope exit-advice ./model --prompts "valid.txt:100?window=64" --verify "test.txt:40?window=64" --out exits.png
   bathyscope exit-advice ./model --prompts mine.jsonl --new-tokens 128 --changed 0.02 --format csv > exits.csv"""
 _HEADINGS: Final = {
-    "acceptance": "foretold",
+    "acceptance": "predicted",
     "draft": "draft",
     "tokens_per_pass": "tokens a pass",
     "bare_speed": "bare speed",
     "speed": "speed",
-    "foretold_share": "right drafts, foretold",
+    "foretold_share": "right drafts, predicted",
     "measured_share": "measured",
     "identical": "identical",
     "plain_seconds": "plain, s",
     "exit_seconds": "with drafts, s",
     "measured_speed": "speed, measured",
 }
+"""Column → heading."""
 
 
 def exit_advice_command(
@@ -46,35 +53,42 @@ def exit_advice_command(
     prompts: Sources,
     verify: Annotated[
         list[str] | None,
-        Parameter(help="other prompts, continued with every exit and without beside what was foretold", negative=()),
+        Parameter(help="other prompts, continued with every exit and without, to test the prediction", negative=()),
     ] = None,
     out: Picture = None,
-    format: Records = "table",
+    format: ResultFormat = "table",
     quiet: Quiet = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Say whether transformers' early exit pays, and where."""
     check_picture(out)
-    held_out = None if verify is None else one_source(verify)
-    advice = on_models(bathyscope.exit_advice, [model], one_source(prompts), verify=held_out, given=given, quiet=quiet)
-    table = advice.table
-    if format == "json":
-        write_json(advice.record())
-    elif not write_data(table, format):
-        shown = [name for name in _HEADINGS if name in table]
-        rows = [[str(int(row["exit"])), *(_cell(row, name) for name in shown)] for _, row in table.iterrows()]
-        title = f"Exits of {advice.data.attrs['n_blocks']} blocks, each with the draft that pays most"
-        write_table(["exit", *(_HEADINGS[name] for name in shown)], rows, title=title)
-        write(advice.text)
+    advice = run_on_models(
+        bathyscope.exit_advice,
+        [model],
+        read_source(prompts),
+        verify=None if verify is None else read_source(verify),
+        options=options,
+        options_type=ExitAdviceOptions,
+        quiet=quiet,
+    )
+    print_result(advice, format, lambda: _view(advice))
     write_picture(out, "exits", advice.data, quiet)
     return 0
 
 
-def _cell(row: Any, name: str) -> str:
-    """A number, with its interval where it has one."""
+def _view(advice: ExitAdvice) -> View:
+    table = advice.to_dataframe()
+    columns = [name for name in _HEADINGS if name in table]
+    rows = [[str(int(row["exit"])), *(_write_cell(row, name) for name in columns)] for _, row in table.iterrows()]
+    title = f"Exits of {advice.data.attrs['n_blocks']} blocks, each with the draft that pays most"
+    return View([TextTable(["exit", *(_HEADINGS[name] for name in columns)], rows, title)])
+
+
+def _write_cell(row: Any, name: str) -> str:
+    """Return a number, with its interval where it has one."""
     ends = "measured" if name == "measured_share" else name
     value = str(int(row[name])) if name == "draft" else f"{row[name]:.3g}"
     return f"{value} ({row[f'{ends}_low']:.3g} to {row[f'{ends}_high']:.3g})" if f"{ends}_low" in row else value
 
 
-app = as_app(exit_advice_command, _EXAMPLES, "bathyscope:exit_advice", loading=LOADING)
+app = make_app(exit_advice_command, _EXAMPLES, ExitAdviceOptions, loading=LOADING)

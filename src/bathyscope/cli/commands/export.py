@@ -6,9 +6,10 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Given, Quiet, as_app
+from bathyscope.cli.arguments import OptionalText, Quiet, make_app
 from bathyscope.cli.console import quiet_libraries, say, write, write_json
 from bathyscope.errors import OptionError
+from bathyscope.surgery.options import ExportOptions
 
 _EXAMPLES = """\
 Examples:
@@ -22,13 +23,13 @@ def export_command(
     model: str,
     /,
     *,
-    schedule: Given = None,
+    schedule: OptionalText = None,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
     json: Annotated[
         bool, Parameter(help="print the record of what was written, as JSON.", negative=(), show_default=False)
     ] = False,
     quiet: Quiet = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Write a model without some of its blocks, or with them in another order.
 
@@ -41,19 +42,20 @@ def export_command(
     from bathyscope.surgery.plan import is_plan
 
     place: Any = model
-    chosen: Any = schedule
+    order: Any = schedule
     if is_plan(model):
         if schedule is not None:
             raise OptionError(
                 "A plan holds its own schedule; leave --schedule out, or give the model in place of the plan."
             )
-        chosen = bathyscope.open_plan(model)
-        chosen.require_choice()
-        place = chosen.place
+        order = bathyscope.open_plan(model)
+        # The plan names the model it was made of; another model would get the wrong evidence in its card.
+        order.require_choice()
+        place = order.place
     elif schedule is None:
         raise OptionError("bathyscope export needs --schedule, or the folder of a plan in place of the model.")
     with quiet_libraries(downloads=not quiet):
-        written = bathyscope.export(place, chosen, out, **given)
+        written = bathyscope.export(place, order, out, **options)
     if isinstance(written, str):
         write(written)
         return 0
@@ -65,10 +67,9 @@ def export_command(
     return 0
 
 
-app = as_app(
+app = make_app(
     export_command,
     _EXAMPLES,
-    "bathyscope:export",
-    leave_out=("folder",),
+    ExportOptions,
     usage="Usage: bathyscope export MODEL|PLAN [OPTIONS]",
 )

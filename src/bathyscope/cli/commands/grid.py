@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bathyscope
-from bathyscope.cli.arguments import Quiet, Records, as_app
-from bathyscope.cli.console import quiet_libraries, say, write_data, write_table
+from bathyscope.cli.arguments import Quiet, ResultFormat, make_app
+from bathyscope.cli.console import quiet_libraries, say
+from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import BathyscopeError
 
@@ -28,42 +29,43 @@ Each is a run in a folder of its own; the same command resumes what is left."""
 _UNEXPECTED = 1
 
 
-def grid_command(recipe: Path, /, *, out: Path, format: Records = "table", quiet: Quiet = False) -> int:
+def grid_command(recipe: Path, /, *, out: Path, format: ResultFormat = "table", quiet: Quiet = False) -> int:
     """Survey every model on every prompt set with every variant of the options.
 
     Args:
-        recipe: YAML file with lists of models, prompts and options; what stands beside them holds for all.
+        recipe: YAML file with lists of models, prompts and options; all other keys hold for every survey.
         out: folder of the runs, one folder each.
     """
-    seen: list[Grid] = []
+    # Kept outside the call, so that an interrupted grid can still print what is done.
+    latest: list[Grid] = []
 
-    def tell(found: Grid) -> None:
-        seen[:] = [found]
-        number, cell = next((n, one) for n, one in reversed([*enumerate(found.cells, 1)]) if one.state != "waiting")
-        say(f"[{number}/{len(found.cells)}] {cell.name}: {cell.state}{f': {cell.said}' if cell.error else ''}", quiet)
+    def report_progress(grid: Grid) -> None:
+        latest[:] = [grid]
+        started = [(n, cell) for n, cell in enumerate(grid.cells, 1) if cell.state != "waiting"]
+        number, cell = started[-1]
+        reason = f": {cell.said}" if cell.error else ""
+        say(f"[{number}/{len(grid.cells)}] {cell.name}: {cell.state}{reason}", quiet)
 
     try:
         with quiet_libraries(downloads=not quiet):
-            found = bathyscope.grid(recipe, out, progress=not quiet, each=tell)
+            grid = bathyscope.grid(recipe, out, progress=not quiet, each=report_progress)
     except KeyboardInterrupt:
-        if seen:
-            _show(seen[0], format)
-        say("Interrupted: what is finished is kept, and the same command goes on.")
+        if latest:
+            print_result(latest[0], format, lambda: _view(latest[0]))
+        say("Interrupted: finished surveys are saved, and the same command resumes.")
         return INTERRUPTED
-    _show(found, format)
-    if not found.failed:
+    print_result(grid, format, lambda: _view(grid))
+    if not grid.failed:
         return 0
-    say(f"{len(found.failed)} of {len(found.cells)} surveys failed; the same command tries them again.")
-    first = found.failed[0].error
+    say(f"{len(grid.failed)} of {len(grid.cells)} surveys failed; the same command tries them again.")
+    # One exit code for many failures: the first one's, as make has it.
+    first = grid.failed[0].error
     return first.exit_code if isinstance(first, BathyscopeError) else _UNEXPECTED
 
 
-def _show(found: Grid, format: Records) -> None:
-    if write_data(found.table, format):
-        return
-    rows = [[cell.name, cell.state, cell.said] for cell in found.cells]
-    done = sum(cell.state == "done" for cell in found.cells)
-    write_table(("Survey", "State", "What it says"), rows, f"{done} of {len(rows)} surveys done")
+def _view(grid: Grid) -> View:
+    rows = [[cell.name, cell.state, cell.said] for cell in grid.cells]
+    return View([TextTable(("Survey", "State", "What it says"), rows)])
 
 
-app = as_app(grid_command, _EXAMPLES)
+app = make_app(grid_command, _EXAMPLES)

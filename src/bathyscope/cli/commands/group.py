@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, Picture, Records, as_app, check_picture, write_picture
-from bathyscope.cli.console import Format, write, write_data, write_table
+from bathyscope.analysis.options import GroupOptions
+from bathyscope.cli.arguments import Partial, Picture, ResultFormat, check_picture, make_app, write_picture
+from bathyscope.cli.printing import TextTable, View, print_result
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -19,7 +20,14 @@ Examples:
 
 
 def group_command(
-    run: str, /, *, by: str, format: Records = "table", out: Picture = None, partial: Partial = False, **given: Any
+    run: str,
+    /,
+    *,
+    by: str,
+    format: ResultFormat = "table",
+    out: Picture = None,
+    partial: Partial = False,
+    **options: Any,
 ) -> int:
     """Compare groups of prompts.
 
@@ -28,23 +36,21 @@ def group_command(
         by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
     """
     check_picture(out)
-    found = bathyscope.grouped(bathyscope.open(run, partial=partial), by, **given)
-    _show(found, format)
-    write_picture(out, "grouped", found)
+    result = bathyscope.grouped(bathyscope.open(run, partial=partial), by, **options)
+    print_result(result, format, lambda: _view(result.data))
+    write_picture(out, "grouped", result.data)
     return 0
 
 
-def _show(found: xr.Dataset, format_: Format) -> None:
+def _view(data: xr.Dataset) -> View:
     from bathyscope.pages.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
-    from bathyscope.runs.table import tidy
 
-    if write_data(tidy(found), format_):
-        return
-    write_table(*group_rows(found), title=f"Depth by {found.attrs['by']}", caption=group_remarks(found))
-    for pair in found["pair"].values.tolist():
-        write("")
-        write_table(*pair_rows(found, pair), title=pair)
-    write(GROUP_LEGEND)
+    headings, rows = group_rows(data)
+    blocks: list[TextTable | str] = [TextTable(headings, rows, f"Depth by {data.attrs['by']}", group_remarks(data))]
+    for pair in data["pair"].values.tolist():
+        headings, rows = pair_rows(data, pair)
+        blocks += ["", TextTable(headings, rows, pair)]
+    return View([*blocks, GROUP_LEGEND])
 
 
-app = as_app(group_command, _EXAMPLES, "bathyscope:grouped")
+app = make_app(group_command, _EXAMPLES, GroupOptions)

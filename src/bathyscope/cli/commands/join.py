@@ -1,11 +1,12 @@
-"""``bathyscope join``: the parts of a survey, put together to its run."""
+"""``bathyscope join``: one run of the parts of a survey."""
 
 from pathlib import Path
 
 import bathyscope
-from bathyscope.cli.arguments import Quiet, as_app
+from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries
-from bathyscope.cli.summary import print_summary
+from bathyscope.cli.printing import print_result
+from bathyscope.cli.summary import run_view
 
 _EXAMPLES = """\
 Examples:
@@ -14,7 +15,7 @@ Examples:
 
 
 def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
-    """Put the parts of one survey together to the run that a single process would have written.
+    """Join the parts of one survey to the run that a single process would have written.
 
     Args:
         parts: folders that surveys with --part wrote, of all parts.
@@ -22,8 +23,8 @@ def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
     """
     with quiet_libraries(downloads=not quiet):
         run = bathyscope.join(parts, out)
-    print_summary(run)
+    print_result(run, "table", lambda: run_view(run))
     return 0
 
 
-app = as_app(join_command, _EXAMPLES, usage="Usage: bathyscope join PARTS... --out PATH")
+app = make_app(join_command, _EXAMPLES, usage="Usage: bathyscope join PARTS... --out PATH")

@@ -1,8 +1,9 @@
 """``bathyscope list``: the names that other commands take."""
 
 import bathyscope
-from bathyscope.cli.arguments import Records, as_app
-from bathyscope.cli.console import write_rows
+from bathyscope.cli.arguments import ResultFormat, make_app
+from bathyscope.cli.printing import print_result
+from bathyscope.core.result import TableResult
 from bathyscope.pages.catalogue import Kind
 
 _EXAMPLES = """\
@@ -12,14 +13,18 @@ Examples:
   bathyscope list families --format csv"""
 
 
-def list_command(kind: Kind, /, *, format: Records = "table") -> int:
-    """List what there is to choose from.
+def list_command(kind: Kind, /, *, format: ResultFormat = "table") -> int:
+    """List the names that can be chosen.
 
     Args:
         kind: measures, datasets, presets, families or estimators.
     """
-    write_rows(bathyscope.names(kind), format)
+    import pandas as pd
+
+    rows = bathyscope.names(kind)
+    result = TableResult(pd.DataFrame(list(rows), dtype=object), f"{len(rows)} {kind}.", fields=rows)
+    print_result(result, format)
     return 0
 
 
-app = as_app(list_command, _EXAMPLES)
+app = make_app(list_command, _EXAMPLES)

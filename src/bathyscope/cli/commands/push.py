@@ -5,26 +5,27 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import as_app
+from bathyscope.cli.arguments import make_app
 from bathyscope.cli.console import write
 
-_Private = Annotated[bool, Parameter(show_default=lambda _: "yes")]
 _EXAMPLES = """\
 Examples:
   bathyscope push runs/qwen user/qwen-gsm8k
   bathyscope show hf://datasets/user/qwen-gsm8k"""
 
 
-def push_command(run: str, to: str, /, *, private: _Private = True) -> int:
-    """Publish a run as a data set on the Hugging Face hub, with the texts of its prompts where it keeps them.
+def push_command(
+    run: str, to: str, /, *, private: Annotated[bool, Parameter(show_default=lambda _: "yes")] = True
+) -> int:
+    """Publish a run as a data set on the Hugging Face hub, with the texts of its prompts where it stores them.
 
     Args:
         run: folder that a survey wrote.
-        to: owner/name of the data set, which is made where it is not there yet.
+        to: owner/name of the data set, which is created where it does not exist.
         private: only its owner can read it; --no-private for everybody.
     """
     write(bathyscope.push(run, to, private=private))
     return 0
 
 
-app = as_app(push_command, _EXAMPLES)
+app = make_app(push_command, _EXAMPLES)

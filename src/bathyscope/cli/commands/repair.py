@@ -8,10 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, Given, Quiet, Records, as_app, as_planned, interruptible, on_models
-from bathyscope.cli.commands.survey import one_source
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
+from bathyscope.cli.arguments import (
+    LOADING,
+    OptionalText,
+    Quiet,
+    ResultFormat,
+    load_as_planned,
+    make_app,
+    report_interruption,
+    run_on_models,
+)
+from bathyscope.cli.commands.survey import read_source
+from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import OptionError
+from bathyscope.options import check_plain_options
+from bathyscope.surgery.options import RepairOptions
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
@@ -23,7 +35,7 @@ Examples:
   bathyscope repair runs/pruned --out repaired
   bathyscope repair ./model --schedule drop:5 --calibration a.txt:400 --test b.txt:99 --how heal --minutes 9 --state s
 
-With --state, the same command goes on with an interrupted healing. Ends with 7, and
+With --state, the same command resumes an interrupted healing. Ends with 7, and
 writes nothing, where no repair is proved to be better than none."""
 
 
@@ -31,13 +43,13 @@ def repair_command(
     model: str,
     /,
     *,
-    schedule: Given = None,
-    calibration: Given = None,
-    test: Given = None,
+    schedule: OptionalText = None,
+    calibration: OptionalText = None,
+    test: OptionalText = None,
     out: Annotated[Path | None, Parameter(show_default=False)] = None,
-    format: Records = "table",
+    format: ResultFormat = "table",
     quiet: Quiet = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Repair a model without some of its blocks.
 
@@ -53,36 +65,48 @@ def repair_command(
     from bathyscope.surgery.plan import is_plan
     from bathyscope.surgery.repairing import require_budget
 
-    require_budget(given.get("how", "linear"), given.get("tokens"), given.get("minutes"), given.get("state"))
+    check_plain_options(RepairOptions, options)
+    require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"), options.get("state"))
     if out is not None:
         from bathyscope.surgery.writing import require_free
 
         out = out.expanduser()
-        require_free(out)  # the ladder takes minutes
+        # The ladder takes minutes, so a folder that cannot be written is refused before it.
+        require_free(out)
     place = model
-    chosen: Any = schedule
+    order: Any = schedule
     if is_plan(model):
         plan = bathyscope.open_plan(model)
         _require_no_schedule(schedule)
         plan.as_schedule()
-        place, chosen = plan.place, plan
-        as_planned(plan, given)
-        if calibration is None or test is None:  # generated problems of another seed would be others
-            given.setdefault("seed", int(plan.data.attrs["seed"]))
+        place, order = plan.place, plan
+        load_as_planned(plan, options)
+        if calibration is None or test is None:
+            # With another seed, generated problems would be other prompts than those of the plan.
+            options.setdefault("seed", int(plan.data.attrs["seed"]))
         calibration, test = (
-            _source_of(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
+            _find_source(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
         )
-    for flag, value in (("--schedule", chosen), ("--calibration", calibration), ("--test", test)):
+    for flag, value in (("--schedule", order), ("--calibration", calibration), ("--test", test)):
         if value is None:
             raise OptionError(f"bathyscope repair needs {flag}, or the folder of a plan in place of the model.")
-    sources = [one_source([text]) if isinstance(text, str) else text for text in (calibration, test)]
-    state = given.get("state")
+    sources = [read_source([text]) if isinstance(text, str) else text for text in (calibration, test)]
+    state = options.get("state")
+    # Two repairs that write one folder would mix their files, so the folder is claimed before the ladder.
     with claimed_alone(out):
-        with interruptible(lambda: "" if state is None else f"what has been trained is kept in {state}"):
-            repaired = on_models(
-                bathyscope.repair, [place], chosen, sources[0], test=sources[1], given=given, quiet=quiet
+        with report_interruption(lambda: "" if state is None else f"the training so far is saved in {state}"):
+            repaired = run_on_models(
+                bathyscope.repair,
+                [place],
+                order,
+                sources[0],
+                test=sources[1],
+                options=options,
+                options_type=RepairOptions,
+                quiet=quiet,
             )
-        show_repaired(repaired, format)
+        print_repair(repaired, format)
+        # The rungs are printed first: they are the evidence for the refusal.
         repaired.require_proved()
         if out is not None:
             with quiet_libraries(downloads=not quiet):
@@ -90,20 +114,17 @@ def repair_command(
     return 0
 
 
-def show_repaired(repaired: Repaired, format_: Format) -> None:
-    """Print whether a repair is proved, and its rungs; as JSON its whole record."""
+def print_repair(repaired: Repaired, format_: Format) -> None:
+    """Print whether a repair is proved, and its rungs."""
+    print_result(repaired, format_, lambda: _view(repaired))
+
+
+def _view(repaired: Repaired) -> View:
     from bathyscope.surgery.repaired import HEADINGS
 
-    if format_ == "json":
-        write_json(repaired.record())
-        return
-    if write_data(repaired.table, format_):
-        return
-    write(repaired.text)
-    write_table(HEADINGS, [rung.cells() for rung in repaired.rungs])
-    for rung in repaired.rungs:
-        if rung.why_not:
-            write(f"{rung.name}: {rung.why_not}")
+    table = TextTable(HEADINGS, [rung.cells() for rung in repaired.rungs])
+    reasons = [f"{rung.name}: {rung.why_not}" for rung in repaired.rungs if rung.why_not]
+    return View([table, *reasons])
 
 
 def _require_no_schedule(schedule: str | None) -> None:
@@ -113,18 +134,18 @@ def _require_no_schedule(schedule: str | None) -> None:
         )
 
 
-def _source_of(plan: Plan, role: str, text: str | None) -> Any:
-    """Return the prompts of a plan's role: those given, or the plan's own, as they were written."""
+def _find_source(plan: Plan, role: str, text: str | None) -> Any:
+    """Return the prompts of a plan's role: those of the flag, or the plan's own, as they were written."""
     source = text if text is not None else plan.source(role)
     if source is None:
         raise OptionError(f"The plan does not say where its {role} prompts are; give them: --{role} FILE.")
     return source
 
 
-app = as_app(
+app = make_app(
     repair_command,
     _EXAMPLES,
-    "bathyscope:repair",
+    RepairOptions,
     loading=LOADING,
     usage="Usage: bathyscope repair MODEL|PLAN [OPTIONS]",
 )

@@ -1,13 +1,19 @@
 """``bathyscope repeat-scan``: does it help to run some window of blocks twice?"""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models
-from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import write, write_data, write_json, write_table
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, make_app, run_on_models
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.surgery.options import RepeatScanOptions
 
-_SHOWN = 10
+if TYPE_CHECKING:
+    from bathyscope.surgery.repeats import RepeatScan
+
+_MOST_ROWS = 10
 _EXAMPLES = """\
 Examples:
   bathyscope repeat-scan ./model --prompts gsm8k:40
@@ -16,23 +22,35 @@ Examples:
 
 
 def repeat_scan_command(
-    model: ModelName, /, *, prompts: Sources, format: Records = "table", quiet: Quiet = False, **given: Any
+    model: ModelName,
+    /,
+    *,
+    prompts: Sources,
+    format: ResultFormat = "table",
+    quiet: Quiet = False,
+    **options: Any,
 ) -> int:
     """Run every window of blocks twice in a row."""
-    scan = on_models(bathyscope.repeat_scan, [model], one_source(prompts), given=given, quiet=quiet)
-    if format == "json":
-        write_json(scan.record())
-        return 0
-    if write_data(scan.table, format):
-        return 0
-    table = scan.table.sort_values("gain" if "gain" in scan.data else "cost", ascending="gain" not in scan.data)
-    shown = ["window", *(name for name in ("accuracy", "gain", "gain_low", "gain_high") if name in table)]
-    shown += ["cost", "cost_low", "cost_high", "p_value"]
-    rows = [[row[name] if name == "window" else f"{row[name]:.4g}" for name in shown] for _, row in table.iterrows()]
-    best = f"The {min(_SHOWN, len(rows))} best of {len(rows)} windows"
-    write_table([name.replace("_", " ") for name in shown], rows[:_SHOWN], title=best)
-    write(scan.text)
+    scan = run_on_models(
+        bathyscope.repeat_scan,
+        [model],
+        read_source(prompts),
+        options=options,
+        options_type=RepeatScanOptions,
+        quiet=quiet,
+    )
+    print_result(scan, format, lambda: View([_best_windows(scan)]))
     return 0
 
 
-app = as_app(repeat_scan_command, _EXAMPLES, "bathyscope:repeat_scan", loading=LOADING)
+def _best_windows(scan: RepeatScan) -> TextTable:
+    judged_by = "gain" if "gain" in scan.data else "cost"
+    table = scan.to_dataframe().sort_values(judged_by, ascending=judged_by == "cost")
+    columns = ["window", *(name for name in ("accuracy", "gain", "gain_low", "gain_high") if name in table)]
+    columns += ["cost", "cost_low", "cost_high", "p_value"]
+    rows = [[row[name] if name == "window" else f"{row[name]:.4g}" for name in columns] for _, row in table.iterrows()]
+    title = f"The {min(_MOST_ROWS, len(rows))} best of {len(rows)} windows"
+    return TextTable([name.replace("_", " ") for name in columns], rows[:_MOST_ROWS], title)
+
+
+app = make_app(repeat_scan_command, _EXAMPLES, RepeatScanOptions, loading=LOADING)

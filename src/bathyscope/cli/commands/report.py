@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Given, Partial, as_app, taken
+from bathyscope.cli.arguments import OptionalText, Partial, make_app, take_options
 from bathyscope.cli.console import say, write
-from bathyscope.cli.flags import flags, options_of
+from bathyscope.cli.flags import join_options
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.options import FileOptions, PageOptions
 
-_PAGE = options_of("bathyscope:report", leave_out=("runs", "options", "prompts", "variables"))
-_FILES = options_of("bathyscope.pages.export:save_figures", leave_out=("run", "folder", "options"))
 _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
@@ -25,14 +26,26 @@ Examples:
   bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What a report is made of: options of figures, of their files, and of the page."""
+
+    figures: Path | None
+    panels: bool
+    variables: str | None
+    figure_options: FigureOptions
+    file_options: Mapping[str, Any]
+    page_options: Mapping[str, Any]
+
+
 def report_command(
     *runs: str,
     figures: Annotated[Path | None, Parameter(show_default=False)] = None,
     panels: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    prompts: Given = None,
-    variables: Given = None,
+    prompts: OptionalText = None,
+    variables: OptionalText = None,
     partial: Partial = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Draw runs.
 
@@ -44,66 +57,117 @@ def report_command(
         variables: of the page's figures, those of some alone, such as kl,entropy.
         panels: with --figures, every panel as a file of a journal's width, with captions as text and numbers as csv.
     """
-    from bathyscope.pages.export import save_figures, save_side_by_side
-    from bathyscope.pages.page import report
-    from bathyscope.pages.plotting import save_panels
-    from bathyscope.surgery.plan import is_plan
-    from bathyscope.surgery.repaired import is_repaired
-
-    options = FigureOptions(**taken(FigureOptions, given))
-    files, page = taken(_FILES, given), taken(_PAGE, given)
+    # Options of figures, files and the page come as flags of one command and belong to three calls.
+    request = _Request(
+        figures,
+        panels,
+        variables,
+        FigureOptions(**take_options(FigureOptions, options)),
+        take_options(FileOptions, options),
+        take_options(PageOptions, options),
+    )
     if not runs:
         raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
-    if "out" not in page and figures is None:
-        raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
-    if figures is None and (panels or files):
-        raise OptionError("--panels and --formats are of the files that --figures FOLDER writes; give --figures too.")
-    of_the_page = {
-        "--title": "title" in page,
-        "--no-text": page.get("text") is False,
-        "--variables": variables is not None,
-    }
-    flag = next((name for name, was_given in of_the_page.items() if was_given), None)
-    if "out" not in page and flag is not None:
-        raise OptionError(
-            f"{flag} is for the page alone, which --out PAGE.html writes; give --out too, or leave it out."
-        )
-    acts: list[Any] = [
-        bathyscope.open_plan(run) if is_plan(run) else bathyscope.open_repaired(run)
-        for run in runs
-        if is_plan(run) or is_repaired(run)
-    ]
-    opened = [bathyscope.open(run, partial=partial) for run in runs if not is_plan(run) and not is_repaired(run)]
+    _refuse_flags_without_files(request)
+    opened, acts = _open_folders(runs, partial)
     if prompts is not None:
         opened = [run.select(prompts=prompts) for run in opened]
-    if figures is not None and not opened:
-        raise OptionError(
-            "--figures writes the figures of runs, and only what prune or repair wrote was given; write its page with "
-            "--out PAGE.html, or give a run."
-        )
     if figures is not None:
-        for run, folder in zip(opened, _folders(opened, figures)):
-            for path in (save_panels if panels else save_figures)(run, folder, options=options, **files):
-                write(str(path))
-        if len(opened) > 1:
-            beside = figures / "side-by-side"
-            for path in save_side_by_side(opened, beside, options=options, names=page.get("names"), **files):
-                write(str(path))
-    if "out" in page:
-        write(str(report([*opened, *acts], page.pop("out"), options=options, variables=variables, **page)))
+        _write_figures(opened, figures, request)
+    if "out" in request.page_options:
+        from bathyscope.pages.page import report
+
+        page_options = dict(request.page_options)
+        path = page_options.pop("out")
+        page = report(
+            [*opened, *acts],
+            path,
+            options=request.figure_options,
+            variables=variables,
+            **page_options,
+        )
+        write(str(page))
     else:
         say("No page written; --out PAGE.html writes one.")
     return 0
 
 
-def _folders(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
+def _refuse_flags_without_files(request: _Request) -> None:
+    """Refuse a report that writes nothing, and flags for files that it does not write."""
+    has_page = "out" in request.page_options
+    if not has_page and request.figures is None:
+        raise OptionError("Nothing to write: give --out PAGE.html, --figures FOLDER, or both.")
+    if request.figures is None and (request.panels or request.file_options):
+        raise OptionError("--panels and --formats are of the files that --figures FOLDER writes; give --figures too.")
+    is_typed = {
+        "--title": "title" in request.page_options,
+        "--no-text": request.page_options.get("text") is False,
+        "--variables": request.variables is not None,
+    }
+    flag = next((name for name, typed in is_typed.items() if typed), None)
+    if not has_page and flag is not None:
+        raise OptionError(
+            f"{flag} is for the page alone, which --out PAGE.html writes; give --out too, or leave it out."
+        )
+
+
+def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathyscope.Run], list[Any]]:
+    """Return the runs, and what prune or repair wrote."""
+    from bathyscope.surgery.plan import is_plan
+    from bathyscope.surgery.repaired import is_repaired
+
+    acts: list[Any] = []
+    runs: list[bathyscope.Run] = []
+    for folder in folders:
+        if is_plan(folder):
+            acts.append(bathyscope.open_plan(folder))
+        elif is_repaired(folder):
+            acts.append(bathyscope.open_repaired(folder))
+        else:
+            runs.append(bathyscope.open(folder, partial=partial))
+    return runs, acts
+
+
+def _write_figures(runs: list[bathyscope.Run], folder: Path, request: _Request) -> None:
+    """Write every figure as a file, and print its path."""
+    from bathyscope.pages.export import save_figures, save_side_by_side
+    from bathyscope.pages.plotting import save_panels
+
+    if not runs:
+        raise OptionError(
+            "--figures writes the figures of runs, and only what prune or repair wrote was given; write its page with "
+            "--out PAGE.html, or give a run."
+        )
+    # Panels are single columns of a journal; figures hold all panels of a measure.
+    save = save_panels if request.panels else save_figures
+    paths = [
+        path
+        for run, run_folder in zip(runs, _folders_of(runs, folder))
+        for path in save(run, run_folder, options=request.figure_options, **request.file_options)
+    ]
+    if len(runs) > 1:
+        names = request.page_options.get("names")
+        paths += save_side_by_side(
+            runs,
+            folder / "side-by-side",
+            options=request.figure_options,
+            names=names,
+            **request.file_options,
+        )
+    for path in paths:
+        write(str(path))
+
+
+def _folders_of(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
     if len(runs) == 1:
         return [folder]
     names = [run.path.name if run.path else "run" for run in runs]
     return [folder / f"{number}-{name}" for number, name in enumerate(names, start=1)]
 
 
-_DRAWN = [*flags(_FILES, texts={"formats": "of the files that --figures writes."}), *flags(FigureOptions)]
-app = as_app(
-    report_command, _EXAMPLES, beside=[*flags(_PAGE), *_DRAWN], usage="Usage: bathyscope report RUNS... [OPTIONS]"
+app = make_app(
+    report_command,
+    _EXAMPLES,
+    join_options(PageOptions, FileOptions, FigureOptions),
+    usage="Usage: bathyscope report RUNS... [OPTIONS]",
 )

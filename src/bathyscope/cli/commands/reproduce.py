@@ -1,4 +1,4 @@
-"""``bathyscope reproduce``: a paper's tables and figures from the models at hand, beside what was published."""
+"""``bathyscope reproduce``: a paper's tables and figures from the models at hand, next to what was published."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from cyclopts import Parameter
 from rich.text import Text
 
 from bathyscope.cli import session
-from bathyscope.cli.arguments import OBJECTS, Quiet, Records, as_app, interruptible, taken
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_json, write_table
-from bathyscope.cli.flags import options_of
+from bathyscope.cli.arguments import LOADING, Quiet, ResultFormat, make_app, report_interruption, take_options
+from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.flags import join_options
+from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.result import TableResult
 from bathyscope.errors import OptionError
-from bathyscope.surveying.papers.reproduction import Figure, Reproduction, Table
+from bathyscope.pages.options import ReproduceOptions
 
 if TYPE_CHECKING:
     from bathyscope.pages.reproducing.cells import Outcome
-    from bathyscope.pages.reproducing.figures import Drawn
     from bathyscope.pages.reproducing.reproduce import Plan, Reproduced
     from bathyscope.pages.reproducing.tables import Pair
-
-Row = dict[str, Any]
+    from bathyscope.surveying.papers.reproduction import Table
 
 _NONE: Final = "–"
 _MARKS: Final = {True: "=", False: "≠", None: "·"}
@@ -32,7 +32,8 @@ _DEPTHS: Final = (
     "nothing to compare. cosine is a block, kl and overlap are block inputs."
 )
 _SIZES: Final = "Blocks and heads: of the checkpoint, = or ≠, published."
-_LOADING = options_of("bathyscope:load", leave_out=(*OBJECTS, "revision", "trust_remote_code"))
+# Code that comes with a checkpoint could measure anything, and the papers' models need none.
+_LOADING = join_options(LOADING, leave_out=("revision", "trust_remote_code"))
 _EXAMPLES = """\
 Examples:
   bathyscope reproduce csordas2025 --list
@@ -42,8 +43,8 @@ Examples:
   bathyscope reproduce hu2025-table1 --record table1.json --format csv > table1.csv
   bathyscope reproduce --score table1.json
 
-Every result is kept in OUT/PRESET/MODEL/WORK: the same command goes on where it was
-interrupted, and what is finished is only read."""
+Every result is stored in OUT/PRESET/MODEL/WORK: the same command resumes where it
+was interrupted, and finished results are only read."""
 
 Several = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=(), show_default=False)]
 
@@ -57,9 +58,9 @@ def reproduce_command(
     record: Annotated[Path | None, Parameter(show_default=False)] = None,
     score: Annotated[Path | None, Parameter(show_default=False)] = None,
     list_only: Annotated[bool, Parameter(name="--list", negative=(), show_default=False)] = False,
-    format: Records = "table",
+    format: ResultFormat = "table",
     quiet: Quiet = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Repeat a paper's tables or figures.
 
@@ -71,43 +72,45 @@ def reproduce_command(
             is a text file, pile=FILE.txt.
         record: also write one file (JSON) with revisions, hashes, versions and numbers.
         score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
-        list_only: say what there is, and measure nothing.
+        list_only: list tables and figures, and measure nothing.
     """
     from bathyscope.pages.reproducing.reproduce import Plan
 
     if score is not None:
         if target is not None or models or data or record is not None or list_only:
             raise OptionError("--score reads a record and measures nothing; give it alone (and --format).")
-        return _score(score, format)
+        _show_scores(score, format)
+        return 0
     if target is None:
         raise OptionError("What is to be reproduced? Give hu2025-table1, csordas2025 or lad2024, or --score FILE.")
     if list_only and record is not None:
         raise OptionError("--list measures nothing, so there is nothing to record; leave --record out.")
     if list_only and (models or data):
-        raise OptionError("--list says what there is for all models of the paper; leave --models and --data out.")
+        raise OptionError("--list lists tables and figures for all models of the paper; leave --models and --data out.")
     if list_only:
-        return _list(target, given.get("figures", ()), format)
-    loading = taken(_LOADING, given)
-    plan = Plan.of(target, models or (), data=data or (), **given)
-    with interruptible(lambda: f"{_finished(plan)} kept in {plan.place}"):
-        outcomes = _measured(plan, loading, quiet)
-    result = plan.result(outcomes)
+        _show_contents(target, options.get("figures", ()), format)
+        return 0
+    loading = take_options(_LOADING, options)
+    plan = Plan.of(target, models or (), data=data or (), **options)
+    with report_interruption(lambda: f"{_count_finished(plan)} saved in {plan.place}"):
+        outcomes = _measure(plan, loading, quiet)
+    reproduced = plan.result(outcomes)
     if record is not None:
         from bathyscope.pages.reproducing.records import write_record
 
-        write_record(result, record)
+        write_record(reproduced, record)
         say(f"Written: {record}", quiet)
-    _show(result, format)
+    _show(reproduced, format)
     return next((outcome.exit_code for outcome in outcomes if outcome.result is None), 0)
 
 
-def _score(file: Path, format_: Format) -> int:
-    """The table of a record's numbers, and how many are as published and as predicted."""
+def _show_scores(file: Path, format_: Format) -> None:
+    """Print the numbers of a record, and how many are as published and as predicted."""
+    import pandas as pd
+
     from bathyscope.pages.reproducing.records import score, score_rows
 
     scores = score(file)
-    if write_data(score_rows(scores), format_):
-        return 0
     cells = [
         [
             entry.model,
@@ -120,16 +123,20 @@ def _score(file: Path, format_: Format) -> int:
         ]
         for entry in scores
     ]
-    write_table(("Model", "Data", "Quantity", "Measured", "Published", "Predicted", "As predicted"), cells)
-    for words, marks in (
-        ("as published", [entry.agrees for entry in scores]),
-        ("as predicted", [entry.as_predicted for entry in scores]),
-    ):
-        write(f"{marks.count(True)} of {len(marks) - marks.count(None)} numbers are {words}.")
-    return 0
+    headings = ("Model", "Data", "Quantity", "Measured", "Published", "Predicted", "As predicted")
+    sentences = [
+        f"{marks.count(True)} of {len(marks) - marks.count(None)} numbers are {words}."
+        for words, marks in (
+            ("as published", [entry.agrees for entry in scores]),
+            ("as predicted", [entry.as_predicted for entry in scores]),
+        )
+    ]
+    rows = score_rows(scores)
+    result = TableResult(pd.DataFrame(rows, dtype=object), " ".join(sentences), fields=rows)
+    print_result(result, format_, lambda: View([TextTable(headings, cells)], conclusion=sentences))
 
 
-def _finished(plan: Plan) -> str:
+def _count_finished(plan: Plan) -> str:
     """Return how many runs are finished, and how much of the one that was interrupted."""
     unfinished = [cell for cell in plan.cells if cell.finished() is None]
     begun = [cell.stored_shards() for cell in unfinished]
@@ -137,11 +144,12 @@ def _finished(plan: Plan) -> str:
     return f"{len(plan.cells) - len(unfinished)} of {len(plan.cells)} runs are finished{shards} and"
 
 
-def _measured(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
+def _measure(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
     from bathyscope.pages.reproducing.cells import measured
 
     outcomes = []
     with quiet_libraries(downloads=not quiet):
+        # A generator, so that each step is announced before it is computed.
         steps = measured(plan.cells, loading, not quiet, session.current().command_line)
         for number, cell in enumerate(plan.cells, start=1):
             say(f"{number}/{len(plan.cells)}: {cell.name} on {cell.work.name}", quiet)
@@ -149,164 +157,79 @@ def _measured(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]
     return outcomes
 
 
-def _show(found: Reproduced, format_: Format) -> None:
-    table, missing, drawn = found.target.table, missing_rows(found), drawn_rows(found.drawn)
-    tables = {f"table{number}": pair_rows(pairs) for number, pairs in found.tables.items()}
-    if format_ == "json":
-        write_json({**tables, **({"figures": drawn} if table is None else {}), "missing": missing})
-    elif format_ == "csv":
-        write_data(_flat(drawn) if table is None else tables[f"table{table}"], format_)
-        for line in missing_lines(missing):
+def _show(reproduced: Reproduced, format_: Format) -> None:
+    from bathyscope.pages.reproducing.rows import missing_lines
+
+    print_result(reproduced, format_, lambda: _view(reproduced))
+    if format_ == "csv":
+        for line in missing_lines(reproduced.missing):
             say(line)
-    else:
-        for number, pairs in found.tables.items():
-            write_pairs(found.target.paper.tables[number], pairs)
-        if drawn:
-            rows = [[row["figure"], ", ".join(row["models"]), row["file"]] for row in drawn]
-            write_table(("Figure", "Models", "File"), rows)
-        for line in missing_lines(missing):
-            write(line)
 
 
-def _list(target: str, numbers: Any, format_: Format) -> int:
-    """What there is, without measuring."""
+def _view(reproduced: Reproduced) -> View:
+    from bathyscope.pages.reproducing.rows import drawn_rows, missing_lines
+
+    blocks: list[TextTable | str] = []
+    for number, pairs in reproduced.tables.items():
+        table = reproduced.target.paper.tables[number]
+        blocks += [_pair_table(table, pairs), f"{_DEPTHS if table.data else _SIZES} {table.note}".strip() + "\n"]
+    files = [[row["figure"], ", ".join(row["models"]), row["file"]] for row in drawn_rows(reproduced.drawn)]
+    return View([*blocks, TextTable(("Figure", "Models", "File"), files), *missing_lines(reproduced.missing)])
+
+
+def _show_contents(target: str, numbers: Any, format_: Format) -> None:
+    """Print what can be reproduced, without measuring."""
+    import pandas as pd
+
     from bathyscope.pages.reproducing.models import chosen_models
     from bathyscope.pages.reproducing.reproduce import Reproduced, Target
+    from bathyscope.pages.reproducing.rows import figure_rows, flatten
     from bathyscope.pages.reproducing.tables import pairs
 
-    asked = Target.of(target)
-    figures = asked.figures(numbers)
-    if asked.table is not None:
-        models = chosen_models((), asked.paper.models)
-        found = {number: pairs(table, models, (), read=False) for number, table in asked.tables(()).items()}
-        _show(Reproduced(asked, (), (), found), format_)
-        return 0
-    rows = figure_rows(asked.paper, figures)
-    if not write_data(_flat(rows) if format_ == "csv" else rows, format_):
-        write_figures(rows)
-    return 0
-
-
-def _flat(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows without lists."""
-    return [{name: "; ".join(v) if isinstance(v, list) else v for name, v in row.items()} for row in rows]
-
-
-def pair_rows(pairs: Iterable[Pair]) -> list[Row]:
-    """One row a number of a table."""
-    names = ("model", "data", "quantity", "blocks", "measured", "ci_low", "ci_high", "crossing_share", "published")
-    return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
-
-
-def write_pairs(table: Table, pairs: Sequence[Pair]) -> None:
-    """80 columns wide: a model with a line for each quantity and a column for each data set; or one line a model."""
-    own = len(table.quantities) * max(1, len(table.data))
-    models = [pairs[first : first + own] for first in range(0, len(pairs), own)]
-    if not table.data:
-        rows = [[one[0].model, *map(_cell, one)] for one in models]
-        write_table(["Model", *(name.replace("_", " ") for name in table.quantities)], rows)
-        write(f"{_SIZES}\n")
+    chosen = Target.of(target)
+    figures = chosen.figures(numbers)
+    if chosen.table is not None:
+        models = chosen_models((), chosen.paper.models)
+        tables = {number: pairs(table, models, (), read=False) for number, table in chosen.tables(()).items()}
+        _show(Reproduced(chosen, (), (), tables), format_)
         return
+    rows = figure_rows(chosen.paper, figures)
+    frame = pd.DataFrame(flatten(rows), dtype=object)
+    text = f"{len(rows)} figures of {chosen.paper.paper} can be reproduced."
+    print_result(TableResult(frame, text, fields=rows), format_, lambda: View([_figure_table(rows)]))
+
+
+def _pair_table(table: Table, pairs: Sequence[Pair]) -> TextTable:
+    """Return a table 80 columns wide: a model with a line for each quantity and a column for each data set.
+
+    Where a table has no data sets, it has one line a model.
+    """
+    pairs_per_model = len(table.quantities) * max(1, len(table.data))
+    models = [pairs[first : first + pairs_per_model] for first in range(0, len(pairs), pairs_per_model)]
+    # Sizes of models have no data sets, so a model takes one line.
+    if not table.data:
+        rows = [[model_pairs[0].model, *map(_write_pair, model_pairs)] for model_pairs in models]
+        return TextTable(["Model", *(name.replace("_", " ") for name in table.quantities)], rows)
     lines: list[list[Text]] = []
-    for one in models:
-        blocks = next((pair.blocks for pair in one if pair.blocks is not None), None)
-        model = Text(one[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
+    for model_pairs in models:
+        blocks = next((pair.blocks for pair in model_pairs if pair.blocks is not None), None)
+        model = Text(model_pairs[0].model + ("" if blocks is None else f", L={blocks}"), style="bold")
         lines.append([model, *[Text("")] * len(table.data)])
-        for start in range(0, own, len(table.data)):
-            line = one[start : start + len(table.data)]
-            lines.append([Text(f"  {line[0].quantity}"), *map(_cell, line)])
-    write_table(["Model", *(_TITLES.get(name, name) for name in table.data)], lines)
-    write(f"{_DEPTHS}\n{_summary(pairs)} {table.note}\n")
+        for start in range(0, pairs_per_model, len(table.data)):
+            line = model_pairs[start : start + len(table.data)]
+            lines.append([Text(f"  {line[0].quantity}"), *map(_write_pair, line)])
+    return TextTable(["Model", *(_TITLES.get(name, name) for name in table.data)], lines)
 
 
-def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> list[Row]:
-    """What each figure shows and what it takes."""
-    rows: list[Row] = []
-    for one in figures:
-        works = [paper.work(name) for name in one.data]
-        data = [w.data if isinstance(w.data, str) else f"{len(w.data)} questions with answers" for w in works]
-        of_the_paper = not one.needs and any(work.verb != "depth_performance" for work in works)
-        models = list(one.models or (paper.models if of_the_paper else ()))
-        rows.append(
-            {
-                "figure": one.label,
-                "shows": one.shows,
-                "data": data,
-                "draws": list(one.draws),
-                "models": models,
-                "needs": one.needs,
-            }
-        )
-    return rows
-
-
-def write_figures(rows: Iterable[Row]) -> None:
-    """The same for people."""
+def _figure_table(rows: Iterable[dict[str, Any]]) -> TextTable:
     lines = []
     for row in rows:
         shows = row["shows"] + (f"; needs {row['needs']}" if row["needs"] else "")
         lines.append([row["figure"], shows, ", ".join(row["data"]), ", ".join(row["draws"])])
-    write_table(("Figure", "Shows", "Data", "Drawn as"), lines)
+    return TextTable(("Figure", "Shows", "Data", "Drawn as"), lines)
 
 
-def drawn_rows(drawn: Iterable[Drawn]) -> list[Row]:
-    """One row a file."""
-    return [
-        {
-            "figure": one.figure.label,
-            "shows": one.figure.shows,
-            "models": list(one.models),
-            "data": list(one.data),
-            "file": str(one.path),
-        }
-        for one in drawn
-    ]
-
-
-def missing_rows(found: Reproduced) -> list[Row]:
-    """What could not be measured; one row a reason, since one checkpoint or data set may be the cause of many."""
-    lacking = [(one.cell.name, one.cell.work.name, one.reason) for one in found.outcomes if one.result is None]
-    if found.target.table is not None:
-        lacking += [
-            (p.model, "sizes", p.reason) for rows in found.tables.values() for p in rows if p.reason and not p.data
-        ]
-    rows: dict[str, Row] = {}
-    for model, data, reason in lacking:
-        row = rows.setdefault(reason, {"models": [], "data": [], "reason": reason})
-        for column, name in (("models", model), ("data", data)):
-            if name not in row[column]:
-                row[column].append(name)
-    needed = [
-        {"models": [], "data": list(one.data), "reason": f"Figure {one.label} needs {one.needs}."}
-        for one in found.lacking
-    ]
-    return [*rows.values(), *needed]
-
-
-def missing_lines(rows: Iterable[Row]) -> list[str]:
-    """The same as sentences."""
-    return [
-        f"Not measured: {', '.join(row['models'])} on {', '.join(row['data'])}. {row['reason']}"
-        if row["models"]
-        else f"Not drawn: {row['reason']}"
-        for row in rows
-    ]
-
-
-def _summary(pairs: Sequence[Pair]) -> str:
-    """How many of the published numbers were measured, agree, and lie in the measured intervals."""
-    compared = [pair for pair in pairs if pair.agrees is not None]
-    if not compared:
-        return "Nothing that was measured has a published number beside it."
-    equal = sum(pair.agrees is True for pair in compared)
-    covered = sum(pair.in_interval is True for pair in compared if not pair.agrees)
-    return (
-        f"{equal} of {len(compared)} results are as published; of the {len(compared) - equal} that differ, "
-        f"{covered} have the published number in their interval."
-    )
-
-
-def _cell(pair: Pair) -> Text:
+def _write_pair(pair: Pair) -> Text:
     unknown = _NONE if pair.blocks is None else "none"
     measured = unknown if pair.measured is None else str(pair.measured)
     if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):
@@ -315,4 +238,4 @@ def _cell(pair: Pair) -> Text:
     return Text(f"{measured} {_MARKS[pair.agrees]} {published}", style="red" if pair.agrees is False else "")
 
 
-app = as_app(reproduce_command, _EXAMPLES, "bathyscope:reproduce", loading=_LOADING)
+app = make_app(reproduce_command, _EXAMPLES, ReproduceOptions, loading=_LOADING)

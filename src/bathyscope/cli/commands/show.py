@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Given, Partial, Records, as_app
-from bathyscope.cli.console import Format, width, write, write_data, write_rows, write_table
-from bathyscope.cli.summary import write_effective_depth, write_headline
+from bathyscope.cli.arguments import OptionalText, Partial, ResultFormat, make_app
+from bathyscope.cli.console import Format, terminal_width
+from bathyscope.cli.printing import TextTable, View, frame_table, print_result
+from bathyscope.cli.summary import effective_depth_table, headline_lines
+from bathyscope.core.result import TableResult, rows_of
 from bathyscope.prompts.parts import resampled
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 
 _BAR: Final = 24
 """Letters of the longest bar where there is room."""
-_BESIDE_BARS: Final = 34
+_OTHER_COLUMNS: Final = 34
+"""Letters of the columns next to the bars."""
 _READINGS: Final = """\
 readable: blocks until the likeliest token is the final one, a mean over tokens.
 own: blocks until 90 % of the summed effect on the output of leaving out one.
@@ -37,13 +40,13 @@ def show_command(
     run: str,
     /,
     *,
-    measure: Given = None,
-    cluster: Given = None,
-    format: Records = "table",
+    measure: OptionalText = None,
+    cluster: OptionalText = None,
+    format: ResultFormat = "table",
     raw: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
-    prompts: Given = None,
-    variables: Given = None,
-    blocks: Given = None,
+    prompts: OptionalText = None,
+    variables: OptionalText = None,
+    blocks: OptionalText = None,
     partial: Partial = False,
 ) -> int:
     """Print results.
@@ -60,69 +63,93 @@ def show_command(
     from bathyscope.surgery.plan import is_plan
     from bathyscope.surgery.repaired import is_repaired
 
+    selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
     if is_plan(run) or is_repaired(run):
-        from bathyscope.cli.commands.prune import show_plan
-        from bathyscope.cli.commands.repair import show_repaired
-
-        # refuses what a choice does not have
-        some = {"prompts": prompts, "variables": variables, "blocks": blocks}
-        bathyscope.show(run, measure, cluster=cluster, raw=raw, partial=partial, **some)
-        if is_plan(run):
-            show_plan(bathyscope.open_plan(run), format)
-        else:
-            show_repaired(bathyscope.open_repaired(run), format)
+        _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
     opened = bathyscope.open(run, partial=partial)
-    if any(one is not None for one in (prompts, variables, blocks)):
-        opened = opened.select(prompts=prompts, variables=variables, blocks=blocks)
+    if any(part is not None for part in selection.values()):
+        opened = opened.select(**selection)
     if measure is None and cluster is None and not raw:
-        _show_contents(opened, format)
-    elif format == "table" and measure == "effective_depth" and cluster is None and not raw:
-        write_effective_depth(opened)
+        # The list of variables is what the formats for programs hold, and not the run's record.
+        contents = TableResult(opened.to_dataframe(), opened.text)
+        print_result(contents, format, lambda: _contents_view(opened))
     elif measure == "verdict" and not raw:
-        verdict = opened.verdict_by(cluster)
-        if format == "table":
-            for said in (verdict.text, *verdict.details):
-                write(said)
-        write_rows(verdict.rows(), format, _READINGS)
+        _show_verdict(opened, cluster, format)
     else:
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
-        if format == "table" and "what" in frame:
-            _show_summary(frame, cluster)
-        elif not write_data(frame, format):
-            write(frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format))
+        depths = measure == "effective_depth" and cluster is None and not raw
+        # A table of one measure is read by eye and by other programs, so nothing stands above its headings.
+        result = TableResult(frame, opened.caption())
+        print_result(
+            result,
+            format,
+            lambda: View([effective_depth_table(opened)], conclusion=()) if depths else _measure_view(frame, cluster),
+        )
     return 0
 
 
-def _show_summary(frame: pd.DataFrame, cluster: str | None) -> None:
-    """A table for every variable, its means as bars too."""
-    for (_, what, units), own in frame.groupby(["variable", "what", "units"], sort=False):
-        write(f"{what} ({units})" if units != "1" else str(what))
-        most, longest = float(own["mean"].abs().max()), min(_BAR, max(1, width() - _BESIDE_BARS))
-        columns = [own[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
-        cells = []
-        for place, mean, low, high in zip(*columns, strict=True):
-            interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
-            shown_mean = "–" if mean != mean else f"{mean:.4g}"
-            cells.append([str(place), shown_mean, interval, _bar(mean, most, longest)])
-        write_table(["Place", "Mean", "95 % interval", ""], cells)
-    write(f"Intervals resample {resampled(cluster)}.")
+def _show_act(run: str, measure: str | None, format_: Format, **options: Any) -> None:
+    """Print what prune or repair wrote; selections that it does not have are refused."""
+    from bathyscope.cli.commands.prune import print_plan
+    from bathyscope.cli.commands.repair import print_repair
+    from bathyscope.surgery.plan import is_plan
+
+    # Called for its refusals: what prune and repair write has no measures to select.
+    bathyscope.show(run, measure, **options)
+    if is_plan(run):
+        print_plan(bathyscope.open_plan(run), format_)
+    else:
+        print_repair(bathyscope.open_repaired(run), format_)
 
 
-def _bar(mean: float, most: float, longest: int) -> str:
-    """As long as the mean is against the largest one of the table; of ``-`` below 0."""
-    return "" if not most > 0 or mean != mean else ("█" if mean > 0 else "-") * round(longest * abs(mean) / most)
+def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> None:
+    import pandas as pd
+
+    verdict = run.verdict_by(cluster)
+    rows = verdict.rows()
+    frame = pd.DataFrame(rows, dtype=object)
+    view = View([frame_table(frame), _READINGS], conclusion=(verdict.text, *verdict.details))
+    print_result(TableResult(frame, verdict.text, fields=rows), format_, lambda: view)
 
 
-def _show_contents(run: bathyscope.Run, format_: Format) -> None:
-    from bathyscope.pages.contents import contents
+def _measure_view(frame: pd.DataFrame, cluster: str | None) -> View:
+    """Return a table for every variable, with its means as bars; values of prompts as they are."""
+    if "what" not in frame:
+        return View([frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)], conclusion=())
+    blocks: list[TextTable | str] = []
+    for (_, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
+        blocks.append(f"{meaning} ({units})" if units != "1" else str(meaning))
+        blocks.append(_bar_table(rows))
+    return View([*blocks, f"Intervals resample {resampled(cluster)}."], conclusion=())
 
-    rows = contents(run)
-    if not write_data(rows, format_):
-        write_headline(run)
-        named = [rows[0]["measure"], *("" if a["measure"] == b["measure"] else b["measure"] for a, b in pairwise(rows))]
-        cells = [[name, *list(row.values())[1:]] for name, row in zip(named, rows, strict=True)]
-        write_table([name.capitalize() for name in rows[0]], cells)
+
+def _bar_table(rows: pd.DataFrame) -> TextTable:
+    # Bars are comparable within a variable, and not between variables of different units.
+    largest = float(rows["mean"].abs().max())
+    longest = min(_BAR, max(1, terminal_width() - _OTHER_COLUMNS))
+    columns = [rows[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
+    cells = []
+    for place, mean, low, high in zip(*columns, strict=True):
+        interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
+        estimate = "–" if mean != mean else f"{mean:.4g}"
+        cells.append([str(place), estimate, interval, _draw_bar(mean, largest, longest)])
+    return TextTable(["Place", "Mean", "95 % interval", ""], cells)
 
 
-app = as_app(show_command, _EXAMPLES)
+def _draw_bar(mean: float, largest: float, longest: int) -> str:
+    """Return a bar as long as the mean is against the largest one of the table; of ``-`` below 0."""
+    if not largest > 0 or mean != mean:
+        return ""
+    return ("█" if mean > 0 else "-") * round(longest * abs(mean) / largest)
+
+
+def _contents_view(run: bathyscope.Run) -> View:
+    rows = rows_of(run.to_dataframe())
+    # A measure's name stands once, in front of its first variable.
+    names = [rows[0]["measure"], *("" if a["measure"] == b["measure"] else b["measure"] for a, b in pairwise(rows))]
+    cells = [[name, *list(row.values())[1:]] for name, row in zip(names, rows, strict=True)]
+    return View([TextTable([name.capitalize() for name in rows[0]], cells)], conclusion=headline_lines(run))
+
+
+app = make_app(show_command, _EXAMPLES)

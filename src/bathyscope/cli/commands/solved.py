@@ -3,12 +3,11 @@
 from typing import Any
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING, ModelName, Quiet, Records, as_app, on_models, records
-from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import write_rows
+from bathyscope.analysis.options import SolvedOptions
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, make_app, run_on_models
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.printing import print_result
 
-_VALUES = ("solved", "right_tokens", "answer_tokens", "answer_logprob")
-_COLUMNS = {"prompt_id": "prompt", **{name: name for name in _VALUES}}
 _EXAMPLES = """\
 Examples:
   bathyscope solved Qwen/Qwen2.5-1.5B --prompts gsm8k:20
@@ -16,14 +15,19 @@ Examples:
 
 
 def solved_command(
-    model: ModelName, /, *, prompts: Sources, format: Records = "table", quiet: Quiet = False, **given: Any
+    model: ModelName,
+    /,
+    *,
+    prompts: Sources,
+    format: ResultFormat = "table",
+    quiet: Quiet = False,
+    **options: Any,
 ) -> int:
-    """Whether greedy decoding gives the answers."""
-    found = on_models(bathyscope.solved, [model], one_source(prompts), given=given, quiet=quiet)
-    rows = records(found, _COLUMNS, ("prompt",))
-    answered = int(found["solved"].notnull().sum())
-    write_rows(rows, format, f"{int(found['solved'].sum())} of {answered} prompts with an answer are solved.")
+    """Test whether greedy decoding gives the answers."""
+    source = read_source(prompts)
+    result = run_on_models(bathyscope.solved, [model], source, options=options, options_type=SolvedOptions, quiet=quiet)
+    print_result(result, format)
     return 0
 
 
-app = as_app(solved_command, _EXAMPLES, "bathyscope:solved", loading=LOADING)
+app = make_app(solved_command, _EXAMPLES, SolvedOptions, loading=LOADING)

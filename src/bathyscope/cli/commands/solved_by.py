@@ -1,22 +1,16 @@
 """``bathyscope solved-by``: prompts labelled by which of two models solve them, as a file that ``survey`` takes."""
 
-from __future__ import annotations
-
-from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import bathyscope
-from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, as_app, on_models
-from bathyscope.cli.commands.survey import Sources, one_source
-from bathyscope.cli.console import say, write, write_json
+from bathyscope.analysis.options import SolvedByOptions
+from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, make_app, run_on_models
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.console import say
+from bathyscope.cli.printing import View, print_result
 from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY
-
-if TYPE_CHECKING:
-    from bathyscope.prompts.prompt import PromptSet
-
-Format = Literal["table", "json"]
+from bathyscope.prompts.parts import SOLVED_BY
 
 _SUFFIX = ".jsonl"
 _EXAMPLES = """\
@@ -33,9 +27,9 @@ def solved_by_command(
     *,
     prompts: Sources,
     out: Path,
-    format: Format = "table",
+    format: Literal["table", "json"] = "table",
     quiet: Quiet = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Label prompts by the models that solve them.
 
@@ -50,27 +44,23 @@ def solved_by_command(
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
-    found = on_models(bathyscope.solved_by, [shallow, deep], one_source(prompts), given=given, quiet=quiet)
-    write_output(out, prompt_lines(found.prompts).encode("utf-8"))
-    _show(counts(found, given.get("label", SOLVED_BY)), len(found), format)
+    labelled = run_on_models(
+        bathyscope.solved_by,
+        [shallow, deep],
+        read_source(prompts),
+        options=options,
+        options_type=SolvedByOptions,
+        quiet=quiet,
+    )
+    write_output(out, prompt_lines(labelled.prompts).encode("utf-8"))
+    # Imports torch, so it waits until the models have been asked.
+    from bathyscope.analysis.solving import count_classes
+
+    classes = count_classes(labelled, options.get("label", SOLVED_BY))
+    counts = classes.record()["classes"]
+    print_result(classes, format, lambda: View([f"{name}: {count}" for name, count in counts.items()]))
     say(f"Written: {out}", quiet)
     return 0
 
 
-def counts(prompts: PromptSet, label: str) -> dict[str, int]:
-    """Prompts of each class, classes without any included."""
-    there = Counter(prompt.labels[label] for prompt in prompts.prompts)
-    return {name: there[name] for name in CLASSES}
-
-
-def _show(found: dict[str, int], prompts: int, format_: Format) -> None:
-    if format_ == "json":
-        write_json({"prompts": prompts, "classes": found})
-        return
-    for name, count in found.items():
-        write(f"{name}: {count}")
-    shallow, deep = (found[name] + found[BOTH] for name in (ONLY_SHALLOW, ONLY_DEEP))
-    write(f"The shallow model solves {shallow} of {prompts} prompts, the deep one {deep}.")
-
-
-app = as_app(solved_by_command, _EXAMPLES, "bathyscope:solved_by", loading=LOADING_SEVERAL)
+app = make_app(solved_by_command, _EXAMPLES, SolvedByOptions, loading=LOADING_SEVERAL)

@@ -1,4 +1,4 @@
-"""``bathyscope survey``: its flags are the arguments of the Python calls and the options of the measures."""
+"""``bathyscope survey``: its flags are the options of the Python calls and those of the measures."""
 
 from __future__ import annotations
 
@@ -14,33 +14,25 @@ from cyclopts import App, Group, Parameter
 
 import bathyscope
 from bathyscope.cli import session
-from bathyscope.cli.arguments import Quiet, as_app, taken
-from bathyscope.cli.console import quiet_libraries, say, write_json
-from bathyscope.cli.flags import command, flags, nested, options_of
-from bathyscope.cli.summary import print_summary, summary
+from bathyscope.cli.arguments import Quiet, make_app, take_options
+from bathyscope.cli.console import quiet_libraries, say
+from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
+from bathyscope.cli.printing import print_result
+from bathyscope.cli.summary import run_view
 from bathyscope.core.recipes import overlay, read_recipe
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, from_elsewhere
+from bathyscope.measures.registry import MEASURES, chosen, from_elsewhere
+from bathyscope.model.options import LoadOptions
 from bathyscope.options import coerce
+from bathyscope.surveying.options import PROMPTS_HELP, SurveyOptions
 from bathyscope.surveying.papers.faults import FAULTS
 from bathyscope.surveying.papers.presets import preset as preset_of
 
-_OF_PYTHON_ONLY = ("tokenizer", "family", "loading", "progress", "command")
-LOAD = options_of("bathyscope:load", leave_out=_OF_PYTHON_ONLY)
-CALL = options_of("bathyscope:load", "bathyscope:survey", leave_out=_OF_PYTHON_ONLY)
-# one text or a list; prompts of any other kind are the survey's own to refuse
-_LISTS = [("prompts", Any, field(default=None)), ("measures", tuple[str, ...] | None, field(default=None))]
-IN_A_SHELL = {
-    "prompts": "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:60?steps=1-6, "
-    "stories.txt:100?window=256, mine.jsonl; given several times, all of them one after the other",
-    "measures": f"names separated by commas, or all: {', '.join(MEASURES)} "
-    f"(not given = {','.join(DEFAULT)}, or the preset's)",
-    "out": "folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS)",
-}
-Sources = Annotated[list[str], Parameter(help=IN_A_SHELL["prompts"], negative=())]
+CALL = join_options(LoadOptions, SurveyOptions)
+"""What a survey takes besides the model and the measures' options."""
+Sources = Annotated[list[str], Parameter(help=PROMPTS_HELP, negative=())]
 """Prompts of other commands, as ``survey`` takes them."""
-REPEATED = ("prompts", "measures")
 _EXAMPLES = """\
 Examples:
   bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10 --measures all
@@ -59,60 +51,60 @@ A recipe holds the arguments of the Python call, and flags override it:
 
 
 _MODEL = Group("The model", sort_key=1)
-_ASKED = Group("What is measured", sort_key=2)
+_MEASURED = Group("What is measured", sort_key=2)
 _RUN = Group("The run", sort_key=3)
 _FAULTS = Group(
     "Faults of the papers' published code",
-    help="Off unless asked; --preset PAPER-as-published gives all of a paper's together.",
+    help="Off unless requested; --preset PAPER-as-published turns on all faults of a paper.",
     sort_key=4,
 )
-_PLACES = dict.fromkeys(("prompts", "measures", "preset", "schedule", "beyond_context"), _ASKED)
-_PLACES |= dict.fromkeys(("out", "grow", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
-_PLACES |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
+_GROUP_BY_OPTION = dict.fromkeys(("prompts", "measures", "preset", "schedule", "beyond_context"), _MEASURED)
+_GROUP_BY_OPTION |= dict.fromkeys(("out", "grow", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
+_GROUP_BY_OPTION |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 
 
-def call_flags(options_type: type) -> list[inspect.Parameter]:
-    """What a survey takes besides the measures' options, in groups."""
-    own = flags(options_type, "", lambda name: _PLACES.get(name, _MODEL), IN_A_SHELL, REPEATED)
-    return [p for p in own if p.name != "model"]
+def call_flags() -> list[inspect.Parameter]:
+    """Return the flags of a survey besides those of the measures, in groups."""
+    return make_flags(CALL, "", lambda name: _GROUP_BY_OPTION.get(name, _MODEL))
 
 
 def measure_flags(
-    shown: Container[str] | None = None, others: Mapping[str, Declaration] | None = None, *, faults: bool = False
+    listed: Container[str] | None = None, others: Mapping[str, Declaration] | None = None, *, faults: bool = False
 ) -> list[inspect.Parameter]:
-    """The options of every measure; those that repeat published faults stand in a group of their own.
+    """Return the flags of every measure; those that repeat published faults stand in a group of their own.
 
     Args:
-        shown: measures whose options a help lists; None = none of them.
+        listed: measures whose options a help lists; None = none of them.
         others: measures from outside the package, with their options.
         faults: a help lists the published faults alone.
     """
-    found: list[inspect.Parameter] = []
+    flags: list[inspect.Parameter] = []
     for order, (name, measure) in enumerate({**MEASURES, **(others or {})}.items(), start=5):
         about = Group(f"Options of {name}", help=measure.summary, sort_key=order)
-        found += flags(
+        flags += make_flags(
             measure.options_type,
             name,
             lambda option, name=name, about=about: _FAULTS if (name, option) in _FAULTY else about,  # type: ignore[misc]
-            show=lambda option, name=name: (name, option) in _FAULTY if faults else name in (shown or ()),  # type: ignore[misc]
+            show=lambda option, name=name: (name, option) in _FAULTY if faults else name in (listed or ()),  # type: ignore[misc]
         )
-    return found
+    return flags
 
 
 def show_measures(command_name: str, names: Sequence[str]) -> int:
-    """The help of ``--help-measures``, or of ``--help MEASURE``."""
+    """Print the help of ``--help-measures``, or of ``--help MEASURE``."""
     others = from_elsewhere(names)
-    about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
-    about.default(command(lambda **given: 0, measure_flags([*names, *others], others)))
-    about.help_print([])
-    return 0
+    return _print_flags(command_name, measure_flags([*names, *others], others))
 
 
 def show_faults(command_name: str) -> int:
     """Print the help of ``--help-faults``."""
+    return _print_flags(command_name, measure_flags(faults=True))
+
+
+def _print_flags(command_name: str, flags: list[inspect.Parameter]) -> int:
     about = App(name=f"bathyscope {command_name}", help_format="plaintext", help_flags=(), version_flags=())
-    about.default(command(lambda **given: 0, measure_flags(faults=True)))
+    about.default(add_flags(lambda **options: 0, flags))
     about.help_print([])
     return 0
 
@@ -124,7 +116,7 @@ def survey_command(
     recipe: Annotated[Path | None, Parameter(show_default=False, group=_RUN)] = None,
     quiet: Annotated[Quiet, Parameter(group=_RUN)] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False, group=_RUN)] = False,
-    **given: Any,
+    **options: Any,
 ) -> int:
     """Measure a model.
 
@@ -133,93 +125,98 @@ def survey_command(
         recipe: YAML file with any of these arguments under the names of the Python call.
         as_json: print a summary as JSON.
     """
-    flagged = with_sources(nested(given))
-    name, loading, surveying = asked_for(recipe, {"model": model, **flagged} if model else flagged)
+    typed = read_sources(nest_options(options))
+    name, loading, surveying = read_request(recipe, {"model": model, **typed} if model else typed)
     out = str(surveying["out"])
     say(f"Loading {name}; the run goes to {out}.", quiet)
-    told: Any = {"progress": not quiet, "command": session.current().command_line}
+    command_line = session.current().command_line
     try:
         with quiet_libraries(downloads=not quiet):
-            # a model is loaded when everything else that was asked for is known to be right
-            run = bathyscope.survey(name, **surveying, loading=loading, **told)
+            # The verb loads the model only after every other argument has been checked.
+            run = bathyscope.survey(
+                name,
+                **surveying,
+                loading=loading,
+                progress=not quiet,
+                command=command_line,
+            )
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(kept(out)) from stop
-    if as_json:
-        write_json(summary(run))
-    else:
-        print_summary(run)
+        raise KeyboardInterrupt(describe_interruption(out)) from stop
+    print_result(run, "json" if as_json else "table", lambda: run_view(run))
     return 0
 
 
-def asked_for(recipe: Path | None, given: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
-    """What a recipe and flags ask for together: the model, and arguments of ``load`` and of ``survey``, checked.
+def read_request(recipe: Path | None, typed: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """Return what a recipe and flags request together: the model, and arguments of ``load`` and of ``survey``, checked.
 
     Raises:
         OptionError: unreadable recipe, unknown argument, value of another type, no model or no prompts.
     """
-    read = overlay(read_recipe(recipe) if recipe is not None else {}, given)
-    measures = (*MEASURES, *from_elsewhere(_names(read.get("measures"))))
-    of_measures = [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
-    allowed = make_dataclass("Recipe", [*_LISTS, *of_measures], bases=(CALL,), frozen=True)
-    asked: Any = coerce(allowed, read, "survey" if recipe is None else f"recipe {recipe}")
-    values = {one.name: getattr(asked, one.name) for one in fields(asked)}
+    # Flags are laid over the recipe, so that one recipe serves many runs with small changes.
+    arguments = overlay(read_recipe(recipe) if recipe is not None else {}, typed)
+    measures = (*MEASURES, *from_elsewhere(_split_names(arguments.get("measures"))))
+    extra_fields: list[tuple[str, Any, Any]] = [("model", str | None, field(default=None))]
+    extra_fields += [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]
+    allowed = make_dataclass("Recipe", extra_fields, bases=(CALL,), frozen=True)
+    request: Any = coerce(allowed, arguments, "survey" if recipe is None else f"recipe {recipe}")
+    values = {option.name: getattr(request, option.name) for option in fields(request)}
     for name, flag in (("model", "MODEL"), ("prompts", "--prompts")):
         if values[name] is None:
             raise OptionError(
                 f"No {name} given: say {flag} (for example: bathyscope survey Qwen/Qwen2.5-1.5B "
                 f"--prompts gsm8k:10), or '{name}: …' in a recipe."
             )
-    given_options = {name: values.pop(name) for name in measures}
-    options = {name: given for name, given in given_options.items() if given is not None}
-    options = checked_options(values["measures"], values["preset"], options)
+    options_by_measure = {name: values.pop(name) for name in measures}
+    options = {name: values for name, values in options_by_measure.items() if values is not None}
+    options = check_options(values["measures"], values["preset"], options)
     if values["measures"] is not None:
         values["measures"] = ",".join(values["measures"])
-    loading = taken(LOAD, values)
-    model = str(loading.pop("model"))
+    model = str(values.pop("model"))
+    loading = take_options(LoadOptions, values)
     if values["out"] is None:
         values["out"] = default_out(model, values["prompts"], values["part"])
     return model, loading, {**values, **options}
 
 
-def _names(measures: object) -> list[str]:
-    """The names in a recipe's or a command line's ``measures``; whatever else is given there is refused elsewhere."""
+def _split_names(measures: object) -> list[str]:
+    """Return the names in ``measures`` of a recipe or command line; anything else in there is refused elsewhere."""
     listed = [measures] if isinstance(measures, str) else measures if isinstance(measures, Sequence) else []
-    return [name.strip() for one in listed if isinstance(one, str) for name in one.split(",") if name.strip()]
+    return [name.strip() for text in listed if isinstance(text, str) for name in text.split(",") if name.strip()]
 
 
 def typed_measures(tokens: Sequence[str]) -> dict[str, Declaration]:
-    """The measures from outside the package that a command line names: what ``--measures`` stands before."""
+    """Return the measures from outside the package that a command line names after ``--measures``."""
     following = [after for token, after in pairwise(tokens) if token == "--measures"]
     joined = [token.partition("=")[2] for token in tokens if token.startswith("--measures=")]
-    return from_elsewhere(_names([*following, *joined]))
+    return from_elsewhere(_split_names([*following, *joined]))
 
 
-def checked_options(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that were given, each an instance of its class that nothing checks again.
+def check_options(measures: Sequence[str] | None, preset: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options of measures, each an instance of its class that nothing checks again.
 
     Raises:
         OptionError: no such measure, option or preset; raised before a library that takes seconds is imported.
     """
     paper = preset_of(preset)
-    found = chosen(_names(measures or paper.measures), options, paper.options)
-    return {name: found[name][1] for name in options}
+    checked = chosen(_split_names(measures or paper.measures), options, paper.options)
+    return {name: checked[name][1] for name in options}
 
 
-def with_sources(call: Mapping[str, Any]) -> dict[str, Any]:
-    """The call with what may be given several times as the Python call takes it."""
-    reads = {"prompts": one_source, "measures": ",".join}
-    return {name: reads[name](value) if name in reads else value for name, value in call.items()}
+def read_sources(call: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a call with everything that may be typed several times as the Python call takes it."""
+    readers = {"prompts": read_source, "measures": ",".join}
+    return {name: readers[name](value) if name in readers else value for name, value in call.items()}
 
 
-def one_source(prompts: Sequence[str]) -> Any:
-    """What was given by ``--prompts``, once or several times, as the Python calls take it.
+def read_source(prompts: Sequence[str]) -> Any:
+    """Return the prompts of ``--prompts``, typed once or several times, as the Python calls take them.
 
     Raises:
-        PromptError: no such data set or file; told before a model is loaded.
+        PromptError: no such data set or file; raised before a model is loaded.
     """
     from bathyscope.prompts.source import require_there
 
-    source = prompts[0] if len(prompts) == 1 else [{"source": one} for one in prompts]
+    source = prompts[0] if len(prompts) == 1 else [{"source": text} for text in prompts]
     require_there(source)
     return source
 
@@ -228,39 +225,41 @@ def default_out(model: str, prompts: Any, part: str | None = None) -> str:
     """``runs/Qwen2.5-1.5B-gsm8k-10`` for the model's name and the prompts' label; a part has a folder of its own."""
     from bathyscope.prompts.source import label_of
 
-    of = "" if part is None else f"-part-{part}"
-    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}{of}").strip("-.")
+    # Parts of one survey must not share a folder: each is a run with one writer.
+    suffix = "" if part is None else f"-part-{part}"
+    name = re.sub(r"[^\w.-]+", "-", f"{Path(model).name}-{label_of(prompts)}{suffix}").strip("-.")
     return str(Path("runs") / name)
 
 
-def kept(out: str) -> str:
-    """What an interrupted survey leaves behind, and how to go on."""
+def describe_interruption(out: str) -> str:
+    """Return what an interrupted survey leaves behind, and how to resume it."""
     from bathyscope.runs.growth import GROWING
     from bathyscope.runs.manifest import load_manifest
 
-    folder, what = Path(out).expanduser(), "shards"
-    # the run's own record may hold an older command, such as the one before --grow
-    again = f"To resume: {session.current().command_line}"
+    folder, shards = Path(out).expanduser(), "shards"
+    # The run's own record may hold an earlier command, such as the one without --grow.
+    resume = f"To resume: {session.current().command_line}"
     if (folder / GROWING).exists():
-        folder, what = folder / GROWING, "shards of what the run, which is as it was, grows to"
+        folder, shards = folder / GROWING, "shards of the larger run"
     try:
         manifest = load_manifest(folder)
     except StoreError:
-        return f"Interrupted before anything was computed; nothing is saved. {again}"
+        return f"Interrupted before anything was computed; nothing is saved. {resume}"
+    # An interrupted --grow leaves the finished run untouched until the larger one is complete.
     if manifest.record.finished is not None:
-        return f"Interrupted before anything new was computed; the run in {out} is as it was. {again}"
+        return f"Interrupted before anything new was computed; the run in {out} is unchanged. {resume}"
     done, planned = len(manifest.record.shards), len(manifest.identity.plan)
-    return f"Interrupted: {done} of {planned} {what} are kept in {out}. {again}"
+    return f"Interrupted: {done} of {planned} {shards} are saved in {out}. {resume}"
 
 
-def application(others: Mapping[str, Declaration] | None = None) -> App:
-    """The command, with flags for the options of measures from outside the package."""
-    return as_app(
+def build_app(others: Mapping[str, Declaration] | None = None) -> App:
+    """Return the command, with flags for the options of measures from outside the package."""
+    return make_app(
         survey_command,
         _EXAMPLES,
-        beside=[*call_flags(CALL), *measure_flags(others=others)],
+        extra_flags=[*call_flags(), *measure_flags(others=others)],
         usage="Usage: bathyscope survey MODEL --prompts STR... [OPTIONS]",
     )
 
 
-app = application()
+app = build_app()

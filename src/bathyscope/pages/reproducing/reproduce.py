@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.render import check_format
@@ -13,11 +13,16 @@ from bathyscope.pages.reproducing.cells import Outcome, measured, planned
 from bathyscope.pages.reproducing.data import local_data
 from bathyscope.pages.reproducing.figures import Drawn, chosen_figures, draw, measures_of
 from bathyscope.pages.reproducing.models import NamedModel, chosen_models
+from bathyscope.pages.reproducing.rows import Rows, drawn_rows, flatten, missing_rows, pair_rows, summarise_pairs
 from bathyscope.pages.reproducing.tables import Pair, pairs
 from bathyscope.pages.reproducing.verbs import Cell
 from bathyscope.surveying.papers.presets import AS_PUBLISHED
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction, Table
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
 
 
 def reproduce(
@@ -164,3 +169,38 @@ class Reproduced:
     drawn: Sequence[Drawn]
     tables: Mapping[str, Sequence[Pair]]
     lacking: Sequence[Figure] = ()
+
+    @property
+    def data(self) -> xr.Dataset:
+        """The table as arrays over rows."""
+        import xarray as xr
+
+        return xr.Dataset.from_dataframe(self.to_dataframe())
+
+    @property
+    def text(self) -> str:
+        """How many numbers of tables are as published, and how many figures were drawn."""
+        sentences = [summarise_pairs([pair for pairs in self.tables.values() for pair in pairs])] if self.tables else []
+        if self.target.table is None:
+            count = len(self.drawn)
+            sentences.append(f"{count} figure{'' if count == 1 else 's'} drawn.")
+        return " ".join(sentences)
+
+    @property
+    def missing(self) -> Rows:
+        """What could not be measured, one row a reason."""
+        return missing_rows(self.outcomes, self.tables, self.lacking, is_table=self.target.table is not None)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return the numbers of the table; of a whole paper the files of its figures."""
+        import pandas as pd
+
+        table = self.target.table
+        rows = flatten(drawn_rows(self.drawn)) if table is None else pair_rows(self.tables[table])
+        return pd.DataFrame(rows, dtype=object)
+
+    def record(self) -> dict[str, Any]:
+        """Return tables, files of figures, and what could not be measured."""
+        tables = {f"table{number}": pair_rows(pairs) for number, pairs in self.tables.items()}
+        figures = {"figures": drawn_rows(self.drawn)} if self.target.table is None else {}
+        return {**tables, **figures, "missing": self.missing}

@@ -9,9 +9,9 @@ from typing import Any, Final
 import xarray as xr
 
 from bathyscope.analysis.between.maps import maps
+from bathyscope.analysis.options import FEWEST_WORDS
 from bathyscope.analysis.performance import depth_performance
 from bathyscope.analysis.probes.probe import Kind, probe
-from bathyscope.analysis.probes.subjoiner import LEAST
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.model import Model
 from bathyscope.pages.export import write_output
@@ -124,7 +124,7 @@ class Cell:
 
 def _maps(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     source, target = models
-    return maps(source, target, cell.prompts, progress=progress, **cell.work.options)
+    return maps(source, target, cell.prompts, progress=progress, **cell.work.options).data
 
 
 def _evaluated(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
@@ -138,14 +138,14 @@ def _evaluated(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Datase
 
 def _wic(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     files = [cell.data.get(name) for name in (str(cell.work.data), VALIDATION)]
-    return probe("wic", models[0], *files, progress=progress, **cell.work.options)
+    return probe("wic", models[0], *files, progress=progress, **cell.work.options).data
 
 
 def _of_corpus(kind: Kind, number: str, cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     """A probe of a text, of as many words or contexts as prompts were asked for."""
-    few = {} if cell.count is None else {number: max(LEAST, cell.count)}
+    few = {} if cell.count is None else {number: max(FEWEST_WORDS, cell.count)}
     corpus = str(localised(str(cell.work.data), cell.data).path)
-    return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options)
+    return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options).data
 
 
 def _depth_performance(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
@@ -155,7 +155,7 @@ def _depth_performance(cell: Cell, models: Sequence[Model], progress: bool) -> x
             f"The scores of published models are not on the hub; give a table of them: --data {name}=FILE.csv with the "
             "columns name, family, layers, d_model, d_ff, score."
         )
-    return depth_performance(cell.data[name], **cell.work.options)
+    return depth_performance(cell.data[name], **cell.work.options).data
 
 
 _COMPUTE: Final[Mapping[Verb, Callable[[Cell, Sequence[Model], bool], xr.Dataset]]] = {

@@ -19,7 +19,7 @@ from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
-from bathyscope.surgery.chain import Arguments
+from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled

@@ -10,7 +10,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
-from bathyscope.model.devices import Attention
+from bathyscope.model.options import Attention
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import Folder

@@ -1,0 +1,16 @@
+"""Options of training, for calls and flags alike; importing them does not import torch."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of ``train``.
+
+    Args:
+        data: folder that holds the texts; problems of tasks need none.
+        device: cpu or cuda; not given = the first accelerator, else the CPU.
+    """
+
+    data: str | None = None
+    device: str | None = None

@@ -1,0 +1,135 @@
+"""Options of verbs: the dataclasses that flags and recipes are made of are the arguments of the Python calls."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
+
+import pytest
+
+import bathyscope
+from bathyscope.analysis import options as analysis
+from bathyscope.analysis.probes import ing_probe, subjoiner, wic_probe
+from bathyscope.cli.arguments import LOADING
+from bathyscope.core.result import Result
+from bathyscope.model.options import LoadOptions
+from bathyscope.options import Repeatable
+from bathyscope.pages.export import save_figures
+from bathyscope.pages.options import FileOptions, PageOptions, ReproduceOptions
+from bathyscope.surgery import options as surgery
+from bathyscope.surveying.options import EstimateOptions, SurveyOptions
+
+SECTIONS = ("model", "surveying", "surgery", "analysis", "pages")
+VERBS: dict[type, Callable[..., Any]] = {
+    LoadOptions: bathyscope.load,
+    SurveyOptions: bathyscope.survey,
+    EstimateOptions: bathyscope.estimate,
+    surgery.PruneOptions: bathyscope.prune,
+    surgery.RepairOptions: bathyscope.repair,
+    surgery.RepeatScanOptions: bathyscope.repeat_scan,
+    surgery.ExitAdviceOptions: bathyscope.exit_advice,
+    surgery.EvaluateOptions: bathyscope.evaluate,
+    surgery.ExportOptions: bathyscope.export,
+    analysis.CompareOptions: bathyscope.compare,
+    analysis.GroupOptions: bathyscope.group,
+    analysis.SimilarityOptions: bathyscope.cka,
+    analysis.MapsOptions: bathyscope.maps,
+    analysis.DepthPerformanceOptions: bathyscope.depth_performance,
+    analysis.SolvedOptions: bathyscope.solved,
+    analysis.SolvedByOptions: bathyscope.solved_by,
+    analysis.WicOptions: wic_probe,
+    analysis.IngOptions: ing_probe,
+    analysis.SubjoinerOptions: subjoiner,
+    PageOptions: bathyscope.report,
+    FileOptions: save_figures,
+    ReproduceOptions: bathyscope.reproduce,
+}
+OBJECTS = {
+    # arguments that commands name themselves, or that a shell cannot write
+    *("model", "other", "models", "run", "runs", "source", "target", "shallow", "deep", "folder", "table", "options"),
+    *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
+    *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "loading", "variables"),
+    *("progress", "command"),
+}
+
+
+def members(hint: Any) -> set[Any]:
+    """The alternatives of an annotation, None apart; a Path is written as a text in a shell."""
+    if get_origin(hint) is Annotated and any(isinstance(mark, Repeatable) for mark in hint.__metadata__):
+        hint = hint.__origin__
+    kinds = set(get_args(hint)) if get_origin(hint) in (UnionType, typing.Union) else {hint}
+    return kinds - {type(None), Path}
+
+
+@pytest.mark.parametrize("options_type", VERBS, ids=lambda options_type: options_type.__name__)
+def test_options_are_the_arguments_of_the_call(options_type: type) -> None:
+    verb = VERBS[options_type]
+    arguments = inspect.signature(verb).parameters
+    taken, written = (
+        typing.get_type_hints(verb, include_extras=True),
+        typing.get_type_hints(options_type, include_extras=True),
+    )
+    declared = {option.name: option for option in fields(options_type)}
+    assert [name for name in declared if name not in arguments] == []
+    lacking = {name for name, argument in arguments.items() if argument.kind is not argument.VAR_KEYWORD} - set(
+        declared
+    )
+    assert lacking <= OBJECTS
+    for name, option in declared.items():
+        default = arguments[name].default
+        assert option.default is not MISSING, name
+        assert option.default == (None if default is inspect.Parameter.empty else default), name
+        if name not in ("prompts", "measures", "data"):  # a shell writes these as texts
+            assert members(written[name]) <= members(taken[name]), name
+
+
+def test_check_takes_what_its_command_gives() -> None:
+    assert {option.name for option in fields(LOADING)} <= set(inspect.signature(bathyscope.check).parameters)
+
+
+def test_options_import_nothing_heavy() -> None:
+    modules = ", ".join(f"bathyscope.{room}.options" for room in SECTIONS)
+    heavy = ("torch", "transformers", "xarray", "pandas", "scipy", "matplotlib")
+    code = f"""
+import sys, {modules}
+imported = [name for name in {heavy!r} if name in sys.modules]
+sys.exit(str(imported) if imported else 0)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def results_of_verbs() -> Sequence[type]:
+    """What verbs that act on models, runs or tables are annotated to return."""
+    verbs = [
+        *("survey", "join", "estimate", "grid", "check"),
+        *("compare", "group", "cka", "maps", "solved", "probe", "depth_performance"),
+        *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),
+    ]
+    return [returned_class(getattr(bathyscope, name)) for name in verbs]
+
+
+def returned_class(verb: Callable[..., Any]) -> type:
+    """The class that a verb is annotated to return, also where annotations are texts."""
+    annotation = inspect.signature(verb).return_annotation
+    if isinstance(annotation, str):
+        annotation = getattr(sys.modules[inspect.unwrap(verb).__module__], annotation)
+    assert isinstance(annotation, type)
+    return annotation
+
+
+def test_verbs_return_results() -> None:
+    parts = ("data", "text", "to_dataframe", "record")
+    lacking = {
+        kind.__name__: [part for part in parts if not hasattr(kind, part) and part not in kind.__annotations__]
+        for kind in results_of_verbs()
+    }
+    assert {name: missing for name, missing in lacking.items() if missing} == {}
+    assert issubclass(Result, typing.Protocol)  # type: ignore[arg-type]
