@@ -72,6 +72,8 @@ class Run:
         True
         >>> run.beside_controls("lens").control.values.tolist()
         ['none', 'untrained-0']
+        >>> run.text == run.headline(), list(run.data.children)[:2], list(run.record())[:2]
+        (True, ['residual', 'lens'], ['run', 'verdict'])
         >>> run.save("runs/copy").path.name
         'copy'
     """

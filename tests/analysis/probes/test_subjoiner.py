@@ -76,11 +76,11 @@ def test_scores_follow_from_the_words_of_one_half(pieces: int) -> None:
     np.testing.assert_allclose(found.top_split - found.top_whole, found.top_score)
     assert (found.ci_low < found.top_score).all()
     assert (found.ci_high > found.top_score).all()
-    assert set(found.text.values[split]) <= set(split_words(pieces))
-    assert set(found.text.values[~split]) <= set(WHOLES)
+    assert set(found["text"].values[split]) <= set(split_words(pieces))
+    assert set(found["text"].values[~split]) <= set(WHOLES)
     for kind in (split, ~split):
         assert abs(int((kind & held_out).sum()) - int((kind & ~held_out).sum())) <= 1
-    assert len(set(found.text.values)) == found.sizes["word"]
+    assert len(set(found["text"].values)) == found.sizes["word"]
 
 
 @pytest.mark.parametrize("bos", [False, True])
@@ -89,7 +89,8 @@ def test_attention_is_that_of_the_model_on_the_last_tokens(bos: bool) -> None:
     model = zoo.build("llama", attn="eager")
     ids = piece_tokenizer()
     for number in (0, 5, -1):
-        tokens = ids(f"{CONTEXT} {found.text.values[number]}")["input_ids"][-WINDOW:]
+        text = found["text"].values[number]
+        tokens = ids(f"{CONTEXT} {text}")["input_ids"][-WINDOW:]
         tokens = [VOCABULARY["<s>"]] * bos + tokens
         with torch.no_grad():
             weights = model(torch.tensor([tokens]), output_attentions=True).attentions
@@ -102,7 +103,7 @@ def test_the_seed_decides() -> None:
     other = subjoiner(random_llama(), WORDS, count=10, seed=1, **QUICK)
     xr.testing.assert_identical(one.data, again.data)
     assert one.sizes["word"] == 20
-    assert set(one.text.values) != set(other.text.values)
+    assert set(one["text"].values) != set(other["text"].values)
 
 
 def test_blocks_without_attention_have_no_scores() -> None:
