@@ -245,8 +245,8 @@ _ANATOMY = (
     Bug(
         "model/anatomy/gaps",
         "the-mean-tokens-gap-for-the-largest",
-        "float(token_gaps(found, wanted).max())",
-        "float(token_gaps(found, wanted).mean())",
+        "float(token_gaps(value, expected).max())",
+        "float(token_gaps(value, expected).mean())",
         "model/anatomy/test_gaps.py",
     ),
     Bug(

@@ -212,6 +212,14 @@ def test_blocks_without_weights_have_no_heads(name: str, attends: tuple[int, ...
     assert heads == tuple(4 * (block in attends) for block in range(5))
 
 
+def test_heads_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A survey asks twice, and each time would read all blocks of a streamed model."""
+    anatomy = anatomy_of(zoo.build("llama"))
+    heads = attention_heads(anatomy)
+    monkeypatch.setattr(type(anatomy), "replay", lambda *_: pytest.fail("blocks run again"))
+    assert attention_heads(anatomy) == heads == (4,) * 5
+
+
 @pytest.mark.parametrize(("name", "named"), [("mamba", "mamba"), ("rwkv", "rwkv"), ("openai-gpt", "openai")])
 def test_a_model_that_shows_no_weights_is_refused(name: str, named: str) -> None:
     with pytest.raises(

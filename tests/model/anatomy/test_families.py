@@ -164,12 +164,12 @@ def test_two_families_may_not_share_a_name() -> None:
 REASONS = {
     "deepseek_v4": "hyper-connections mix several residual streams",
     "gemma3n": "several residual streams",
-    "glm_moe_dsa": "attended positions to the next block beside the residual stream",
+    "glm_moe_dsa": "attended positions on in addition to the residual stream",
     "hy_v4": "hyper-connections mix several residual streams",
     "inkling2": "attend over the states of earlier blocks",
     "minimax": "α·norm(x) + β·f",
     "qwen4_exp": "hyper-connections mix several residual streams",
-    "zaya": "router states to the next block beside the residual stream",
+    "zaya": "router states on in addition to the residual stream",
 }
 
 

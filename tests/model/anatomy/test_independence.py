@@ -122,7 +122,8 @@ def test_what_is_mixed_before_the_first_block_counts_too() -> None:
 def test_rows_that_see_each_other_are_refused_with_the_gap(dtype: torch.dtype) -> None:
     message = refusal(planted(of_the_rows, dtype))
     assert (
-        "cannot be measured: its rows depend on each other. Beside two other prompts of its length a prompt" in message
+        "cannot be measured: its rows depend on each other. In a batch with two other prompts of its length a prompt"
+        in message
     )
     assert "of its norm behind block 2 (allowed" in message
 

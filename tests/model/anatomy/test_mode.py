@@ -43,7 +43,7 @@ def kept() -> list[object]:
         *(partial(getattr, one, "allow_tf32") for one in (backends.cuda.matmul, backends.cudnn)),
         torch.get_float32_matmul_precision,
     ]
-    return [mode._told(one) for one in asked]
+    return [mode.read_setting(one) for one in asked]
 
 
 @pytest.fixture(params=USUAL.values(), ids=list(USUAL))

@@ -120,6 +120,19 @@ def test_an_unknown_norm_cannot_be_frozen() -> None:
     )
 
 
+def test_what_a_norm_does_is_found_out_once() -> None:
+    """The frozen lens asks at every boundary and for every chunk of tokens."""
+    norm, calls = randomised(nn.LayerNorm(WIDTH)), []
+    norm.register_forward_hook(lambda *_: calls.append(1))
+    readout = Readout(norm, nn.Linear(WIDTH, 11))
+    values, final = drawn(5, 6, WIDTH), drawn(6, 6, WIDTH)
+    with torch.no_grad():
+        first = readout.frozen(values, final)
+        trials = len(calls)
+        assert torch.equal(readout.frozen(values, final), first)
+    assert len(calls) == trials == 2
+
+
 def test_what_families_do_to_logits() -> None:
     head, projection = nn.Linear(8, 11, bias=False), nn.Linear(WIDTH, 8, bias=False)
     norm = randomised(nn.LayerNorm(WIDTH))

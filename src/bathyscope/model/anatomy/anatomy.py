@@ -20,9 +20,10 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.recording import Recorder, replaced_forwards, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
 from bathyscope.model.anatomy.sites import sites_of, submodule
-from bathyscope.model.anatomy.steps import Work
+from bathyscope.model.anatomy.steps import BlockWalk
 from bathyscope.model.streaming.lending import lender_of
 
+# rows and tokens differ in number, so that a transposed stream is seen
 _OBSERVED = (1, 2)
 
 
@@ -70,7 +71,7 @@ class Anatomy:
         return sites_of(self.family, config_of(self.model))
 
     def block_scale(self, block: nn.Module) -> float:
-        """What multiplies a block's whole output, h_{l+1} = scale · (h_l + contributions); 1 for nearly all."""
+        """Return what multiplies a block's whole output, h_{l+1} = scale · (h_l + contributions); 1 for nearly all."""
         name = self.family.block_scale
         return float(getattr(block, name)) if name else 1.0
 
@@ -81,24 +82,32 @@ class Anatomy:
 
     @cached_property
     def padding_gap(self) -> float:
-        """How far a prompt strays from itself alone when it stands beside a longer and a shorter one."""
+        """Measure how far a prompt strays from itself alone when its batch has a longer and a shorter one."""
         with evaluating(self.model), torch.no_grad():
-            return max(Work(gaps_by_neighbours(self, padded=True)).result())
+            return max(BlockWalk(gaps_by_neighbours(self, padded=True)).result())
+
+    @cached_property
+    def trials(self) -> dict[str, Any]:
+        """Results of trials on this model that are needed more than once, by name."""
+        return {}
 
     def note_padding_gap(self, gap: float) -> None:
-        """It has been measured along with other things, and need not be again."""
+        """Store the gap that a check has measured along with others, so that it is not measured again."""
+        # what a cached property would store under its name, which a frozen dataclass allows only here
         self.__dict__["padding_gap"] = gap
 
     @cached_property
     def equal_lengths(self) -> bool:
-        """Only prompts of one length may share a batch: by the configuration, or as measured on two short prompts."""
+        """Whether only prompts of one length may share a batch: by the configuration, or as measured."""
         parameter = next(p for p in self.model.parameters() if p.is_floating_point())
-        if depends_on_padding(config_of(self.model)) or home_of(self.model).type == "meta":
-            return depends_on_padding(config_of(self.model))
+        declared = depends_on_padding(config_of(self.model))
+        # a model without weights can be asked nothing else
+        if declared or home_of(self.model).type == "meta":
+            return declared
         return not self.padding_gap <= tolerance(parameter.dtype)
 
     def replay(self, ids_BT: Tensor) -> Replay:
-        """Records a batch of token ids and returns what replays its blocks.
+        """Record a batch of token ids, and return what replays its blocks.
 
         Raises:
             ModelError: the model runs a schedule at the moment, or its blocks' arguments cannot be recorded.
@@ -106,19 +115,24 @@ class Anatomy:
         require_own_order(self.model)
         kernel = str(getattr(config_of(self.model), "_attn_implementation", "") or "")
         recording = self.recorder.record(ids_BT)
+        # a stub hands on what the embedding gives; the first block of Mamba would have widened it
         if self.dtype is not None:
             recording.resid0_BTD = recording.resid0_BTD.to(self.dtype)
         return Replay(recording, self.width, masks_by_kernel=kernel.startswith("flash"))
 
 
 def config_of(model: nn.Module) -> Any:
-    """The text model's configuration (multi-modal families keep it inside another)."""
+    """Return the text model's configuration, which multi-modal families keep inside another."""
     config: Any = model.config
     return config.get_text_config() if hasattr(config, "get_text_config") else config
 
 
 def resolve(model: nn.Module, family: Family) -> Anatomy:
-    """The anatomy a family's declaration describes on this model, or why there is none. Nothing is verified yet."""
+    """Return the anatomy that a family's declaration describes on this model; the checks come later.
+
+    Raises:
+        ModelError: a refused family, a path that leads nowhere, or blocks that cannot be measured.
+    """
     if family.refused:
         raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
     config = config_of(model)
@@ -156,8 +170,8 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 
 
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
-    found = submodule(model, path)
-    if found is None:
+    module = submodule(model, path)
+    if module is None:
         # as transformers names them: LlamaModel, GPT2Model
         if getattr(model, "base_model", None) is model and type(model).__name__.endswith("Model"):
             raise ModelError(
@@ -168,11 +182,11 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
             f"{family.name}: this model has no {path}. Its layout differs from the family's declaration "
             f"(bathyscope/anatomy/families); declare that of {type(model).__name__}: load(model, family=Family(...))."
         )
-    return found
+    return module
 
 
 def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
-    """Refuses a list in which a module stands twice: whatever is done to one of its runs would be done to all."""
+    """Refuse a list in which a module stands twice: whatever is done to one of its runs would be done to all."""
     first: dict[nn.Module, int] = {}
     for place, block in enumerate(blocks):
         if first.setdefault(block, place) != place:
@@ -183,7 +197,7 @@ def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
 
 
 def _entries(model: nn.Module, head: nn.Module) -> int:
-    """Logits of a readout, whose last matrix may stand inside of the head (RoBERTa)."""
+    """Return the number of logits of a readout, whose last matrix may stand inside the head (RoBERTa)."""
     weight = getattr(head, "weight", None)
     return int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
 
@@ -198,38 +212,40 @@ def _flag(config: Any, parallel: bool | str) -> bool:
 
 
 def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> tuple[Tensor, tuple[int | None, ...]]:
-    """In one short plain forward: the stream that comes out of the last block, and what kind of thing each returns.
+    """Observe in one short plain forward the stream behind the last block, and what kind of thing each returns.
 
-    Of streamed blocks only the first of each class runs, and the others hand the stream on in the same way.
+    Of streamed blocks only the first of each class runs, and the others pass the stream on in the same way.
     """
-    seen: dict[int, Any] = {}
-    kinds: dict[type, Any] = {}
+    outputs: dict[int, Any] = {}
+    output_by_class: dict[type, Any] = {}
 
     def note(call: Call) -> None:
-        seen[int(call.path)] = kinds[type(call.module)] = call.output
+        outputs[int(call.path)] = output_by_class[type(call.module)] = call.output
 
-    def once(block: nn.Module) -> Callable[..., Any]:
-        own = block.forward
+    def run_first_of_class(block: nn.Module) -> Callable[..., Any]:
+        run_block = block.forward
 
-        @wraps(own)
+        @wraps(run_block)
         def forward(*args: Any, **kwargs: Any) -> Any:
-            known = kinds.get(type(block))
-            return (own if known is None else stub(own, _length(known), []))(*args, **kwargs)
+            earlier = output_by_class.get(type(block))
+            # bringing every block from disk to learn that all of them return the same would read the model twice
+            run = run_block if earlier is None else stub(run_block, _length(earlier), [])
+            return run(*args, **kwargs)
 
         return forward
 
     streamed = lender_of(blocks[0]) is not None
     with (
-        replaced_forwards(blocks, [once(block) for block in blocks]) if streamed else nullcontext(),
+        replaced_forwards(blocks, [run_first_of_class(block) for block in blocks]) if streamed else nullcontext(),
         called([(str(index), block) for index, block in enumerate(blocks)], note),
     ):
         plain_forward(model, probe_ids(model, *_OBSERVED), family.name)
-    idle = sorted(set(range(len(blocks))) - seen.keys())
+    idle = sorted(set(range(len(blocks))) - outputs.keys())
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
-    return unwrap(seen[len(blocks) - 1]), tuple(_length(seen[index]) for index in range(len(blocks)))
+    return unwrap(outputs[len(blocks) - 1]), tuple(_length(outputs[index]) for index in range(len(blocks)))
 
 
 def _length(output: Any) -> int | None:
-    """Of the tuple that a block returns; None where it returns the stream alone."""
+    """Return the length of the tuple that a block returns; None where it returns the stream alone."""
     return len(output) if isinstance(output, tuple | list) else None

@@ -1,4 +1,4 @@
-"""The arguments a block was given, and how they change with the rows and tokens it is asked to run.
+"""Arguments of a block, and how they change with the rows and tokens that it runs.
 
 A block is replayed, never rewritten, so its recorded arguments (masks, rotary tables, position ids, ALiBi
 biases, …) must fit other batches than the recorded one: more rows, or only the last tokens. Which axis of
@@ -36,7 +36,7 @@ class Axes:
 
 
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
-    """All tensors inside nested tuples, lists and dictionaries, with their paths."""
+    """Yield all tensors inside nested tuples, lists and dictionaries, with their paths."""
     if isinstance(value, Tensor):
         yield path, value
     elif isinstance(value, Mapping):
@@ -48,7 +48,7 @@ def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
 
 
 def rebuild(value: Any, change: Callable[[Path, Tensor], Tensor], path: Path = ()) -> Any:
-    """The same nested structure with every tensor replaced by ``change(path, tensor)``."""
+    """Return the same nested structure with every tensor replaced by ``change(path, tensor)``."""
     if isinstance(value, Tensor):
         return change(path, value)
     if isinstance(value, Mapping):
@@ -60,7 +60,7 @@ def rebuild(value: Any, change: Callable[[Path, Tensor], Tensor], path: Path = (
 
 
 def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, int, int, int]) -> Axes:
-    """Axes of one argument from its shapes in three recordings.
+    """Infer the axes of one argument from its shapes in three recordings.
 
     Args:
         small, wider, longer: the argument at batch × tokens B×T, B′×T and B×T′.
@@ -84,14 +84,14 @@ def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, i
 
 
 def default_axes(value: Tensor, batch: int, tokens: int) -> Axes | None:
-    """Axes of an argument that appears only in longer recordings (a sliding mask), or None if unreadable."""
+    """Return the axes of an argument that appears only in longer recordings (a sliding mask), None if unreadable."""
     if value.ndim == 4 and value.shape[-2:] == (tokens, tokens) and value.shape[0] in (1, batch):
         return Axes(batch=value.shape[0] == batch, query=2)
     return None
 
 
 def fit_rows(value: Tensor, axes: Axes, prompts: Tensor | None, rows: int, start: int) -> Tensor:
-    """One recorded argument fitted to ``rows`` sequences that own the tokens from ``start`` on.
+    """Fit one recorded argument to ``rows`` sequences that own the tokens from ``start`` on.
 
     Args:
         prompts: for every row the recorded sequence it belongs to, [rows]; None = they are the recorded ones, or all of
@@ -105,6 +105,7 @@ def fit_rows(value: Tensor, axes: Axes, prompts: Tensor | None, rows: int, start
         value = value[: axes.multiplier]
         if axes.multiplier == 1:
             return value.expand(rows, *value.shape[1:])
+        # heads are folded into the first axis, which a view cannot stretch
         return value.repeat(rows, *[1] * (value.ndim - 1))
     return value if prompts is None else value.unflatten(0, (-1, axes.multiplier))[prompts].flatten(0, 1)
 

@@ -12,7 +12,7 @@ import abc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +28,7 @@ from bathyscope.model.anatomy.replay import State
 
 ENTRIES = 1 << 22
 """Weights that exist at a time: 16 MiB in float32."""
+_TRIAL = "attention heads"
 
 
 class Attention(abc.ABC):
@@ -40,10 +41,10 @@ class Attention(abc.ABC):
 
     @abc.abstractmethod
     def weights(self, first: int, stop: int) -> Tensor:
-        """Weights [rows, heads, stop − first, keys] of the queries ``first … stop−1``, in float32 or wider."""
+        """Return weights [rows, heads, stop − first, keys] of the queries ``first … stop−1``, in float32 or wider."""
 
     def chunks(self, entries: int = ENTRIES) -> Iterator[tuple[int, Tensor]]:
-        """All queries, some at a time: the first one's index and their weights [rows, heads, queries, keys]."""
+        """Yield all queries, some at a time: the first one's index and their weights [rows, heads, queries, keys]."""
         rows, heads, queries, keys = self.size
         step = max(1, entries // (rows * heads * keys))
         for first in range(0, queries, step):
@@ -91,12 +92,12 @@ class Fused(Attention):
         return scores.softmax(-1)
 
     def gap(self) -> float:
-        """The largest difference of weights · values from the kernel's own result, relative to its largest entry."""
+        """Return how far weights · values are from the kernel's own result, relative to its largest entry."""
         weights = torch.cat([chunk for _, chunk in self.chunks()], dim=2)
         values = self.value_NGKD.to(weights.dtype)
         values = values.repeat_interleave(weights.shape[1] // values.shape[1], dim=1)
-        own = self.out_NHTD.to(weights.dtype)
-        return float((weights @ values - own).abs().max() / own.abs().max().clamp_min(1e-12))
+        kernel_NHTD = self.out_NHTD.to(weights.dtype)
+        return float((weights @ values - kernel_NHTD).abs().max() / kernel_NHTD.abs().max().clamp_min(1e-12))
 
     def same_scores(self, other: Fused) -> bool:
         """Whether both attend in the same way, if perhaps to other values."""
@@ -140,13 +141,14 @@ class Seen:
 
 @contextmanager
 def attending(block: nn.Module, rows: int, tokens: int) -> Iterator[Seen]:
-    """Watches the next call of a block on ``rows`` sequences of ``tokens`` tokens."""
+    """Watch the next call of a block on ``rows`` sequences of ``tokens`` tokens."""
     seen = Seen()
 
     def take(call: Call) -> None:
         for value in call.output if isinstance(call.output, tuple | list) else ():
             # a module inside another hands on the same tensor
-            if _is_attention(value, rows, tokens) and not any(value is known.weights_NHTK for known in seen.returned):
+            repeated = any(value is earlier.weights_NHTK for earlier in seen.returned)
+            if not repeated and _is_attention(value, rows, tokens):
                 seen.returned.append(Returned(value))
 
     with called([(path, module) for path, module in block.named_modules() if path], take), _Kernel(seen.fused):
@@ -154,7 +156,11 @@ def attending(block: nn.Module, rows: int, tokens: int) -> Iterator[Seen]:
 
 
 class _Kernel(TorchFunctionMode):
-    """Notes the calls of torch's fused kernel."""
+    """Note the calls of torch's fused kernel.
+
+    A mode of torch sees the function wherever a family's code imported it from; a replaced attribute would miss names
+    that were bound before.
+    """
 
     def __init__(self, calls: list[Fused]) -> None:
         super().__init__()
@@ -167,10 +173,10 @@ class _Kernel(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        given = kwargs or {}
-        out = func(*args, **given)
+        arguments = kwargs or {}
+        out = func(*args, **arguments)
         if func is scaled_dot_product_attention:
-            self._calls.append(_noted(out, *args, **given))
+            self._calls.append(_noted(out, *args, **arguments))
         return out
 
 
@@ -185,9 +191,9 @@ def _noted(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Fused:
-    """One call, under the kernel's own names of its arguments."""
-    chosen = query.shape[-1] ** -0.5 if scale is None else scale
-    return Fused(query, key, value, out, attn_mask, is_causal, chosen)
+    """Return one call; its arguments have the kernel's own names, under which families pass them."""
+    score_scale = query.shape[-1] ** -0.5 if scale is None else scale
+    return Fused(query, key, value, out, attn_mask, is_causal, score_scale)
 
 
 def _is_attention(value: Any, rows: int, tokens: int) -> bool:
@@ -201,7 +207,7 @@ def _is_attention(value: Any, rows: int, tokens: int) -> bool:
 
 @torch.no_grad()
 def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
-    """The number of attention heads of every block, 0 where a block shows no attention weights.
+    """Count the attention heads of every block, 0 where a block shows no attention weights.
 
     Found on a short random batch. In every block that shows weights they must be at least 0, sum to at most 1 for
     each query (an attention sink takes the rest) and never lie on later tokens. Where the fused kernel attends,
@@ -210,6 +216,9 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
     Raises:
         ModelError: no block shows weights, or what is seen fails one of these tests.
     """
+    # a survey asks whether the measure is possible, and then prepares it; streamed blocks would be read twice
+    if _TRIAL in anatomy.trials:
+        return cast(tuple[int, ...], anatomy.trials[_TRIAL])
     parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
     ids_BT = random_ids(anatomy.model)
     heads: list[int] = []
@@ -229,6 +238,7 @@ def attention_heads(anatomy: Anatomy) -> tuple[int, ...]:
             "that hide them (flash attention) can be avoided: load the model with attn_implementation='sdpa' or "
             "'eager'."
         )
+    anatomy.trials[_TRIAL] = tuple(heads)
     return tuple(heads)
 
 
@@ -249,7 +259,7 @@ def _require_sound(seen: Seen, index: int, anatomy: Anatomy, allowed: float) -> 
 
 
 def _fault(weights_NHTK: Tensor, allowed: float) -> str:
-    """What attention weights cannot be, or nothing."""
+    """Say what is wrong with attention weights; an empty text where nothing is."""
     total = float(weights_NHTK.sum(-1).max())
     if not float(weights_NHTK.min()) >= 0:
         return "are not all 0 or more"

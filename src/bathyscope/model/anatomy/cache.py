@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class CaptureCache:
-    """Keeps what the block attends over: ``keys``, ``values`` [rows, heads, tokens, head width].
+    """Holds what the block attends over: ``keys``, ``values`` [rows, heads, tokens, head width].
 
     Args:
         keys, values: [rows, heads, ≥ start, head width] of donor rows, which are put in front of a tail's own.
@@ -29,7 +29,7 @@ class CaptureCache:
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int = 0, *_: Any, **__: Any
     ) -> tuple[Tensor, Tensor]:
-        """Prefix and own keys and values, joined along the tokens; without a prefix, the own ones as they are."""
+        """Join prefix and own keys and values along the tokens; without a prefix, return the own ones as they are."""
         self.calls += 1
         if self._start:
             if self.keys is None or self.values is None:
@@ -40,5 +40,5 @@ class CaptureCache:
         return key_states, value_states
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Tokens before the ones being computed."""
+        """Return the number of tokens before the ones being computed."""
         return self._start

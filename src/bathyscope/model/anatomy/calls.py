@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a module, as it ends; ``path`` is the name under which the module was put down."""
+    """One call of a module, as it ends; ``path`` is the name under which the module was listed."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -29,11 +29,11 @@ class Call:
 
     @property
     def given(self) -> Mapping[str, Any]:
-        """What it was given, by the names of its parameters."""
+        """Return the arguments of the call, by the names of the module's parameters."""
         return inspect.signature(self.module.forward).bind(*self.args, **self.kwargs).arguments
 
     def copied(self) -> Call:
-        """With copies of all tensors, since some families overwrite what a module was given or gave."""
+        """Return the call with copies of all tensors, since some families overwrite arguments and outputs."""
         args, kwargs = tuple(map(_copied, self.args)), {name: _copied(value) for name, value in self.kwargs.items()}
         return Call(self.module, args, kwargs, _copied(self.value), self.path)
 
@@ -44,15 +44,16 @@ def _copied(value: Any) -> Any:
 
 @contextmanager
 def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tensor | None]) -> Iterator[None]:
-    """Inside, ``then`` is told of every call of the named modules as it ends.
+    """Tell ``then`` of every call of the named modules as it ends.
 
-    Where it gives a tensor, that stands in the place of what the module gave, or of the first of several.
+    A tensor that ``then`` returns takes the place of the module's output, or of the first of several.
     """
 
     def ended(path: str, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
         value = then(Call(module, args, kwargs, output, path))
         if value is None or not isinstance(output, tuple | list):
             return value
+        # MLPs with experts return router scores behind their output, which the block unpacks
         return type(output)([value, *output[1:]])
 
     with ExitStack() as stack:
@@ -63,12 +64,12 @@ def called(modules: Iterable[tuple[str, nn.Module]], then: Callable[[Call], Tens
 
 @contextmanager
 def calls_within(root: nn.Module) -> Iterator[list[Call]]:
-    """Copies of the calls of a module's submodules that give a tensor inside, in the order of their ends."""
-    found: list[Call] = []
+    """Collect copies of the calls of a module's submodules that give a tensor, in the order of their ends."""
+    calls: list[Call] = []
 
     def note(call: Call) -> None:
         if isinstance(call.value, Tensor):
-            found.append(call.copied())
+            calls.append(call.copied())
 
     with called([(path, module) for path, module in root.named_modules() if path], note):
-        yield found
+        yield calls

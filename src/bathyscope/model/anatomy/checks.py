@@ -7,122 +7,28 @@
 5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from math import isnan
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bathyscope.errors import ModelError, is_out_of_memory
+from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.calls import Call, called
+from bathyscope.model.anatomy.equivalence import readout_gap, tail_gaps
 from bathyscope.model.anatomy.gaps import gap, random_ids, token_gap, tolerance
 from bathyscope.model.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
 from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
-from bathyscope.model.anatomy.recording import replaced_forwards
 from bathyscope.model.anatomy.replay import Replay, State, unwrap
 from bathyscope.model.anatomy.sites import tapped
-from bathyscope.model.anatomy.steps import Steps, Work
+from bathyscope.model.anatomy.steps import BlockWalk, Steps
 from bathyscope.model.streaming.lending import lender_of, lent
 
-
-@torch.no_grad()
-def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Iterable[nn.Module]) -> float:
-    """The declared readout of h_L against the logits that the model itself makes of it.
-
-    Asked in float32, whatever the weights are stored in. In bfloat16 a softcap that nobody declared can be smaller than
-    the rounding of the logits, and yet move a loss by a tenth of a nat. What lies behind the last block is therefore
-    widened for as long as it is compared.
-
-    Args:
-        behind: the modules that run after the last block.
-    """
-    readout = anatomy.readout
-    path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
-    resid_BTD = final_BTD.to(torch.promote_types(final_BTD.dtype, torch.float32))
-
-    def hand_on(length: int | None) -> Any:
-        return lambda *_, **__: resid_BTD if length is None else (resid_BTD, *[None] * (length - 1))
-
-    with _widened(path), replaced_forwards(anatomy.blocks, [hand_on(length) for length in anatomy.returns]):
-        wanted = logits_of(anatomy.model(input_ids=ids_BT, use_cache=False))
-        found = readout(resid_BTD)
-        # token by token: what mixed tokens would pass on the whole batch
-        single = readout(resid_BTD[0, :1])
-    return max(gap(found, wanted), gap(single, wanted[0, :1]))
-
-
-@contextmanager
-def _widened(modules: Iterable[nn.Module]) -> Iterator[None]:
-    """Inside, parameters narrower than float32 stand in float32; weights that others share stay theirs."""
-    held = {
-        (owner, name): p for module in modules for owner in module.modules() for name, p in owner._parameters.items()
-    }
-    narrow = {key: p for key, p in held.items() if p is not None and p.is_floating_point() and p.element_size() == 2}
-    try:
-        for (owner, name), parameter in narrow.items():
-            owner._parameters[name] = nn.Parameter(parameter.float(), requires_grad=False)
-        yield
-    finally:
-        for (owner, name), parameter in narrow.items():
-            owner._parameters[name] = parameter
-
-
-def tail_gaps(anatomy: Anatomy, replay: Replay, boundaries: Sequence[Tensor]) -> Steps[tuple[dict[int, float], str]]:
-    """Rows that leave the baseline at t = 1, middle and T−1, in full against tails on the baseline's keys and values.
-
-    From t on, a row has the stream of the other sequence of the batch. Every block, the first included, is given the
-    full row's exact stream, so that each kind of block shows its own gap.
-
-    Args:
-        boundaries: the plain stream; may grow, as long as it is a block ahead.
-
-    Returns:
-        By first own token the largest gap of any block, NaN where a tail cannot be run; and why it cannot.
-    """
-    tokens = replay.tokens
-    starts = sorted({1, tokens // 2, tokens - 1})
-    rows = {t: torch.cat([boundaries[0][:, :t], boundaries[0].flip(0)[:, t:]], dim=1) for t in starts}
-    row_states: dict[int, State] = {t: {} for t in starts}
-    tail_states: dict[int, State] = {t: {} for t in starts}
-    donor_state: State = {}
-    gaps = dict.fromkeys(starts, 0.0)
-    yield
-    for index, block in enumerate(anatomy.blocks):
-        captured = CaptureCache()
-        donor = _attempt(partial(replay.run, block, index, boundaries[index], cache=captured, state=donor_state))
-        if isinstance(donor, str):
-            return dict.fromkeys(starts, float("nan")), f"block {index} gives no keys and values to share: {donor}"
-        attends = replay.attends(index, captured)
-        for t in starts:
-            own = rows[t][:, t:].contiguous()
-            rows[t] = replay.run(block, index, rows[t], state=row_states[t])
-            lent_keys = CaptureCache(captured.keys, captured.values, t)
-            lend = partial(replay.run, cache=lent_keys, start=t, attends=attends)
-            tail = _attempt(partial(lend, block, index, own, state=tail_states[t]))
-            if isinstance(tail, str):
-                return dict.fromkeys(starts, float("nan")), f"block {index} cannot run a tail: {tail}"
-            gaps[t] = max(gaps[t], token_gap(tail, rows[t][:, t:]))
-        yield
-    return gaps, ""
-
-
-def _attempt(run: Callable[[], Tensor]) -> Tensor | str:
-    # Whatever a family raises when it is lent keys and values it does not know how to use is the answer to the
-    # question this check asks; the run then computes full rows and says so.
-    try:
-        return run()
-    except (RuntimeError, TypeError, AttributeError, ValueError, IndexError, KeyError) as error:
-        if is_out_of_memory(error):
-            raise
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-
-
 _SHARP = 1e-5
+"""What may differ where one block runs twice on one input, so that rounding is the same nearly everywhere."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +45,7 @@ class Checks:
         sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
             blocks pass nothing but the residual stream.
         later: tokens against the same with other tokens behind them, largest of all boundaries.
-        padding: a prompt beside a longer and a shorter one against the prompt alone, largest of all boundaries.
+        padding: a prompt next to a longer and a shorter one against the prompt alone, largest of all boundaries.
     """
 
     no_op: float
@@ -154,11 +60,11 @@ class Checks:
 
     @property
     def parts(self) -> bool:
-        """Attention and MLP contributions are available."""
+        """Whether attention and MLP contributions are available."""
         return all(gap <= self.tolerance for gap in self.contributions)
 
     def lacking(self, order: Iterable[int]) -> tuple[int, int] | None:
-        """The first (block, source) in an order of blocks whose source has not run before it; None if all have."""
+        """Find the first (block, source) in an order of blocks whose source has not run before it; None if all have."""
         ran: set[int] = set()
         for block in order:
             ran.add(block)
@@ -169,7 +75,7 @@ class Checks:
 
     @property
     def tails(self) -> bool:
-        """Tails may share their donors' keys and values."""
+        """Whether tails may share their donors' keys and values."""
         return bool(self.tail) and all(gap <= self.tolerance for gap in self.tail.values())
 
 
@@ -193,7 +99,7 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
 
 @torch.no_grad()
 def check(anatomy: Anatomy) -> Checks:
-    """Measures all gaps.
+    """Measure all gaps.
 
     Each check has its own pass over the blocks. Where blocks are streamed they share one with the plain forward, so
     that each block is brought once: it is run in all of them before the next one comes.
@@ -207,20 +113,20 @@ def check(anatomy: Anatomy) -> Checks:
     allowed = tolerance(parameter.dtype)
     ids = random_ids(anatomy.model)
     streamed = lender_of(anatomy.blocks[0]) is not None
+    # what fails in memory fails in the model's own forward first, whose error says more than that of a replay
     plain = None if streamed else _plain(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
-    replayed = Work(_replayed(anatomy, replay, boundaries))
-    later = Work(gaps_by_later_tokens(anatomy, boundaries, ids))
-    padded = Work(gaps_by_neighbours(anatomy, padded=True))
-    tailed = Work(tail_gaps(anatomy, replay, boundaries))
+    replayed = BlockWalk(_replayed(anatomy, replay, boundaries))
+    later = BlockWalk(gaps_by_later_tokens(anatomy, boundaries, ids))
+    padded = BlockWalk(gaps_by_neighbours(anatomy, padded=True))
+    tailed = BlockWalk(tail_gaps(anatomy, replay, boundaries))
     seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
     gaps, sources, state = replayed.result()
-    no_op = [gap(own, real) for own, real in zip(boundaries[1:], seen)]
+    no_op = [gap(replayed_BTD, plain_BTD) for replayed_BTD, plain_BTD in zip(boundaries[1:], seen)]
     _require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
-    # one block at a time in batches of one shape, so that rounding is the same nearly everywhere
     sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
     _require_causal(anatomy, later.result(), sharp)
     # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
@@ -229,8 +135,9 @@ def check(anatomy: Anatomy) -> Checks:
     anatomy.note_padding_gap(max(padded.result()))
     _require_own_rows(anatomy, allowed)
     tail, reason = tailed.result()
-    if not reason and any(not one <= allowed for one in tail.values()):
-        worst = max(tail, key=lambda t: tail[t] if tail[t] == tail[t] else float("inf"))
+    # "not … <=" and no ">", here as everywhere: a gap of NaN is no small one
+    if not reason and any(not tail_gap <= allowed for tail_gap in tail.values()):
+        worst = max(tail, key=lambda t: float("inf") if isnan(tail[t]) else tail[t])
         reason = f"a tail from token {worst} differs from the full row by {tail[worst]:.1e} (allowed {allowed:.0e})"
     _require_an_answer(anatomy, logits, ids)
     return Checks(
@@ -249,7 +156,7 @@ def check(anatomy: Anatomy) -> Checks:
 def _replayed(
     anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]
 ) -> Steps[tuple[list[float], list[frozenset[int]], State]]:
-    """Runs the recorded blocks one after another, and adds what each gives to ``boundaries``.
+    """Run the recorded blocks one after another, and add what each gives to ``boundaries``.
 
     Returns:
         By block the gap of its contributions and the blocks whose keys and values it takes; and what blocks passed on.
@@ -270,6 +177,7 @@ def _replayed(
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
+    # a site that did not run in this block; one of another size belongs to something else than the stream
     if not {"attention", "mlp"} <= taken.keys():
         return float("nan")
     if any(part.numel() != before.numel() for part in taken.values()):
@@ -278,38 +186,41 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
     return token_gap(block_scale * total, after)
 
 
-def _plain(anatomy: Anatomy, ids_BT: Tensor, *works: Work[Any]) -> tuple[list[Tensor], list[nn.Module], Tensor]:
-    """The model's own forward; when a block has run in it, it runs in each of the works, in their order.
+def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[list[Tensor], list[nn.Module], Tensor]:
+    """Run the model's own forward; when a block has run in it, it runs in each of the walks, in their order.
 
     Returns:
         What each block puts out, the modules that run after the last of them, and the logits.
     """
     seen: list[Tensor] = []
     behind: list[nn.Module] = []
-    working = False
-    for work in works:
-        work.step()
+    walking = False
+    for walk in walks:
+        walk.step()
 
     def note(call: Call) -> None:
-        nonlocal working
-        if working:
-            return  # a call in one of the works
+        nonlocal walking
+        # hooks see the calls that walks make too
+        if walking:
+            return
         if not call.path:
             behind.append(call.module)
             return
+        # a copy: Gemma 4 scales its output in place, and a streamed block's memory goes to another one
         seen.append(unwrap(call.output, anatomy.width).to(ids_BT.device, copy=True))
+        # what ran up to now stands in front of this block, such as the embedding and its norm
         behind.clear()
-        working = True
+        walking = True
         with lent(call.module):
-            for work in works:
-                work.step()
-        working = False
+            for walk in walks:
+                walk.step()
+        walking = False
 
     within = {module for block in anatomy.blocks for module in block.modules()}
     outside = [module for module in anatomy.model.modules() if module not in within]
     holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
     with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
-        if works:  # what fails need not be the model's own forward
+        if walks:  # what fails need not be the model's own forward
             out = anatomy.model(input_ids=ids_BT, use_cache=False)
         else:
             out = plain_forward(anatomy.model, ids_BT, anatomy.family.name)
@@ -317,19 +228,19 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *works: Work[Any]) -> tuple[list[Te
 
 
 def _require_replay(anatomy: Anatomy, no_op: Sequence[float], seen: Sequence[Tensor], allowed: float) -> None:
-    """Refuses a model whose replayed blocks differ from its own forward."""
-    for index, one in enumerate(no_op):
-        if not one <= allowed and not seen[index].isfinite().all():
+    """Refuse a model whose replayed blocks differ from its own forward."""
+    for index, block_gap in enumerate(no_op):
+        if not block_gap <= allowed and not seen[index].isfinite().all():
             dtype = str(seen[index].dtype).removeprefix("torch.")
             raise ModelError(
                 f"{anatomy}: block {index} gives NaN or Inf for ordinary tokens in {dtype}. Where its numbers are too "
                 "large for that dtype, load it in bfloat16 or float32; otherwise its weights are damaged."
             )
-        if not one <= allowed:
+        if not block_gap <= allowed:
             raise ModelError(
                 f"{anatomy}: no-op parity fails at block {index}: replaying the recorded block differs from the "
-                f"plain forward by {one:.1e} of the largest value (allowed {allowed:.0e}). The family keeps state "
-                "that recording does not see; what blocks pass on must be in their arguments."
+                f"plain forward by {block_gap:.1e} of the largest value (allowed {allowed:.0e}). The family keeps "
+                "state that recording does not see; what blocks pass on must be in their arguments."
             )
 
 
@@ -344,42 +255,51 @@ def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
 
 
 def _require_causal(anatomy: Anatomy, later: Sequence[float], allowed: float) -> None:
-    where = _first_above(later, allowed)
-    if where is not None:
-        raise ModelError(
-            f"{anatomy} cannot be measured: its tokens depend on later ones. With other ids in the second half "
-            f"of a prompt, the first half differs by {later[where]:.1e} of its norm {_place(where)} (allowed "
-            f"{allowed:.0e}). Only causal models can be measured, not encoders, models with is_causal=False, or "
-            "routing that chooses among all tokens."
+    def fault(boundary: int, difference: str) -> str:
+        return (
+            "its tokens depend on later ones. With other ids in the second half of a prompt, the first half differs by "
+            f"{difference} of its norm {_place(boundary)} (allowed {allowed:.0e}). Only causal models can be measured, "
+            "not encoders, models with is_causal=False, or routing that chooses among all tokens."
         )
+
+    _require_within(anatomy, later, allowed, fault)
 
 
 def _require_any_order(anatomy: Anatomy, again: Sequence[float], allowed: float) -> None:
-    block = _first_above(again, allowed)
-    if block is not None:
-        raise ModelError(
-            f"{anatomy} cannot be measured: block {block}, run again on the same input after other blocks, "
-            f"differs by {again[block]:.1e} (allowed {allowed:.0e}). It reads state that is kept on a module; what "
-            "blocks pass on must be in their arguments."
+    def fault(block: int, difference: str) -> str:
+        return (
+            f"block {block}, run again on the same input after other blocks, differs by {difference} (allowed "
+            f"{allowed:.0e}). It reads state that is kept on a module; what blocks pass on must be in their arguments."
         )
+
+    _require_within(anatomy, again, allowed, fault)
 
 
 def _require_own_rows(anatomy: Anatomy, allowed: float) -> None:
-    """Where a prompt strays beside others, equal lengths must be all it takes."""
-    if anatomy.padding_gap <= allowed:
-        return
-    beside = Work(gaps_by_neighbours(anatomy, padded=False)).result()
-    where = _first_above(beside, allowed)
-    if where is not None:
-        raise ModelError(
-            f"{anatomy} cannot be measured: its rows depend on each other. Beside two other prompts of its "
-            f"length a prompt differs by {beside[where]:.1e} of its norm {_place(where)} (allowed {allowed:.0e}), "
-            "and histories are computed side by side."
+    """Require that prompts of one length can share a batch, where those of several cannot."""
+
+    def fault(boundary: int, difference: str) -> str:
+        return (
+            "its rows depend on each other. In a batch with two other prompts of its length a prompt differs by "
+            f"{difference} of its norm {_place(boundary)} (allowed {allowed:.0e}), and histories are computed side by "
+            "side."
         )
 
+    # measured only here, since padding that changes nothing shows that other rows do not either
+    if not anatomy.padding_gap <= allowed:
+        gaps = BlockWalk(gaps_by_neighbours(anatomy, padded=False)).result()
+        _require_within(anatomy, gaps, allowed, fault)
 
-def _first_above(gaps: Sequence[float], allowed: float) -> int | None:
-    return next((place for place, one in enumerate(gaps) if not one <= allowed), None)
+
+def _require_within(anatomy: Anatomy, gaps: Sequence[float], allowed: float, fault: Callable[[int, str], str]) -> None:
+    """Refuse a model of which a gap is larger than allowed.
+
+    Args:
+        fault: says what is wrong, given the first place of such a gap, and the gap as text.
+    """
+    for place, measured_gap in enumerate(gaps):
+        if not measured_gap <= allowed:
+            raise ModelError(f"{anatomy} cannot be measured: {fault(place, f'{measured_gap:.1e}')}")
 
 
 def _place(boundary: int) -> str:
@@ -387,7 +307,7 @@ def _place(boundary: int) -> str:
 
 
 def _require_an_answer(anatomy: Anatomy, logits_BTV: Tensor, ids_BT: Tensor) -> None:
-    """Refuses a model whose logits are the same whatever it is given, such as one of zeros."""
+    """Refuse a model whose logits are the same for any input, such as one of zeros."""
     if not torch.equal(logits_BTV[0], logits_BTV[1]):
         return
     entries = vocabulary(anatomy.model)  # of few entries, both rows may be the same tokens

@@ -26,8 +26,8 @@ class Site:
             residual-added states (BLOOM, MPT).
         scale: attribute of the block whose value multiplies the output before it is added (Granite's
             ``residual_multiplier``).
-        also: further sites summed into the same contribution (experts beside a shared MLP, a state-space
-            mixer beside attention); one whose path is absent from a block adds nothing there.
+        also: further sites summed into the same contribution (experts next to a shared MLP, a state-space
+            mixer next to attention); one whose path is absent from a block adds nothing there.
 
     Example:
         >>> bathyscope.Site("mixer", scale="multiplier").paths

@@ -23,8 +23,9 @@ _CLOSE = 1e-4
 
 
 def family_of(model: nn.Module) -> Family:
-    """What is declared for a model's type, or for that of the text model inside of it where its blocks are in the
-    same place; else what a search finds.
+    """Return the family declared for a model's type, else the one that a search finds.
+
+    A multi-modal model takes the declaration of its text model, where its blocks are in the same place.
 
     Raises:
         ModelError: nothing is declared, and the search finds nothing.
@@ -40,7 +41,7 @@ def family_of(model: nn.Module) -> Family:
 
 @torch.no_grad()
 def infer_family(model: nn.Module) -> Family:
-    """A family declaration for a model of unknown type.
+    """Infer a family declaration for a model of unknown type.
 
     The blocks are the longest list of modules that each run once in a forward; the final norm is the module
     after them whose output the unembedding reads, with or without a projection between the two; the contributions
@@ -111,7 +112,7 @@ def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
 
 
 def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, str | None, str]:
-    """Final norm and projection, each None where absent, and what gives the logits after them.
+    """Find final norm and projection, each None where absent, and what gives the logits after them.
 
     That is the unembedding itself, or the module around it where functions between its parts belong to no module
     (RoBERTa's dense layer, activation and norm).
@@ -119,12 +120,12 @@ def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, s
     last = max(place for place, call in enumerate(calls) if call.path.startswith(f"{blocks}."))
     resid, behind = calls[last].value, calls[last + 1 :]
     read = next((call for call in behind if call.path == head), None)
-    wanted = None if read is None else next(iter(_inputs(read).values()), None)
-    if wanted is None or _same(wanted, resid):
+    head_input = None if read is None else next(iter(_inputs(read).values()), None)
+    if head_input is None or _same(head_input, resid):
         return None, None, head
     around = (f"{blocks}.", head)
     after = [call for call in behind if not any(path.startswith(call.path) for path in around)]
-    giving = [call for call in reversed(after) if _same(call.value, wanted)]
+    giving = [call for call in reversed(after) if _same(call.value, head_input)]
     # the outermost module that does it alone ends last
     for call in giving:
         if _reads(call, resid):
@@ -143,12 +144,12 @@ def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, s
     return (giving[-1].path if giving else None), None, head
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    return one.shape == other.shape and torch.equal(one, other)
+def _same(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second)
 
 
 def _reads(call: Call, value: Tensor) -> bool:
-    return any(_same(given, value) for given in _inputs(call).values())
+    return any(_same(argument, value) for argument in _inputs(call).values())
 
 
 def _inputs(call: Call) -> dict[str, Tensor]:
@@ -156,7 +157,7 @@ def _inputs(call: Call) -> dict[str, Tensor]:
 
 
 def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:
-    """The (attention, mlp) sites that explain every block, by the names that work in all of them."""
+    """Find the (attention, mlp) sites that explain every block, by the names that work in all of them."""
     common: set[tuple[Site, Site]] | None = None
     for whole in calls:
         owner, _, index = whole.path.rpartition(".")
@@ -183,16 +184,17 @@ def _pairs_of(calls: list[Call], block: Call) -> set[tuple[Site, Site]]:
     once = [call for call in calls if paths.count(call.path) == 1 and call.value.is_floating_point()]
     candidates = [(call, *candidate) for call in once for candidate in _candidates(call, change)]
     close = [
-        ((a, own), (b, other))
-        for i, (own, a, x) in enumerate(candidates)
+        ((a, attention), (b, other))
+        for i, (attention, a, x) in enumerate(candidates)
         for other, b, y in candidates[i + 1 :]
+        # calls are listed as they end, so that attention comes first: a pair is tried in one order
         if _is_attention(a) and not _is_attention(b) and (x + y - change).abs().max() <= _CLOSE * scale
     ]
     return {(pair[0][0], pair[1][0]) for pair in close if all(_is_added(site, call) for site, call in pair)}
 
 
 def _is_added(site: Site, call: Call) -> bool:
-    """What is subtracted from a module's output is only added there: more of it gives as much more.
+    """Whether what is subtracted from a module's output is only added there: more of it gives as much more.
 
     A norm of the sum (BERT) does not pass; its parts have no contributions of their own.
     """
@@ -207,7 +209,7 @@ def _is_added(site: Site, call: Call) -> bool:
 
 
 def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
-    """A module's output, and its output minus each of its inputs, where they have the stream's size."""
+    """Yield a module's output, and its output minus each of its inputs, where they have the stream's size."""
     if call.value.numel() != change.numel() or call.value.shape[-1] != change.shape[-1]:
         return
     yield Site(call.path), call.value.reshape(change.shape)
@@ -218,7 +220,7 @@ def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
 
 
 def _is_parallel(model: nn.Module, block: nn.Module, ids_BT: Tensor, attention: Site, mlp: Site) -> bool:
-    """The MLP gives the same when attention adds nothing, so it reads the block's input."""
+    """Whether the MLP gives the same when attention adds nothing, so that it reads the block's input."""
     with tapped(block, {"mlp": mlp}) as plain:
         model(input_ids=ids_BT, use_cache=False)
     silent = {"attention": torch.ones_like(ids_BT, dtype=torch.bool)}

@@ -33,7 +33,7 @@ class Blocks(Protocol):
 
 
 def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
-    """By block, how far its result strays when it is run once more, after the blocks that stand behind it.
+    """Measure by block how far its result strays when it is run once more, after the blocks behind it.
 
     Args:
         boundaries: the stream before and after every block, as ``replay`` gave it.
@@ -47,7 +47,7 @@ def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor],
 
 
 def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: Tensor) -> Steps[list[float]]:
-    """By boundary, how far the first half of the tokens strays when the ids of the second half are others.
+    """Measure by boundary how far the first half of the tokens strays when the ids of the second half are others.
 
     Args:
         boundaries: the plain stream; may grow, as long as it is a block ahead.
@@ -55,15 +55,15 @@ def gaps_by_later_tokens(anatomy: Blocks, boundaries: Sequence[Tensor], ids_BT: 
     half = ids_BT.shape[1] // 2
     changed = ids_BT.clone()
     changed[:, half:] = (changed[:, half:] + 1) % vocabulary(anatomy.model)
-    found = []
+    worst_by_boundary = []
     for gaps in _strayed(anatomy, boundaries, (len(ids_BT), half), changed):
-        found.append(float(gaps.max()))
+        worst_by_boundary.append(float(gaps.max()))
         yield
-    return found
+    return worst_by_boundary
 
 
 def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
-    """By boundary, how far a prompt strays from itself alone when two others stand beside it.
+    """Measure by boundary how far a prompt strays from itself alone when two others share its batch.
 
     Below float32 it is the median token's gap: in a batch of another shape a few tokens may be routed to other experts
     by rounding alone.
@@ -78,48 +78,50 @@ def gaps_by_neighbours(anatomy: Blocks, *, padded: bool) -> Steps[list[float]]:
         batch[2, _SHORTER:] = batch[2, _SHORTER - 1]
     narrow = any(p.element_size() < 4 for p in anatomy.model.parameters() if p.is_floating_point())
     alone = anatomy.replay(ids_BT[:1, :_ALONE])
-    kept: list[Tensor] = [alone.recording.resid0_BTD]
-    strayed = _strayed(anatomy, kept, (1, _ALONE), batch if padded else batch[:, :_ALONE])
+    boundaries: list[Tensor] = [alone.recording.resid0_BTD]
+    strayed = _strayed(anatomy, boundaries, (1, _ALONE), batch if padded else batch[:, :_ALONE])
     state: State = {}
     gaps = [next(strayed)]
     yield
     for index, block in enumerate(anatomy.blocks):
-        kept.append(alone.run(block, index, kept[-1], state=state))
+        boundaries.append(alone.run(block, index, boundaries[-1], state=state))
         gaps.append(next(strayed))
         yield
-    return [float(one.median() if narrow else one.max()) for one in gaps]
+    return [float(token_gaps_BT.median() if narrow else token_gaps_BT.max()) for token_gaps_BT in gaps]
 
 
-def _strayed(anatomy: Blocks, kept: Sequence[Tensor], shown: tuple[int, int], ids_BT: Tensor) -> Iterator[Tensor]:
-    """By boundary, gaps of the first rows and tokens of a batch, at which every block gets the stream in ``kept``.
+def _strayed(
+    anatomy: Blocks, boundaries: Sequence[Tensor], counted: tuple[int, int], ids_BT: Tensor
+) -> Iterator[Tensor]:
+    """Yield by boundary the gaps of the counted rows and tokens, where every block gets the stream in ``boundaries``.
 
-    Everything else is tried as it is, and as copies of the first or the last vector that is kept: where tokens
-    compete, a crowd of equals must move the ranks. Other rows are also tried as louder and as quieter ones, for blocks
-    that are passed over by a test on the whole call.
+    Everything else is tried as it is, and as copies of the first or the last counted vector: where tokens compete, a
+    crowd of equals must move the ranks. Other rows are also tried as louder and as quieter ones, for blocks that are
+    passed over by a test on the whole call.
 
     Args:
-        kept: the stream at every boundary; may grow, as long as it is a block ahead.
-        shown: how many rows and tokens of it count.
+        boundaries: the stream at every boundary; may grow, as long as it is a block ahead.
+        counted: how many of the first rows and tokens are compared with it.
     """
-    rows, tokens = shown
+    rows, tokens = counted
     replay = anatomy.replay(ids_BT)
     # kernels for few bits choose their scale over a whole call, of which users are warned
     quantised = getattr(anatomy.model.config, "quantization_config", None) is not None
     resid_BTD = replay.recording.resid0_BTD
     state: State = {}
-    yield token_gaps(resid_BTD[:rows, :tokens], kept[0][:, :tokens])
+    yield token_gaps(resid_BTD[:rows, :tokens], boundaries[0][:, :tokens])
     for index, block in enumerate(anatomy.blocks):
-        own, wanted = kept[index][:, :tokens], kept[index + 1][:, :tokens]
-        first, last = (own[place, place].expand_as(resid_BTD).clone() for place in (0, -1))
+        counted_RTD, expected = boundaries[index][:, :tokens], boundaries[index + 1][:, :tokens]
+        first, last = (counted_RTD[place, place].expand_as(resid_BTD).clone() for place in (0, -1))
         before = dict(state)
         worst = torch.zeros(rows, tokens, device=resid_BTD.device)
         for others_BTD, passed in ((first, dict(before)), (last, dict(before)), (resid_BTD.clone(), state)):
-            others_BTD[:rows, :tokens] = own
+            others_BTD[:rows, :tokens] = counted_RTD
             out_BTD = replay.run(block, index, others_BTD, state=passed)
-            worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], wanted))
+            worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], expected))
         resid_BTD = out_BTD
         if rows < len(ids_BT) and not quantised:
-            worst = worst.maximum(_gaps_next_to_extremes(replay, block, index, others_BTD, shown, wanted, before))
+            worst = worst.maximum(_gaps_next_to_extremes(replay, block, index, others_BTD, counted, expected, before))
         yield worst
 
 
@@ -132,17 +134,18 @@ def _gaps_next_to_extremes(
     block: nn.Module,
     index: int,
     resid_BTD: Tensor,
-    shown: tuple[int, int],
+    counted: tuple[int, int],
     expected: Tensor,
     state: State,
 ) -> Tensor:
-    """Gaps of the first rows and tokens where all other rows are louder, of either sign, or nearly silent.
+    """Measure gaps of the counted rows and tokens where all other rows are louder, of either sign, or nearly silent.
 
     Next to louder ones they also stand last, so that a test on the first row of a call shows too.
     """
-    rows, tokens = shown
+    rows, tokens = counted
     worst = torch.zeros(rows, tokens, device=resid_BTD.device)
     largest = float(resid_BTD.abs().max().clamp_min(1e-12))
+    # float16 ends at 65,504, which a massive activation times four may pass
     room = torch.finfo(resid_BTD.dtype).max / (8 * largest)
     loud = min(_LOUD, room)
     for factor, backwards in ((-loud, False), (loud, not state), (_QUIET, False)):
@@ -162,7 +165,7 @@ _LENGTH_DEPENDENT_ROPE = ("longrope", "dynamic")
 
 
 def depends_on_padding(config: Any) -> bool:
-    """Only prompts of one length may share a batch.
+    """Whether the configuration says that only prompts of one length may share a batch.
 
     Rotary tables that change with the length of a forward (longrope, dynamic NTK), and attention that picks its
     keys by rank (``index_topk``): equal ranks are resolved by where they stand among all padded tokens.

@@ -29,7 +29,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 def _uncompiled(model: nn.Module) -> AbstractContextManager[object]:
-    """Modules that were compiled run as they are written: compiled ones show nothing of what they call."""
+    """Run compiled modules as they are written: compiled ones show nothing of what they call."""
     for module in model.modules():
         of_its_own = hasattr(module.__dict__.get("forward"), "_torchdynamo_orig_callable")
         if of_its_own or module.__dict__.get("_compiled_call_impl") is not None:
@@ -56,43 +56,43 @@ def default_settings() -> Iterator[None]:
 
 @contextmanager
 def full_precision() -> Iterator[None]:
-    """Products of float32 keep all of its digits inside, whatever the caller allows (TF32 keeps 10 bits, bfloat16 7).
+    """Compute products of float32 with all of its digits, whatever the caller allows (TF32 keeps 10 bits, bfloat16 7).
 
-    Torch has two sets of names for it. Both are told, since it raises errors where they contradict each other.
+    Torch has two sets of names for this setting. Both are set, since it raises errors where they contradict each other.
     """
     backends: Any = torch.backends
     places: list[tuple[Any, str, Any]] = [(backends.cudnn, "allow_tf32", False)]
     if hasattr(backends.cuda.matmul, "fp32_precision"):
         kinds = (backends.cuda.matmul, backends.mkldnn.matmul, backends.cudnn.conv, backends.cudnn.rnn)
-        places += [(one, "fp32_precision", "ieee") for one in kinds]
+        places += [(kind, "fp32_precision", "ieee") for kind in kinds]
     else:  # torch before 2.9
         places.append((backends.cuda.matmul, "allow_tf32", False))
-    products = _told(torch.get_float32_matmul_precision)
-    before = [_told(partial(getattr, one, name)) for one, name, _ in places]
+    products = read_setting(torch.get_float32_matmul_precision)
+    before = [read_setting(partial(getattr, owner, name)) for owner, name, _ in places]
     try:
         torch.set_float32_matmul_precision("highest")
-        for one, name, value in places:
-            setattr(one, name, value)
+        for owner, name, value in places:
+            setattr(owner, name, value)
         yield
     finally:
         if products is not None:
             torch.set_float32_matmul_precision(products)
-        for (one, name, _), value in zip(places, before):
+        for (owner, name, _), value in zip(places, before):
             if value is not None:
-                setattr(one, name, value)
+                setattr(owner, name, value)
 
 
-def _told(ask: Callable[[], Any]) -> Any:
-    """What torch says of a setting; None where the caller has left its two names of it in contradiction."""
+def read_setting(read: Callable[[], Any]) -> Any:
+    """Read a setting of torch; None where the caller has left its two names in contradiction."""
     try:
-        return ask()
+        return read()
     except RuntimeError:
         return None
 
 
 @contextmanager
 def running(model: nn.Module, schedule: str, *, cached: bool) -> Iterator[None]:
-    """The model's own forward runs another order of its blocks inside, and can go on from a cache where ``cached``."""
+    """Note that the model's own forward runs another order of its blocks inside; ``cached``: it can use a cache."""
     _RUNNING[model] = schedule, cached
     try:
         yield
@@ -111,7 +111,7 @@ def goes_on_from_a_cache(model: nn.Module) -> bool:
 
 
 def require_own_order(model: nn.Module) -> None:
-    """Refuses to measure a model while its forward runs another order of its blocks."""
+    """Refuse to measure a model while its forward runs another order of its blocks."""
     if model in _RUNNING:
         raise ModelError(
             f"This model runs a schedule at the moment ({_RUNNING[model][0]}); survey the model outside of scheduled()."

@@ -36,14 +36,14 @@ _EXPERT_COUNTS = ("num_experts", "moe_num_experts")
 class OutputWeights:
     """Output weights of the neurons of one MLP, or of the experts that are stored together.
 
-    What is read of ``weight`` of a streamed block, is read while the block is lent.
+    The ``weight`` of a streamed block is read while the block is lent.
 
     Args:
         path: of the weight, from the block.
         axis: its axis of residual channels.
         owner: the module that holds it.
         experts: how many experts it stacks; None = it is no routed experts' weight.
-        gain: [width], of a norm between the weight and the residual stream; None = there is none.
+        gain: [width], of a norm between the weight and the residual stream; None = no norm.
         centred: that norm takes the mean over channels away.
     """
 
@@ -67,16 +67,16 @@ class OutputWeights:
 
     @property
     def visible(self) -> bool:
-        """The activations of its neurons are the input of its module, [..., neurons]."""
+        """Whether the activations of its neurons are the input of its module, [..., neurons]."""
         return self.experts is None and self.weight.ndim == 2
 
     def matrices(self) -> Iterator[Tensor]:
-        """[neurons, width] of each expert in turn, or of the MLP: views of the live weight."""
+        """Yield [neurons, width] of each expert in turn, or of the MLP: views of the live weight."""
         rows = self.weight.detach().movedim(self.axis, -1)
         yield from [rows] if rows.ndim == 2 else rows.flatten(0, -3)
 
     def directions(self, rows_ND: Tensor) -> Tensor:
-        """A float32 copy of some rows of a matrix, in the directions in which they reach the residual stream."""
+        """Return a float32 copy of some rows of a matrix, in the directions in which they reach the residual stream."""
         copied = rows_ND.to(torch.float32, copy=True)
         if self.centred:
             copied -= copied.mean(-1, keepdim=True)
@@ -84,7 +84,7 @@ class OutputWeights:
 
 
 def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
-    """Output weights by block, routed experts first; empty for a block in which none pass the test.
+    """Return output weights by block, routed experts first; empty for a block in which none pass the test.
 
     Raises:
         ModelError: quantised weights, with their dtype.
@@ -92,7 +92,7 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
     site = anatomy.sites.get("mlp")
     if site is None:
         return [() for _ in anatomy.blocks]
-    found = []
+    weights_by_block = []
     with evaluating(anatomy.model), torch.no_grad():
         replay = anatomy.replay(probe_ids(anatomy.model, *_PROBE_SIZE))
         resid_BTD, state = replay.recording.resid0_BTD, State()
@@ -100,27 +100,28 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
             with lent(block):
                 with calls_within(block) as calls:
                     resid_BTD = replay.run(block, index, resid_BTD, state=state)
-                ends = [_Root(one) for module, _ in site_modules(block, site) for one in calls if one.module is module]
+                modules = [module for module, _ in site_modules(block, site)]
+                ends = [_Root(call) for module in modules for call in calls if call.module is module]
                 roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
                 weights = list(chain.from_iterable(_passing(block, root, anatomy.width) for root in roots))
-            found.append(tuple(sorted(weights, key=lambda one: one.experts is None)))
-    return found
+            weights_by_block.append(tuple(sorted(weights, key=lambda entry: entry.experts is None)))
+    return weights_by_block
 
 
 def at_hand(weights: Sequence[OutputWeights]) -> AbstractContextManager[object]:
-    """The weights of one block are in memory inside."""
+    """Keep the weights of one block in memory inside."""
     return lent(weights[0].block) if weights else nullcontext()
 
 
 def directions_of(weights: Sequence[OutputWeights], neurons: Sequence[int]) -> Tensor:
-    """Directions [neurons, width] of some neurons of one block, counted through all its ``weights``."""
-    matrices = [(one, matrix) for one in weights for matrix in one.matrices()]
+    """Return directions [neurons, width] of some neurons of one block, counted through all its ``weights``."""
+    matrices = [(entry, matrix) for entry in weights for matrix in entry.matrices()]
     starts = [0, *accumulate(len(matrix) for _, matrix in matrices)]
     rows = []
     for neuron in neurons:
         place = bisect_right(starts, neuron) - 1
-        one, matrix = matrices[place]
-        rows.append(one.directions(matrix[neuron - starts[place]][None]))
+        entry, matrix = matrices[place]
+        rows.append(entry.directions(matrix[neuron - starts[place]][None]))
     return torch.cat(rows)
 
 
@@ -133,38 +134,40 @@ class _Root:
     centred: bool = False
 
 
-def _given(call: Call) -> Tensor | None:
-    """Its first tensor argument."""
+def _first_tensor(call: Call) -> Tensor | None:
+    """Return the first tensor among the arguments of a call."""
     return next((v for v in (*call.args, *call.kwargs.values()) if isinstance(v, Tensor)), None)
 
 
 def _has_matrix(call: Call) -> bool:
-    """The module holds weights beyond vectors."""
+    """Whether the module holds weights beyond vectors."""
     return any(weight.ndim > 1 for _, weight in _weights(call.module))
 
 
 def _roots(calls: Sequence[Call], end: _Root, width: int) -> list[_Root]:
-    """The calls with matrices whose outputs, normed and added where a family does so, are the output of ``end``."""
+    """Find the calls with matrices whose outputs, perhaps normed and added, are the output of ``end``."""
     if _has_matrix(end.call):
         return [end]
-    given = _given(end.call)
-    if given is None:
+    normed_input = _first_tensor(end.call)
+    if normed_input is None:
         return []
-    if not _same(given, end.call.value):
+    if not _same(normed_input, end.call.value):
         try:
             kind = norm_kind(end.call.module)
         except ModelError:
             return []  # what comes before it is then not found, which the caller sees
-        gain = torch.as_tensor(kind.gain, device=given.device).clone().expand(width)
+        gain = torch.as_tensor(kind.gain, device=normed_input.device).clone().expand(width)
         end = replace(end, gain=gain if end.gain is None else gain * end.gain, centred=kind.centred)
-    return [root for source in _sources(calls, given) for root in _roots(calls, replace(end, call=source), width)]
+    return [
+        root for source in _sources(calls, normed_input) for root in _roots(calls, replace(end, call=source), width)
+    ]
 
 
 def _sources(calls: Sequence[Call], value: Tensor) -> Sequence[Call]:
-    """The outermost call that gave a value, or the two that add up to it."""
+    """Find the outermost call that gave a value, or the two that add up to it."""
     giving = [call for call in calls if _same(call.value, value)]
-    # a dropout gives what it was given
-    working = [call for call in giving if _has_matrix(call) or not _same(_given(call), call.value)]
+    # a dropout in evaluation mode returns its argument
+    working = [call for call in giving if _has_matrix(call) or not _same(_first_tensor(call), call.value)]
     if working:
         return [next((call for call in reversed(working) if _has_matrix(call)), working[-1])]
     whole = [call for call in calls if call.value.numel() == value.numel()]
@@ -172,25 +175,25 @@ def _sources(calls: Sequence[Call], value: Tensor) -> Sequence[Call]:
 
 
 def _adds_up(pair: Sequence[Call], value: Tensor) -> bool:
-    one, other = (call.value.reshape(value.shape) for call in pair)
-    return torch.equal(one + other, value)
+    first, second = (call.value.reshape(value.shape) for call in pair)
+    return torch.equal(first + second, value)
 
 
-def _same(one: Tensor | None, other: Tensor) -> bool:
-    """Equal values, whether tokens and rows share an axis or not."""
-    if one is None or one.shape[-1:] != other.shape[-1:] or one.numel() != other.numel():
+def _same(first: Tensor | None, second: Tensor) -> bool:
+    """Whether two values are equal, whether tokens and rows share an axis or not."""
+    if first is None or first.shape[-1:] != second.shape[-1:] or first.numel() != second.numel():
         return False
-    return torch.equal(one.reshape(other.shape), other)
+    return torch.equal(first.reshape(second.shape), second)
 
 
 def _weights(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Parameters, and buffers that stand in for them in quantised modules."""
+    """Yield parameters, and buffers that stand in for them in quantised modules."""
     yield from module.named_parameters()
     yield from module.named_buffers()
 
 
 def _passing(block: nn.Module, root: _Root, width: int) -> Iterator[OutputWeights]:
-    """The matrices of a module that pass the test of the channels."""
+    """Yield the matrices of a module that pass the test of the channels."""
     if root.call.value.shape[-1] != width:
         return
     for path, weight in _weights(root.call.module):
@@ -220,17 +223,18 @@ def _experts(weight: Tensor, axis: int, owner: nn.Module) -> int | None:
 
 @torch.no_grad()
 def _writes(root: _Root, path: str, weight: Tensor, axis: int) -> bool:
-    """Changing one channel's weights changes that channel of the output, and no other."""
+    """Whether other weights of one channel change that channel of the output, and no other."""
     channel = weight.shape[axis] // 2
     changed = weight.detach().clone()
     changed.select(axis, channel).add_(weight.detach().float().abs().mean().clamp_min(1e-3).to(weight.dtype))
 
     def run(parameters: dict[str, Tensor]) -> Tensor:
+        # a fresh copy for each run, since some MLPs write into their argument
         call = root.call.copied()
         output = functional_call(call.module, parameters, call.args, dict(call.kwargs))
         return (output[0] if isinstance(output, tuple | list) else output).float()
 
     change = (run({path: changed}) - run({})).abs().flatten(0, -2).amax(0)
-    own = float(change[channel])
+    change_of_channel = float(change[channel])
     change[channel] = 0
-    return own > 0 and float(change.max()) <= _OTHER_CHANNELS * own
+    return change_of_channel > 0 and float(change.max()) <= _OTHER_CHANNELS * change_of_channel

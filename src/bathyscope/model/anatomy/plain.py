@@ -11,14 +11,14 @@ _FAILURES = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, N
 
 
 def probe_ids(model: nn.Module, rows: int, tokens: int) -> Tensor:
-    """Token ids [rows, tokens] that count up and begin again, from 1 to 7 where the vocabulary has as many."""
+    """Return token ids [rows, tokens] that count up and begin again, from 1 to 7 where the vocabulary has as many."""
     entries = vocabulary(model)
     ids = torch.arange(rows * tokens, device=home_of(model)).reshape(rows, tokens)
     return ids % 7 + 1 if entries > 7 else ids % entries
 
 
 def home_of(model: nn.Module) -> torch.device:
-    """The device on which token ids and the residual stream are: that of the weights, of the first where they differ.
+    """Return the device of token ids and the residual stream: that of the weights, of the first where they differ.
 
     Blocks may be elsewhere, or nowhere until they are lent. It is meta where a model has no weights at all.
     """
@@ -27,18 +27,18 @@ def home_of(model: nn.Module) -> torch.device:
 
 
 def where_float64_is_known(device: torch.device) -> torch.device:
-    """The device itself, or the CPU's where that knows no float64."""
+    """Return the device itself, or the CPU where the device has no float64."""
     return device if device.type in ("cpu", "cuda") else torch.device("cpu")
 
 
 def vocabulary(model: nn.Module) -> int:
-    """Token ids the embedding takes."""
+    """Return how many token ids the embedding takes."""
     return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
 
 
 @torch.no_grad()
 def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
-    """What the model makes of token ids by itself, without a cache; ``name`` is its family's, for messages."""
+    """Run the model's own forward without a cache; ``name`` is its family's, for messages."""
     try:
         return model(input_ids=ids_BT, use_cache=False)
     except _FAILURES as error:
@@ -52,6 +52,6 @@ def plain_forward(model: nn.Module, ids_BT: Tensor, name: str) -> Any:
 
 
 def logits_of(out: Any) -> Tensor:
-    """The logits of a model's output, which is a tuple where the configuration asks for one."""
+    """Return the logits of a model's output, which is a tuple where the configuration asks for one."""
     logits: Tensor = out[0] if isinstance(out, tuple) else out.logits
     return logits

@@ -4,8 +4,11 @@
 ``frozen`` is the lens that divides by another boundary's norm scale (lad2024 as published).
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -13,6 +16,7 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
 
+# two sizes of vectors: an epsilon shows in the output of small ones alone
 _SMALL = 3e-3
 
 
@@ -35,19 +39,19 @@ class Readout:
     softcap: float | None = None
 
     def __call__(self, resid_ND: Tensor) -> Tensor:
-        """Logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
+        """Return logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
         return self.logits(self.normed(resid_ND)).to(resid_ND.device)
 
     def normed(self, resid_ND: Tensor) -> Tensor:
-        """What the unembedding takes of residual vectors: the final norm computed on them."""
+        """Return what the unembedding takes of residual vectors: the final norm computed on them."""
         return resid_ND if self.norm is None else self.norm(resid_ND.to(_device(self.norm, resid_ND)))
 
     def logits(self, normed_ND: Tensor) -> Tensor:
-        """Logits [N, vocabulary] of already normed vectors [N, width]."""
+        """Return logits [N, vocabulary] of already normed vectors [N, width]."""
         return self.finish(self.product(normed_ND))
 
     def product(self, normed_ND: Tensor) -> Tensor:
-        """The unembedding's product [N, vocabulary] of already normed vectors [N, width]."""
+        """Return the unembedding's product [N, vocabulary] of already normed vectors [N, width]."""
         if self.projection is not None:
             normed_ND = self.projection(normed_ND.to(_device(self.projection, normed_ND)))
         weight = getattr(self.head, "weight", None)
@@ -58,7 +62,7 @@ class Readout:
         return product_NV
 
     def finish(self, product_NV: Tensor) -> Tensor:
-        """The logits: what the family does to each entry of the product."""
+        """Return the logits: what the family makes of each entry of the product."""
         logits_NV = product_NV
         if self.multiplier is not None:
             logits_NV = logits_NV * self.multiplier
@@ -69,7 +73,7 @@ class Readout:
         return logits_NV
 
     def frozen(self, resid_ND: Tensor, final_ND: Tensor, bias: bool = True) -> Tensor:
-        """Logits of ``resid_ND`` normed with the per-token scale of ``final_ND`` (same tokens, boundary L).
+        """Return logits of ``resid_ND`` normed with the per-token scale of ``final_ND`` (same tokens, boundary L).
 
         Raises:
             ModelError: the final norm is of no known kind.
@@ -77,12 +81,18 @@ class Readout:
         return self.logits(self.normed_by(resid_ND, final_ND, bias)).to(resid_ND.device)
 
     def normed_by(self, resid_ND: Tensor, final_ND: Tensor, bias: bool = True) -> Tensor:
-        """What the unembedding takes of ``resid_ND``, normed with the per-token scale of ``final_ND``."""
+        """Return what the unembedding takes of ``resid_ND``, normed with the per-token scale of ``final_ND``."""
         if self.norm is None:
             return resid_ND
-        kind, device = norm_kind(self.norm), _device(self.norm, resid_ND)
+        device = _device(self.norm, resid_ND)
         resid_ND, final_ND = resid_ND.to(device), final_ND.to(device)
-        return kind.apply(resid_ND.float(), final_ND.float(), bias=bias).to(resid_ND.dtype)
+        return self._norm_kind.apply(resid_ND.float(), final_ND.float(), bias=bias).to(resid_ND.dtype)
+
+    @cached_property
+    def _norm_kind(self) -> NormKind:
+        # found by some runs of the norm, and asked for at every boundary and chunk of tokens
+        assert self.norm is not None
+        return norm_kind(self.norm)
 
 
 @dataclass(frozen=True)
@@ -95,18 +105,18 @@ class NormKind:
     bias: Tensor | None
 
     def inverse_scale(self, resid_ND: Tensor) -> Tensor:
-        """1 / root of the mean square (of the centred vector where the norm centres), [N, 1]."""
+        """Return 1 / root of the mean square (of the centred vector where the norm centres), [N, 1]."""
         return (_centred(resid_ND, self.centred).pow(2).mean(-1, keepdim=True) + self.eps).rsqrt()
 
     def apply(self, resid_ND: Tensor, scaled_by_ND: Tensor, *, bias: bool = True) -> Tensor:
-        """The norm rebuilt from its parts; it is the norm itself where vectors are scaled by themselves."""
+        """Apply the norm rebuilt from its parts; it is the norm itself where vectors are scaled by themselves."""
         normed = _centred(resid_ND, self.centred) * self.inverse_scale(scaled_by_ND) * self.gain
         return normed + self.bias if bias and self.bias is not None else normed
 
 
-def _device(module: nn.Module, given: Tensor) -> torch.device:
-    """Where a module computes: where its weights are, or what it is given where it has none."""
-    return next((p.device for p in module.parameters() if p.device.type != "meta"), given.device)
+def _device(module: nn.Module, argument: Tensor) -> torch.device:
+    """Return where a module computes: where its weights are, or without weights where its argument is."""
+    return next((p.device for p in module.parameters() if p.device.type != "meta"), argument.device)
 
 
 def _centred(resid_ND: Tensor, centred: bool) -> Tensor:
@@ -115,7 +125,7 @@ def _centred(resid_ND: Tensor, centred: bool) -> Tensor:
 
 @torch.no_grad()
 def norm_kind(norm: nn.Module) -> NormKind:
-    """Finds out by trial what a norm does: centring or not, weight or 1 + weight, bias, and its epsilon.
+    """Find out by trial what a norm does: centring or not, weight or 1 + weight, bias, and its epsilon.
 
     Raises:
         ModelError: none of the known forms reproduces the module's output.
@@ -125,20 +135,19 @@ def norm_kind(norm: nn.Module) -> NormKind:
     device = weight.device if weight is not None else torch.device("cpu")
     dtype = weight.dtype if weight is not None else torch.float32
     probe = torch.randn(4, width, generator=torch.Generator().manual_seed(0)).to(device) * 3 + 0.5
-    # beside vectors as small as the smaller one an epsilon is seen
     probes = (probe, _SMALL * probe)
-    wanted = [norm(values.to(dtype)).float() for values in probes]
+    outputs = [norm(values.to(dtype)).float() for values in probes]
     gains: list[Tensor | float] = [1.0] if weight is None else [weight.float(), 1 + weight.float()]
     offset = None if bias is None else bias.float()
     tolerance = 1e-4 if dtype == torch.float32 else 5e-2
     named: list[Any] = [getattr(norm, name, None) for name in ("eps", "variance_epsilon", "epsilon", "norm_eps")]
-    said = next((float(eps) for eps in named if eps is not None), None)
+    declared_eps = next((float(eps) for eps in named if eps is not None), None)
     for centred in (False, True):
         for gain in gains:
-            seen = _seen_epsilon(NormKind(centred, 0.0, gain, offset), probes[1], wanted[1])
-            for eps in (seen,) if said is None else (said, seen):
+            fitted_eps = _seen_epsilon(NormKind(centred, 0.0, gain, offset), probes[1], outputs[1])
+            for eps in (fitted_eps,) if declared_eps is None else (declared_eps, fitted_eps):
                 kind = NormKind(centred, eps, gain, offset)
-                pairs = zip(probes, wanted)
+                pairs = zip(probes, outputs)
                 if all(torch.allclose(kind.apply(x, x), y, atol=tolerance, rtol=tolerance) for x, y in pairs):
                     return kind
     raise ModelError(
@@ -147,10 +156,13 @@ def norm_kind(norm: nn.Module) -> NormKind:
     )
 
 
-def _seen_epsilon(kind: NormKind, probe: Tensor, wanted: Tensor) -> float:
-    """The epsilon under which a norm of this kind would give these outputs, to three digits (OLMo names none)."""
+def _seen_epsilon(kind: NormKind, probe: Tensor, normed: Tensor) -> float:
+    """Return the epsilon under which a norm of this kind would give these outputs, to three digits.
+
+    OLMo's norm has its epsilon in the code alone.
+    """
     direction = _centred(probe, kind.centred) * kind.gain
-    plain = wanted if kind.bias is None else wanted - kind.bias
+    plain = normed if kind.bias is None else normed - kind.bias
     scale = (plain * direction).sum(-1) / direction.pow(2).sum(-1)
     eps = float((scale.pow(-2) - _centred(probe, kind.centred).pow(2).mean(-1)).mean())
     return float(f"{max(eps, 0.0):.3g}") if math.isfinite(eps) else 0.0

@@ -37,11 +37,16 @@ _PROBE_SIZES = (2, 5, 3, 7)
 
 @dataclass
 class BlockArguments:
-    """One block's recorded keyword arguments (the residual stream itself left out).
+    """One block's recorded keyword arguments, without the residual stream itself.
 
-    ``axes`` says what the axes of each tensor mean; ``state`` names dictionary arguments through which blocks pass
-    tensors to later blocks (Gemma 4's shared keys and values); ``stream`` the argument that takes the residual stream,
-    None where it is the first.
+    Args:
+        values: by name.
+        cache: name of the argument that takes the library's cache; None = the block takes none.
+        mask: name of the argument that takes the attention mask; None = the block takes none.
+        axes: what the axes of each tensor mean.
+        state: name of the dictionary through which blocks pass tensors to later blocks (Gemma 4's shared keys and
+            values).
+        stream: name of the argument that takes the residual stream; None = the first.
     """
 
     values: dict[str, Any]
@@ -52,7 +57,7 @@ class BlockArguments:
     stream: str | None = None
 
     def fit(self, prompts: Tensor | None, rows: int, start: int = 0) -> dict[str, Any]:
-        """The arguments for ``rows`` sequences owning tokens from ``start`` on (``prompts``: [rows])."""
+        """Return the arguments for ``rows`` sequences that own tokens from ``start`` on (``prompts``: [rows])."""
 
         def change(path: Path, value: Tensor) -> Tensor:
             return fit_rows(value, self.axes[path], prompts, rows, start)
@@ -70,20 +75,21 @@ class Recording:
 
 @contextmanager
 def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """Each block runs the given function instead of its own forward, until the context ends."""
+    """Run the given function instead of each block's own forward, until the context ends."""
     with ExitStack() as stack:
         for block, forward in zip(blocks, forwards):
-            own = block.__dict__
-            if "forward" in own:
-                stack.callback(own.__setitem__, "forward", own["forward"])
+            # a streamed block has a forward among its own attributes already, which must come back as it was
+            attributes = block.__dict__
+            if "forward" in attributes:
+                stack.callback(attributes.__setitem__, "forward", attributes["forward"])
             else:
-                stack.callback(own.pop, "forward")
-            own["forward"] = forward
+                stack.callback(attributes.pop, "forward")
+            attributes["forward"] = forward
         yield
 
 
 def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
-    """All arguments of a block under their names; those of ``**kwargs`` under their own."""
+    """Return all arguments of a block under their names; those of ``**kwargs`` under their own."""
     named: dict[str, Any] = {}
     for name, value in call.arguments.items():
         kind = call.signature.parameters[name].kind
@@ -96,19 +102,20 @@ def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
     return named
 
 
-def _first_present(names: Sequence[str], given: Mapping[str, Any], signature: inspect.Signature) -> str | None:
-    return next((name for name in names if name in given or name in signature.parameters), None)
+def _first_present(names: Sequence[str], arguments: Mapping[str, Any], signature: inspect.Signature) -> str | None:
+    return next((name for name in names if name in arguments or name in signature.parameters), None)
 
 
 def stub(
     replaced: Callable[..., Any], returns: int | None, sink: list[tuple[Tensor, BlockArguments]]
 ) -> Callable[..., Any]:
-    """In the place of a block's forward: puts its arguments into ``sink`` and hands the stream on."""
+    """Return what takes the place of a block's forward: it notes its arguments in ``sink`` and passes the stream on."""
     signature = inspect.signature(replaced)
     first = next(iter(signature.parameters))
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         values = by_name(signature.bind(*args, **kwargs))
+        # found by its shape, since a block need not take the stream first
         stream = next((name for name, value in values.items() if _is_stream(value)), first)
         hidden = values.pop(stream)
         # empty while no block has run: a dictionary that blocks fill for later blocks
@@ -121,7 +128,9 @@ def stub(
             stream=None if stream == first else stream,
         )
         for name in (arguments.cache, state):
-            values.pop(name, None) if name else None
+            if name is not None:
+                values.pop(name, None)
+        # a block that saw a live cache would append to it at every replay
         if "use_cache" in signature.parameters:
             values["use_cache"] = False
         sink.append((hidden, arguments))
@@ -135,7 +144,10 @@ def _is_stream(value: Any) -> bool:
 
 
 def reset_rotary(model: nn.Module) -> None:
-    """Dynamic rotary tables keep the longest length they have met; start every recording from the same state."""
+    """Reset dynamic rotary tables, so that every recording starts from the same state.
+
+    They stay at the longest length that a forward has met, and each length has other frequencies.
+    """
     for module in model.modules():
         kinds = getattr(module, "rope_type", None)
         by_prefix = {f"{layer}_": kind for layer, kind in kinds.items()} if isinstance(kinds, dict) else {"": kinds}
@@ -148,7 +160,7 @@ def reset_rotary(model: nn.Module) -> None:
 
 
 class Recorder:
-    """Records batches of prompts on one model; its arguments are those of its ``Anatomy``.
+    """Record batches of prompts on one model; its arguments are those of its ``Anatomy``.
 
     Raises:
         ModelError: a block's arguments cannot be read (see ``arguments``).
@@ -161,10 +173,10 @@ class Recorder:
         self._axes = self._probe()
 
     def record(self, ids_BT: Tensor) -> Recording:
-        """h_0 and all block arguments for token ids [batch, tokens], padded on the right where lengths differ."""
+        """Record h_0 and all block arguments for token ids [batch, tokens], padded on the right."""
         recording = self._raw(ids_BT)
         batch, tokens = ids_BT.shape
-        known: dict[int, bool] = {}
+        shared_by_id: dict[int, bool] = {}
         for index, arguments in enumerate(recording.blocks):
             for path, value in walk(arguments.values):
                 axes = self._axes[index].get(path) or default_axes(value, batch, tokens)
@@ -173,9 +185,10 @@ class Recorder:
                         f"Block {index} was given {'.'.join(map(str, path))} of shape {tuple(value.shape)}, "
                         "whose axes are unknown; this family needs its own handling."
                     )
-                if id(value) not in known:
-                    known[id(value)] = same_for_all(value, axes, batch)
-                arguments.axes[path] = replace(axes, shared=known[id(value)])
+                # blocks are mostly given the same tensors, which are compared once
+                if id(value) not in shared_by_id:
+                    shared_by_id[id(value)] = same_for_all(value, axes, batch)
+                arguments.axes[path] = replace(axes, shared=shared_by_id[id(value)])
         return recording
 
     def _probe(self) -> list[dict[Path, Axes]]:
@@ -184,11 +197,11 @@ class Recorder:
         def leaves(rows: int, length: int) -> list[dict[Path, Tensor]]:
             return [dict(walk(block.values)) for block in self._raw(probe_ids(self._model, rows, length)).blocks]
 
-        found: list[dict[Path, Axes]] = []
+        axes_by_block: list[dict[Path, Axes]] = []
         for small, wider, longer in zip(leaves(batch, tokens), leaves(wide, tokens), leaves(batch, long)):
             both = small.keys() & wider.keys() & longer.keys()
-            found.append({p: infer_axes(small[p], wider[p], longer[p], _PROBE_SIZES) for p in both})
-        return found
+            axes_by_block.append({p: infer_axes(small[p], wider[p], longer[p], _PROBE_SIZES) for p in both})
+        return axes_by_block
 
     @torch.no_grad()
     def _raw(self, ids_BT: Tensor) -> Recording:
@@ -196,6 +209,7 @@ class Recorder:
         stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(self._blocks, self._returns, sinks)]
         reset_rotary(self._model)
         with replaced_forwards(self._blocks, stubs):
+            # without the head: its logits would take tokens × vocabulary for nothing
             getattr(self._model, "base_model", self._model)(input_ids=ids_BT, use_cache=False)
         for index, sink in enumerate(sinks):
             if len(sink) != 1:

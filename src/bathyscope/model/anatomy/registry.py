@@ -1,4 +1,4 @@
-"""All known families: the tables beside this file, and what other packages declare under ``bathyscope.families``."""
+"""All known families: the tables in ``families/``, and what other packages declare under ``bathyscope.families``."""
 
 import importlib
 import pkgutil
@@ -17,18 +17,18 @@ GROUP = "bathyscope.families"
 
 @lru_cache(maxsize=1)
 def families() -> tuple[Family, ...]:
-    """Every family declared here, refused ones included, table by table."""
+    """Return every family declared here, refused ones included, table by table."""
     tables = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
-    found = tuple(
+    declarations = tuple(
         family for name in tables for family in importlib.import_module(f"{package.__name__}.{name}").FAMILIES
     )
-    index(found)
-    return found
+    index(declarations)  # refuses a model type that two tables claim
+    return declarations
 
 
 @lru_cache(maxsize=1)
 def plugged_in() -> tuple[Family, ...]:
-    """The families of other packages, in the order of their entry points' names.
+    """Return the families of other packages, in the order of their entry points' names.
 
     One that cannot be read is left out with a warning that names it.
     """
@@ -38,35 +38,35 @@ def plugged_in() -> tuple[Family, ...]:
 def _read(entry: EntryPoint) -> tuple[Family, ...]:
     loaded: Any = entry.load()
     value = loaded() if callable(loaded) else loaded
-    given = (value,) if isinstance(value, Family) else tuple(value) if isinstance(value, Iterable) else (value,)
-    wrong = next((one for one in given if not isinstance(one, Family)), None)
+    entries = (value,) if isinstance(value, Family) else tuple(value) if isinstance(value, Iterable) else (value,)
+    wrong = next((entry for entry in entries if not isinstance(entry, Family)), None)
     if wrong is not None:
         raise TypeError(f"a Family or several are expected, and {type(wrong).__name__} was given")
-    return given
+    return entries
 
 
 def family_for(model_type: str) -> Family | None:
-    """The family that covers ``config.model_type``, or None where it is not known.
+    """Return the family that covers ``config.model_type``, or None where it is not known.
 
     Other packages are asked only where no table here has the type; reading their declaration is also what lets them
     make their model types known to transformers. A family whose ``refused`` is set is returned too, so that the
     caller can give the reason.
     """
-    own = index(families()).get(model_type)
-    if own is not None or not model_type:
-        return own
+    declared_here = index(families()).get(model_type)
+    if declared_here is not None or not model_type:
+        return declared_here
     return next((family for family in plugged_in() if model_type in family.model_types), None)
 
 
-def index(known: tuple[Family, ...]) -> dict[str, Family]:
-    """Model type → family.
+def index(members: tuple[Family, ...]) -> dict[str, Family]:
+    """Map model types to families.
 
     Raises:
         ValueError: two families share a name or claim the same model type.
     """
-    names = [family.name for family in known]
+    names = [family.name for family in members]
     by_type: dict[str, Family] = {}
-    for family in known:
+    for family in members:
         if names.count(family.name) > 1:
             raise ValueError(f"two families are named {family.name!r}; give each its own name")
         for model_type in family.model_types:

@@ -14,7 +14,7 @@ State = dict[Any, tuple[Tensor, ...]]
 
 
 def unwrap(output: Any, width: int | None = None) -> Tensor:
-    """The residual stream [rows, tokens, width] from whatever a block returns.
+    """Return the residual stream [rows, tokens, width] from whatever a block returns.
 
     Args:
         width: of the residual stream; None = not known yet.
@@ -33,7 +33,7 @@ def unwrap(output: Any, width: int | None = None) -> Tensor:
 
 
 class Replay:
-    """Runs single blocks of a recorded batch on any rows of it.
+    """Run single blocks of a recorded batch on any rows of it.
 
     Args:
         masks_by_kernel: the attention kernel aligns causal masks to the last key by itself (flash
@@ -59,7 +59,7 @@ class Replay:
         attends: bool = True,
         state: State | None = None,
     ) -> Tensor:
-        """One call of one block.
+        """Run one call of one block.
 
         Args:
             block: the module; its recorded arguments are those of ``index``.
@@ -74,22 +74,23 @@ class Replay:
             The rows after the block, same shape.
         """
         arguments = self.recording.blocks[index]
-        given = arguments.fit(prompts_N, resid_NTD.shape[0], start)
-        if start and attends and arguments.mask is not None and given.get(arguments.mask) is None:
-            given[arguments.mask] = self._tail_mask(start, resid_NTD.device)
+        fitted = arguments.fit(prompts_N, resid_NTD.shape[0], start)
+        # a tail without a mask would be silently wrong: sdpa aligns a causal mask to the first key, eager forms none
+        if start and attends and arguments.mask is not None and fitted.get(arguments.mask) is None:
+            fitted[arguments.mask] = self._tail_mask(start, resid_NTD.device)
         if cache is not None and arguments.cache is not None:
-            given[arguments.cache] = cache
+            fitted[arguments.cache] = cache
         if arguments.state is not None:
-            given[arguments.state] = {} if state is None else state
+            fitted[arguments.state] = {} if state is None else state
         if arguments.stream is not None:
-            out = unwrap(block(**{arguments.stream: resid_NTD}, **given), self._width)
+            out = unwrap(block(**{arguments.stream: resid_NTD}, **fitted), self._width)
         else:
-            out = unwrap(block(resid_NTD, **given), self._width)
+            out = unwrap(block(resid_NTD, **fitted), self._width)
         # blocks may lie on several devices; the stream has one
         return out.to(resid_NTD.device)
 
     def attends(self, index: int, cache: CaptureCache) -> bool:
-        """Block ``index`` looked at keys and values: it offered its own to the cache, or may take another block's."""
+        """Whether block ``index`` looked at keys and values: it offered its own, or may take another block's."""
         return cache.calls > 0 or self.recording.blocks[index].state is not None
 
     def _tail_mask(self, start: int, device: torch.device) -> Tensor | None:

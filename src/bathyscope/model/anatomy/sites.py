@@ -14,16 +14,16 @@ from bathyscope.model.anatomy.family import Family, Site
 
 
 def submodule(root: nn.Module, path: str) -> nn.Module | None:
-    """The submodule at a dotted path, or None."""
+    """Return the submodule at a dotted path, or None."""
     try:
-        found = reduce(getattr, path.split("."), root)
+        value = reduce(getattr, path.split("."), root)
     except AttributeError:
         return None
-    return found if isinstance(found, nn.Module) else None
+    return value if isinstance(value, nn.Module) else None
 
 
 def site_modules(block: nn.Module, site: Site) -> Iterator[tuple[nn.Module, Site]]:
-    """The modules whose contributions a site sums in this block: its own first existing path, and ``also``."""
+    """Yield the modules whose contributions a site sums in this block: its own first existing path, and ``also``."""
     module = next((m for m in (submodule(block, path) for path in site.paths) if m is not None), None)
     if module is not None:
         yield module, site
@@ -32,15 +32,15 @@ def site_modules(block: nn.Module, site: Site) -> Iterator[tuple[nn.Module, Site
 
 
 def sites_of(family: Family, config: Any) -> Mapping[str, Site]:
-    """The family's sites by part: ``attention``, ``mlp``, and ``other0`` … where a family adds further terms.
+    """Return the family's sites by part: ``attention``, ``mlp``, and ``other0`` … where a family adds further terms.
 
     Empty where the family, or this configuration of it, has no separable contributions.
     """
     if family.attention is None or family.mlp is None:
         return {}
     if family.parts_when is not None:
-        attribute, wanted = family.parts_when
-        if bool(getattr(config, attribute, wanted)) is not wanted:
+        attribute, required = family.parts_when
+        if bool(getattr(config, attribute, required)) is not required:
             return {}
     others = {f"other{i}": site for i, site in enumerate(family.others)}
     return {"attention": family.attention, "mlp": family.mlp, **others}
@@ -48,7 +48,7 @@ def sites_of(family: Family, config: Any) -> Mapping[str, Site]:
 
 @contextmanager
 def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Tensor]]:
-    """Contributions of the block's next call, by part, in the shape of the residual stream.
+    """Read the contributions of the block's next call, by part, in the shape of the residual stream.
 
     The tensors are clones: some families overwrite a module's output after it is returned (Falcon).
 
@@ -63,6 +63,7 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
             raise ModelError(f"The {part} site {'/'.join(site.paths)} ran twice in one block.")
         ran.add((part, call.module))
         value = contribution(block, site, call)
+        # experts and a shared MLP, or two mixers, make up one contribution; some of them return flat tokens
         taken[part] = taken[part] + value.reshape(taken[part].shape) if part in taken else value
 
     with _at(block, sites, read):
@@ -70,7 +71,7 @@ def tapped(block: nn.Module, sites: Mapping[str, Site]) -> Iterator[dict[str, Te
 
 
 def silenced(block: nn.Module, sites: Mapping[str, Site], silent: Mapping[str, Tensor]) -> AbstractContextManager[None]:
-    """During the block's next call, parts add nothing to the residual stream at the marked tokens.
+    """Let parts add nothing to the residual stream at the marked tokens, during the block's next call.
 
     Args:
         silent: part → True at the tokens [rows, tokens] where its contribution is left out.
@@ -86,7 +87,7 @@ def replaced(
     added: Mapping[str, Tensor],
     where: Mapping[str, Tensor] | None = None,
 ) -> Iterator[None]:
-    """During the block's next call, parts add something else to the residual stream than their own output.
+    """Let parts add something else to the residual stream than their own output, during the block's next call.
 
     Where several modules make up a contribution, the first carries all of it and the others add nothing.
     Gradients reach ``added``.
@@ -97,16 +98,16 @@ def replaced(
     """
     first = {part: next((module for module, _ in site_modules(block, sites[part])), None) for part in added}
 
-    def replace(part: str, own: Site, call: Call) -> Tensor:
+    def replace(part: str, site: Site, call: Call) -> Tensor:
         value = added[part] if call.module is first[part] else torch.zeros_like(added[part])
         value = value.to(call.value.device)
-        value = value if own.scale is None else value / getattr(block, own.scale)
+        value = value if site.scale is None else value / getattr(block, site.scale)
         # a copy: some families overwrite what a module returns, which a leaf of the graph must not be
         value = value.expand_as(call.value) if not value.ndim else value.reshape(call.value.shape)
         value = value.to(call.value.dtype, copy=True)
-        if own.minus is not None:
+        if site.minus is not None:
             # the module's output holds the residual stream, which must stay
-            value = value + call.given[own.minus]
+            value = value + call.given[site.minus]
         if where is None or part not in where:
             return value
         # some modules see all tokens of all rows in one axis
@@ -121,7 +122,7 @@ def replaced(
 def _at(
     block: nn.Module, sites: Mapping[str, Site], then: Callable[[str, Site, Call], Tensor | None]
 ) -> Iterator[None]:
-    """``then`` is told of the calls of all modules of these sites; what it gives stands in their place."""
+    """Tell ``then`` of the calls of all modules of these sites; what it returns takes the place of their output."""
     with ExitStack() as stack:
         for part, declared in sites.items():
             for module, site in site_modules(block, declared):
@@ -130,7 +131,7 @@ def _at(
 
 
 def contribution(block: nn.Module, site: Site, call: Call) -> Tensor:
-    """What one call of a site's module adds to the residual stream (a fresh tensor)."""
+    """Return what one call of a site's module adds to the residual stream (a fresh tensor)."""
     value: Tensor = call.value
     if site.minus is not None:
         value = value - call.given[site.minus]

@@ -5,7 +5,7 @@ from bathyscope.model.anatomy.family import Family, Site
 _NORMS = (Site("post_attention_layernorm"), Site("post_feedforward_layernorm"))
 _ALONE = ("model.layers", "model.norm", *_NORMS)
 _INSIDE = ("model.language_model.layers", "model.language_model.norm", *_NORMS)
-"""Blocks, final norm, attention and MLP of a language model by itself, and of one beside encoders."""
+"""Blocks, final norm, attention and MLP of a language model by itself, and of one that has encoders."""
 _CAP, _SCALAR = "final_logit_softcapping", "layer_scalar"
 _PER_LAYER = (Site("post_per_layer_input_norm"),)
 
