@@ -1,1 +1,1 @@
-"""Models larger than memory: blocks whose weights are read when they run, and let go behind them."""
+"""Models larger than memory: the weights of a block are read when it runs, and let go afterwards."""

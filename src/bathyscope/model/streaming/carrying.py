@@ -13,6 +13,7 @@ ALIGNMENT = 64
 Every weight on the host begins at a multiple, so that results do not depend on the file that it came from.
 """
 _APART = 256
+"""Bytes: tensors of a block begin at multiples of it, which is itself a multiple of ``ALIGNMENT``."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +25,11 @@ class Shape:
 
     @property
     def nbytes(self) -> int:
-        """What its numbers take."""
+        """How many bytes its numbers take."""
         return torch.Size(self.sizes).numel() * self.dtype.itemsize
 
     def within(self, memory_N: Tensor) -> Tensor:
-        """The tensor in bytes that begin at a multiple of ``ALIGNMENT``."""
+        """Return the tensor in bytes that begin at a multiple of ``ALIGNMENT``."""
         return memory_N[: self.nbytes].view(self.dtype).view(self.sizes)
 
 
@@ -44,11 +45,13 @@ class Carried:
     arrived: Any = None
 
     def wait(self) -> None:
-        """The device's current stream uses them from now on, once they have arrived."""
-        if self.arrived is None or not self.tensors:  # a block that accelerate has left in memory brings none
+        """Let the device's current stream use them from now on, once they have arrived."""
+        # a block that accelerate has left in memory brings none
+        if self.arrived is None or not self.tensors:
             return
         stream = torch.cuda.current_stream(next(iter(self.tensors.values())).device)
         stream.wait_event(self.arrived)
+        # made on the stream of copies, whose allocator would reuse their memory while this one still reads it
         for tensor in self.tensors.values():
             tensor.record_stream(stream)
 
@@ -57,11 +60,11 @@ class Carrier(Protocol):
     """Makes room on the host, has it filled, and brings it to the device."""
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
-        """Tensors of these shapes on the device; ``fill`` is given their counterparts on the host."""
+        """Bring tensors of these shapes to the device; ``fill`` is given their counterparts on the host."""
         ...
 
     def let_go(self) -> None:
-        """Nobody holds some tensors any longer: all work on them has been told to the device, if not done."""
+        """Note that some tensors are not used any longer: all work on them has been queued on the device."""
         ...
 
 
@@ -74,17 +77,13 @@ class InPlace:
     """
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
-        """Fresh tensors, filled."""
-        memory_N = torch.empty(sum(_rounded(one.nbytes) for one in shapes.values()), dtype=torch.uint8)
-        tensors, start = {}, 0
-        for name, shape in shapes.items():
-            tensors[name] = shape.within(memory_N[start:])
-            start += _rounded(shape.nbytes)
+        """Make fresh tensors, filled."""
+        tensors = _lay_out(shapes, torch.empty(_bytes_of(shapes), dtype=torch.uint8))
         fill(tensors)
         return Carried(tensors)
 
     def let_go(self) -> None:
-        """Their memory is free at once."""
+        """Do nothing: their memory is free at once."""
 
 
 class Pinned:
@@ -106,39 +105,38 @@ class Pinned:
         self._let_go: Any = None
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
-        """Filled in a pinned buffer and sent on its way; ``Carried.wait`` before use."""
-        turn, self._turn = self._turn, 1 - self._turn
+        """Fill a pinned buffer and send it on its way; ``Carried.wait`` before use."""
+        turn = self._turn
+        self._turn = 1 - turn
+        # what this buffer held last must have left it
         if self._left[turn] is not None:
-            self._left[turn].synchronize()  # what this buffer held last has left it
+            self._left[turn].synchronize()
         host = self._views(turn, shapes)
         fill(host)
         if self._let_go is not None:
             self._let_go.synchronize()
         with torch.cuda.stream(self._stream):
-            tensors = {name: one.to(self._device, non_blocking=True) for name, one in host.items()}
+            tensors = {name: tensor.to(self._device, non_blocking=True) for name, tensor in host.items()}
             self._left[turn] = torch.cuda.Event()
             self._left[turn].record(self._stream)
         return Carried(tensors, self._left[turn])
 
     def let_go(self) -> None:
-        """Their memory is free when the device has come to this point."""
+        """Note that their memory is free when the device has come to this point."""
         event = torch.cuda.Event()
         event.record(torch.cuda.current_stream(self._device))
         self._let_go = event
 
     def _views(self, turn: int, shapes: Shapes) -> dict[str, Tensor]:
-        needed = sum(_rounded(shape.nbytes) for shape in shapes.values())
+        needed = _bytes_of(shapes)
+        # pinning takes longer than reading, so that a buffer serves all blocks that fit into it
         if self._buffers[turn].numel() < needed:
             self._buffers[turn] = torch.empty(needed, dtype=torch.uint8, pin_memory=True)
-        views, start = {}, 0
-        for name, shape in shapes.items():
-            views[name] = Shape(shape.sizes, shape.dtype).within(self._buffers[turn][start:])
-            start += _rounded(shape.nbytes)
-        return views
+        return _lay_out(shapes, self._buffers[turn])
 
 
 def carrier_to(device: torch.device) -> Carrier:
-    """What brings tensors to a device."""
+    """Return what brings tensors to a device."""
     if device.type == "cuda":
         return Pinned(device)
     return InPlace() if device.type == "cpu" else _Plain(device)
@@ -151,12 +149,27 @@ class _Plain:
     device: torch.device
 
     def bring(self, shapes: Shapes, fill: Fill) -> Carried:
-        """Filled on the host, then copied."""
+        """Fill tensors on the host, then copy them."""
         host = InPlace().bring(shapes, fill).tensors
-        return Carried({name: one.to(self.device) for name, one in host.items()})
+        return Carried({name: tensor.to(self.device) for name, tensor in host.items()})
 
     def let_go(self) -> None:
-        """Their memory is the device's business."""
+        """Do nothing: their memory is the device's business."""
+
+
+def _bytes_of(shapes: Shapes) -> int:
+    """Return how many bytes tensors take one behind another."""
+    return sum(_rounded(shape.nbytes) for shape in shapes.values())
+
+
+def _lay_out(shapes: Shapes, memory_N: Tensor) -> dict[str, Tensor]:
+    """Return tensors that lie one behind another in one piece of memory."""
+    tensors: dict[str, Tensor] = {}
+    start = 0
+    for name, shape in shapes.items():
+        tensors[name] = shape.within(memory_N[start:])
+        start += _rounded(shape.nbytes)
+    return tensors
 
 
 def _rounded(size: int) -> int:

@@ -1,8 +1,8 @@
 """Tensors in safetensors files, read into memory of one's own.
 
-They are read and not mapped: a process that looks at mapped memory behind the end of a file that was cut short is
-killed by the system, while a reading that ends too early can be told. For the same reason each file is looked at before
-and after it is read: a checkpoint that somebody exchanges meanwhile must not become half of a model.
+They are read and not mapped: the system kills a process that looks at mapped memory behind the end of a file that was
+cut short, while a reading that ends too early is an error with a message. For the same reason each file is looked at
+before and after it is read: a checkpoint that is replaced meanwhile must not become half of a model.
 """
 
 import json
@@ -47,11 +47,12 @@ class CheckpointFile:
         path: of the file.
 
     Raises:
-        ModelError: it is not there, or no safetensors file.
+        ModelError: no such file, or none that can be opened.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path.absolute()  # wherever the process goes meanwhile
+        # the process may change its working folder meanwhile
+        self.path = path.absolute()
         with self._opened() as stream:
             self._stamp = _stamp(stream)
 
@@ -67,7 +68,7 @@ class CheckpointFile:
                 length = int.from_bytes(stream.read(8), "little")
                 header = json.loads(stream.read(min(length, self._stamp[0])))
                 header.pop("__metadata__", None)
-                return {name: _place(told, 8 + length) for name, told in header.items()}
+                return {name: _place(entry, 8 + length) for name, entry in header.items()}
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ModelError(
                     f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."
@@ -75,10 +76,10 @@ class CheckpointFile:
 
     @contextmanager
     def reading(self) -> Iterator[BinaryIO]:
-        """The file, which must be the one that it was, before and after.
+        """Open the file, which must be the one that it was, before and after.
 
         Raises:
-            ModelError: it is gone, was cut short or changed.
+            ModelError: it is missing, was cut short or changed.
         """
         with self._opened() as stream:
             self._require_same(_stamp(stream))
@@ -86,12 +87,16 @@ class CheckpointFile:
             self._require_same(_stamp(stream))
 
     def require_unchanged(self) -> None:
-        """Raises ModelError where it is gone or has changed."""
+        """Refuse a file that is missing or has changed.
+
+        Raises:
+            ModelError: names the file.
+        """
         with self.reading():
             pass
 
     def read(self, stream: BinaryIO, name: str, target: Tensor) -> int:
-        """Fills ``target`` with a tensor, converted to its dtype; gives the bytes that were read.
+        """Fill ``target`` with a tensor, converted to its dtype, and return the bytes that were read.
 
         Raises:
             ModelError: the file ends too early, cannot be read, or holds a tensor of a kind that torch lacks.
@@ -102,10 +107,11 @@ class CheckpointFile:
                 f"{self.path} keeps {name} in fewer bits than a byte, which cannot be streamed; load the model with "
                 "placement='resident'."
             )
-        own = target if target.dtype == place.dtype else torch.empty(place.shape, dtype=place.dtype)
-        room = memoryview(own.view(-1).view(torch.uint8).numpy() if own.numel() else b"")  # type: ignore[arg-type]
+        stored = target if target.dtype == place.dtype else torch.empty(place.shape, dtype=place.dtype)
+        room = memoryview(stored.view(-1).view(torch.uint8).numpy() if stored.numel() else b"")  # type: ignore[arg-type]
         done = 0
         try:
+            # a call of the system reads 2 GiB at most
             while done < len(room):
                 count = os.preadv(stream.fileno(), [room[done:]], place.start + done)
                 if count == 0:
@@ -113,8 +119,8 @@ class CheckpointFile:
                 done += count
         except OSError as error:
             raise ModelError(f"{self.path} cannot be read ({error.strerror or error}). {_AGAIN}") from error
-        if own is not target:
-            target.copy_(own)
+        if stored is not target:
+            target.copy_(stored)
         return done
 
     @contextmanager
@@ -135,12 +141,12 @@ class CheckpointFile:
             raise ModelError(f"{self.path} has changed since the model was loaded ({what}). {_AGAIN}")
 
 
-def _place(told: Mapping[str, Any], begin: int) -> Place:
-    """From a header's entry; ``begin`` is where the header ends."""
-    start, stop = told["data_offsets"]
-    return Place(begin + start, begin + stop, _DTYPES.get(told["dtype"]), tuple(told["shape"]))
+def _place(entry: Mapping[str, Any], begin: int) -> Place:
+    """Return the place that a header's entry names; ``begin`` is where the header ends."""
+    start, stop = entry["data_offsets"]
+    return Place(begin + start, begin + stop, _DTYPES.get(entry["dtype"]), tuple(entry["shape"]))
 
 
 def _stamp(stream: BinaryIO) -> Stamp:
-    told = os.fstat(stream.fileno())
-    return told.st_size, told.st_mtime_ns, told.st_ino
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ino

@@ -16,38 +16,38 @@ class Lender(Protocol):
     """Brings blocks' weights into memory."""
 
     def lend(self, index: int) -> AbstractContextManager[None]:
-        """The weights of a block are in memory inside."""
+        """Keep the weights of a block in memory inside."""
         ...
 
     def keeping(self, window: int) -> AbstractContextManager[None]:
-        """Inside, so many blocks stay in memory once they are there."""
+        """Keep so many blocks in memory inside, once they are there."""
         ...
 
 
-# kept on the block itself, so that both are forgotten together
+# an attribute of the block itself, so that both are forgotten together
 _ATTRIBUTE = "_bathyscope_lender"
 
 
 def register(blocks: Iterable[nn.Module], lender: Lender) -> None:
-    """From now on these blocks, in their order, are lent by ``lender``."""
+    """Let ``lender`` lend these blocks, in their order, from now on."""
     for index, block in enumerate(blocks):
         block.__dict__[_ATTRIBUTE] = (lender, index)
 
 
 def lender_of(block: nn.Module) -> Any:
-    """Who lends a block; None = its weights are in memory."""
+    """Return who lends a block; None = its weights are in memory."""
     return block.__dict__.get(_ATTRIBUTE, (None, 0))[0]
 
 
 @contextmanager
 def lent(block: nn.Module) -> Iterator[nn.Module]:
-    """The block, with its weights in memory inside. What is kept of them must be a copy."""
+    """Give the block, with its weights in memory inside. What is used of them later must be a copy."""
     lender, index = block.__dict__.get(_ATTRIBUTE, (None, 0))
     with nullcontext() if lender is None else lender.lend(index):
         yield block
 
 
 def keeping(block: nn.Module, window: int) -> AbstractContextManager[None]:
-    """Inside, ``window`` blocks of this block's model stay in memory once they are there."""
+    """Keep ``window`` blocks of this block's model in memory inside, once they are there."""
     lender: Lender | None = lender_of(block)
     return nullcontext() if lender is None else lender.keeping(window)

@@ -16,50 +16,51 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model.streaming.files import CheckpointFile
 from bathyscope.model.streaming.lending import lender_of
-from bathyscope.model.streaming.store import BlockStore, Held, InFile, Stored
+from bathyscope.model.streaming.store import BlockStore, Held, InFile, StoredTensor
 
 # what accelerate puts on a model to warn whoever moves it
 _WARNINGS = ("to", "cuda", "npu", "xpu", "mlu", "sdaa", "musa")
 
 
 def store_of(hf: nn.Module) -> BlockStore | None:
-    """What lends the blocks of a model; None = it is in memory."""
-    found = (lender_of(module) for module in hf.modules())
-    return next((lender for lender in found if lender is not None), None)
+    """Return what lends the blocks of a model; None = it is in memory."""
+    lenders = (lender_of(module) for module in hf.modules())
+    return next((lender for lender in lenders if lender is not None), None)
 
 
 def is_offloaded(hf: nn.Module) -> bool:
-    """Some weights are kept elsewhere by accelerate's hooks."""
+    """Whether accelerate's hooks hold some of the weights elsewhere."""
     return any(True for module in hf.modules() for _ in _offloading(module))
 
 
 def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockStore:
-    """Has a model's blocks lent as a whole, and brings what lies outside of them into memory for good.
+    """Take over a model from accelerate: its blocks are lent as a whole, everything else comes into memory for good.
 
     Args:
         blocks: path of the list of blocks.
         window: as for ``BlockStore``.
 
     Raises:
-        ModelError: a tensor of another shape than the configuration's, or a file that is gone.
+        ModelError: a tensor of another shape than the configuration's, or a missing file.
     """
-    kept = _kept(hf)
-    device = _home(hf, kept)
+    places = _kept(hf)
+    device = _home(hf, places)
     listed = hf.get_submodule(blocks)
-    for name in [name for name in kept if not name.startswith(f"{blocks}.")]:
-        _settle(hf, name, kept.pop(name), device)
+    for name in [name for name in places if not name.startswith(f"{blocks}.")]:
+        _settle(hf, name, places.pop(name), device)
     paths = [f"{blocks}.{name}" for name, _ in listed.named_children()]
     inside = [
-        {name.removeprefix(f"{path}."): stored for name, stored in kept.items() if name.startswith(f"{path}.")}
+        {name.removeprefix(f"{path}."): stored for name, stored in places.items() if name.startswith(f"{path}.")}
         for path in paths
     ]
     for module in hf.modules():
         if any(True for _ in _offloading(module)):
             _take_off(module)
-    for block, own in zip(listed.children(), inside):
-        # what remains of accelerate hands copies of dictionaries on, into which a block would write in vain
-        here = all(tensor.device == device for tensor in (*block.parameters(), *block.buffers()))
-        for module in block.modules() if own or here else ():
+    for block, tensors in zip(listed.children(), inside):
+        in_place = all(tensor.device == device for tensor in (*block.parameters(), *block.buffers()))
+        # a block on another device still needs a hook that carries its arguments there; elsewhere the hooks that remain
+        # would pass copies of dictionaries on, into which a block would write shared keys and values in vain
+        for module in block.modules() if tensors or in_place else ():
             _take_off(module)
     for name in _WARNINGS:
         hf.__dict__.pop(name, None)
@@ -68,9 +69,10 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
 
 
 def _refuse_what_needs_weights(hf: nn.Module, blocks: str) -> None:
-    """Whoever moves, casts or saves the model is told that weights are elsewhere, before any other has moved."""
+    """Refuse to move, cast or save a model whose weights are elsewhere, before any of its tensors has moved."""
     names = blocks.split(".")
     around = [hf.get_submodule(".".join(names[:count])) for count in range(len(names) + 1)]
+    # torch moves and casts module by module through _apply, from whichever module it is asked at
     for module in (*around, *around[-1].children()):
         module.__dict__["_apply"] = _refuse_move
     for name in ("save_pretrained", "push_to_hub"):
@@ -94,66 +96,67 @@ def _refuse_saving(*_: object, **__: object) -> NoReturn:
 
 
 def _offloading(module: nn.Module) -> Iterator[Any]:
-    """accelerate's hooks of a module that keep its weights elsewhere."""
+    """Yield accelerate's hooks of a module that hold its weights elsewhere."""
     hook: Any = module.__dict__.get("_hf_hook")
-    for one in getattr(hook, "hooks", (hook,)):
-        if getattr(one, "offload", False) and getattr(one, "weights_map", None) is not None:
-            yield one
+    for offloading in getattr(hook, "hooks", (hook,)):
+        if getattr(offloading, "offload", False) and getattr(offloading, "weights_map", None) is not None:
+            yield offloading
 
 
-def _kept(hf: nn.Module) -> dict[str, Stored]:
-    """Tensors that are not in memory, by name, and where they are kept."""
+def _kept(hf: nn.Module) -> dict[str, StoredTensor]:
+    """Return the tensors that are not in memory, by name, and where they are stored."""
     files: dict[Path, CheckpointFile] = {}
-    found: dict[str, Stored] = {}
+    places: dict[str, StoredTensor] = {}
     for path, module in hf.named_modules():
         for hook in _offloading(module):
             for last, tensor in (*module._parameters.items(), *module._buffers.items()):
                 if tensor is not None and tensor.device.type == "meta":
                     name = f"{path}.{last}" if path else last
-                    found[name] = _stored(hook.weights_map, last, files)
-                    _require_shape(name, tensor, found[name])
-    return found
+                    places[name] = _stored(hook.weights_map, last, files)
+                    _require_shape(name, tensor, places[name])
+    return places
 
 
-def _stored(weights: Mapping[str, Tensor], name: str, files: dict[Path, CheckpointFile]) -> Stored:
-    """Where accelerate keeps a weight: in a safetensors file, or wherever it finds it by itself."""
+def _stored(weights: Mapping[str, Tensor], name: str, files: dict[Path, CheckpointFile]) -> StoredTensor:
+    """Return where accelerate stores a weight: in a safetensors file, or wherever it finds it by itself."""
+    # its maps are views with a prefix on one loader, which knows either a tensor in memory or a place in a file
     owner: Any = getattr(weights, "dataset", weights)
     full = f"{getattr(weights, 'prefix', '')}{name}"
-    told = {} if full in getattr(owner, "state_dict", {}) else getattr(owner, "index", {}).get(full, {})
-    if told.get("safetensors_file") is None:
+    entry = {} if full in getattr(owner, "state_dict", {}) else getattr(owner, "index", {}).get(full, {})
+    if entry.get("safetensors_file") is None:
         return Held(partial(weights.__getitem__, name))
-    path = Path(told["safetensors_file"])
+    path = Path(entry["safetensors_file"])
     if path not in files:
         files[path] = CheckpointFile(path)
-    return InFile(files[path], told.get("weight_name", full))
+    return InFile(files[path], entry.get("weight_name", full))
 
 
-def _require_shape(name: str, wanted: Tensor, stored: Stored) -> None:
+def _require_shape(name: str, expected: Tensor, stored: StoredTensor) -> None:
     if not isinstance(stored, InFile):
         return
     place = stored.file.places.get(stored.name)
     if place is None:
         raise ModelError(f"{stored.file.path} holds no {stored.name}, which should be {name}.")
-    if place.shape != tuple(wanted.shape):
-        there, here = ("×".join(map(str, shape)) for shape in (place.shape, wanted.shape))
+    if place.shape != tuple(expected.shape):
+        in_file, configured = ("×".join(map(str, shape)) for shape in (place.shape, expected.shape))
         raise ModelError(
-            f"{stored.file.path.parent} does not fit its configuration: {name} is {there} in the file and {here} by "
-            "the configuration; config.json belongs to another checkpoint."
+            f"{stored.file.path.parent} does not fit its configuration: {name} is {in_file} in the file and "
+            f"{configured} by the configuration; config.json belongs to another checkpoint."
         )
 
 
-def _home(hf: nn.Module, kept: Mapping[str, Stored]) -> torch.device:
-    """Where blocks run: where accelerate would have run them."""
+def _home(hf: nn.Module, places: Mapping[str, StoredTensor]) -> torch.device:
+    """Return the device on which accelerate would have run the blocks."""
     for module in hf.modules():
         for hook in _offloading(module):
             if hook.execution_device is not None:
                 device = hook.execution_device
                 return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-    return next((p.device for n, p in hf.named_parameters() if n not in kept), torch.device("cpu"))
+    return next((p.device for n, p in hf.named_parameters() if n not in places), torch.device("cpu"))
 
 
-def _settle(hf: nn.Module, name: str, stored: Stored, device: torch.device) -> None:
-    """A tensor outside of the blocks comes into memory and stays; modules that share it share it again."""
+def _settle(hf: nn.Module, name: str, stored: StoredTensor, device: torch.device) -> None:
+    """Bring a tensor outside the blocks into memory for good; modules that share it share it again."""
     owner, _, last = name.rpartition(".")
     module = hf.get_submodule(owner)
     absent = module._parameters.get(last, module._buffers.get(last))
@@ -174,7 +177,7 @@ def _settle(hf: nn.Module, name: str, stored: Stored, device: torch.device) -> N
 
 
 def _take_off(module: nn.Module) -> None:
-    """Without bringing back what the hook had moved away, which is what accelerate's own removal does."""
+    """Take accelerate's hook off a module, and leave weights where they are; its own removal would bring them back."""
     if module.__dict__.pop("_hf_hook", None) is not None:
         module.__dict__["forward"] = module.__dict__.pop("_old_forward")
         # a bound method of its class needs no place of its own

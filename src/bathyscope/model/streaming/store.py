@@ -16,8 +16,8 @@ from bathyscope.model.streaming.files import CheckpointFile
 from bathyscope.model.streaming.lending import register
 
 
-class Stored(Protocol):
-    """Where one tensor is kept."""
+class StoredTensor(Protocol):
+    """Where one tensor is stored."""
 
     @property
     def file(self) -> CheckpointFile | None:
@@ -25,7 +25,7 @@ class Stored(Protocol):
         ...
 
     def read(self, target: Tensor, stream: Any) -> int:
-        """Fills ``target``, and gives the bytes that were read; ``stream`` is of the open file."""
+        """Fill ``target``, and return the bytes that were read; ``stream`` is of the open file."""
         ...
 
 
@@ -42,7 +42,7 @@ class InFile:
 
 @dataclass(frozen=True)
 class Held:
-    """A tensor that something else gives when it is asked (weights kept on the host, arrays mapped by accelerate)."""
+    """A tensor that a function returns (weights on the host, arrays mapped by accelerate)."""
 
     give: Callable[[], Tensor]
     file: None = None
@@ -74,7 +74,7 @@ class BlockStore:
     Args:
         blocks: with tensors on the meta device where they are elsewhere.
         paths: of the blocks in the model.
-        tensors: for every block, where each such tensor is kept, by its path in the block.
+        tensors: for every block, where each such tensor is stored, by its path in the block.
         device: where blocks run.
         window: how many blocks stay in memory; None = as many as a wave asks for.
     """
@@ -83,19 +83,22 @@ class BlockStore:
         self,
         blocks: Sequence[nn.Module],
         paths: Sequence[str],
-        tensors: Sequence[Mapping[str, Stored]],
+        tensors: Sequence[Mapping[str, StoredTensor]],
         device: torch.device,
         window: int | None = None,
     ) -> None:
         self.readings = Readings()
-        self.digests: dict[str, bytes] = {}  # of tensors in files, by name, once somebody has taken them
+        # of tensors in files, by name, once their weights have been hashed
+        self.digests: dict[str, bytes] = {}
         self.device = device
         self._blocks, self._paths, self._tensors = tuple(blocks), tuple(paths), tuple(tensors)
         self._fixed, self._window = window, window or 1
-        self._absent = [_absent(block, own) for block, own in zip(blocks, tensors)]
+        self._absent = [_absent(block, places) for block, places in zip(blocks, tensors)]
         self._carrier = carrier_to(device)
+        # one thread: a disk is no faster for two readers, and no more than one block is on its way
         self._pool = ThreadPoolExecutor(1, "bathyscope-blocks")
-        self._here: dict[int, None] = {}  # in the order in which they came
+        # a dictionary for its order, in which blocks came
+        self._here: dict[int, None] = {}
         self._lent = [0] * len(self._blocks)
         self._coming: tuple[int, Future[Carried]] | None = None
         self._last = self._before_last = -1
@@ -112,40 +115,40 @@ class BlockStore:
 
     @property
     def most_bytes(self) -> int:
-        """What lent weights take at once, where all blocks are the largest: swaps need two, and one is on its way."""
-        return (self._window + 2) * max(sum(t.nbytes for t in own.values()) for own in self._absent)
+        """What lent weights take at once if all blocks are the largest: swaps need two, and one is on its way."""
+        return (self._window + 2) * max(sum(t.nbytes for t in absent.values()) for absent in self._absent)
 
     @property
     def names(self) -> set[str]:
         """Full names of all tensors that are brought."""
-        return {f"{path}.{name}" for path, own in zip(self._paths, self._tensors) for name in own}
+        return {f"{path}.{name}" for path, places in zip(self._paths, self._tensors) for name in places}
 
     @property
     def lasting(self) -> set[str]:
         """Full names of the tensors that stay as they are as long as their files do."""
         return {
             f"{path}.{name}"
-            for path, own in zip(self._paths, self._tensors)
-            for name, stored in own.items()
+            for path, places in zip(self._paths, self._tensors)
+            for name, stored in places.items()
             if stored.file is not None
         }
 
     @property
     def repeated(self) -> set[str]:
-        """Full names of tensors that are kept where another one of an earlier name is: they are shared."""
+        """Full names of tensors that are stored where another one of an earlier name is: they are shared."""
         first: dict[object, str] = {}
-        for path, own in zip(self._paths, self._tensors):
-            for name, stored in own.items():
+        for path, places in zip(self._paths, self._tensors):
+            for name, stored in places.items():
                 where = (id(stored.file), stored.name) if isinstance(stored, InFile) else id(stored)
                 first.setdefault(where, f"{path}.{name}")
         return self.names - set(first.values())
 
     @contextmanager
     def lend(self, index: int) -> Iterator[None]:
-        """A block's weights are in memory inside.
+        """Keep a block's weights in memory inside.
 
         Raises:
-            ModelError: a file is gone, was cut short or has changed.
+            ModelError: a file is missing, was cut short or has changed.
         """
         self._bring(index)
         self._lent[index] += 1
@@ -157,7 +160,7 @@ class BlockStore:
 
     @contextmanager
     def keeping(self, window: int) -> Iterator[None]:
-        """Inside, so many blocks stay in memory once they are there, unless a window was fixed when it was loaded."""
+        """Keep so many blocks in memory inside, once they are there, unless a window was fixed at load."""
         before = self._window
         self._window = self._fixed or max(1, window)
         try:
@@ -168,7 +171,8 @@ class BlockStore:
 
     @contextmanager
     def inspected(self, inspect: Inspect) -> Iterator[None]:
-        """Inside, ``inspect`` is shown the tensors of every block that is brought, by their names in the model."""
+        """Show ``inspect`` the tensors of every block that is brought inside, by their names in the model."""
+        # the one on its way has been read without it
         self._forget_coming()
         self._inspect = inspect
         try:
@@ -177,7 +181,7 @@ class BlockStore:
             self._inspect = None
 
     def bring_all(self, inspect: Inspect) -> None:
-        """Brings every block once, and shows its tensors to ``inspect``."""
+        """Bring every block once, and show its tensors to ``inspect``."""
         self.release()
         with self.inspected(inspect):
             for index in range(len(self._blocks)):
@@ -185,14 +189,20 @@ class BlockStore:
                     pass
 
     def release(self) -> None:
-        """Nothing stays in memory that is not lent."""
+        """Let go of everything that is not lent."""
         self._forget_coming()
         for index in [i for i in self._here if not self._lent[i]]:
             self._detach(index)
 
     def require_unchanged(self) -> None:
-        """Raises ModelError where a file is gone or has changed since the model was loaded."""
-        for file in {id(s.file): s.file for own in self._tensors for s in own.values() if s.file is not None}.values():
+        """Refuse to go on where a file is missing or has changed since the model was loaded.
+
+        Raises:
+            ModelError: names the file.
+        """
+        files = (stored.file for places in self._tensors for stored in places.values())
+        # each file once, in the order of the blocks
+        for file in dict.fromkeys(file for file in files if file is not None):
             file.require_unchanged()
 
     def _bring(self, index: int) -> None:
@@ -208,14 +218,15 @@ class BlockStore:
         self._send_for_next(index)
 
     def _arriving(self, index: int) -> Carried:
-        """A block's tensors: those on their way, if it is they, or read now."""
+        """Return a block's tensors: those on their way, if it is they, or read now."""
         if self._coming is not None and self._coming[0] == index:
             coming, self._coming = self._coming[1], None
             return coming.result()
         return self._pool.submit(self._read, index).result()
 
     def _send_for_next(self, index: int) -> None:
-        """Whoever goes on as before wants the block behind this one, or before it."""
+        """Read the next block in the direction of the last visits, while this one runs."""
+        # gradients visit the blocks backwards; two steps down show it, since a swap is one step down and then up
         down = self._before_last - self._last == self._last - index == 1
         self._before_last, self._last = self._last, index
         following = index - 1 if down else index + 1
@@ -224,19 +235,20 @@ class BlockStore:
 
     def _forget_coming(self) -> None:
         if self._coming is not None:
-            self._coming[1].exception()  # it is of no use any more, nor is what went wrong
+            # waits for the reader, and drops its error: nobody needs the block any more
+            self._coming[1].exception()
             self._coming = None
 
     def _read(self, index: int) -> Carried:
-        """In the thread that reads."""
-        own, absent = self._tensors[index], self._absent[index]
-        shapes = {n: Shape(tuple(t.shape), t.dtype) for n, t in absent.items()}
+        """Read a block's tensors; runs in the thread that reads."""
+        places = self._tensors[index]
+        shapes = {name: Shape(tuple(tensor.shape), tensor.dtype) for name, tensor in self._absent[index].items()}
 
         def fill(host: Mapping[str, Tensor]) -> None:
-            files = {id(stored.file): stored.file for stored in own.values() if stored.file is not None}
+            files = {id(stored.file): stored.file for stored in places.values() if stored.file is not None}
             with ExitStack() as stack:
                 streams = {key: stack.enter_context(file.reading()) for key, file in files.items()}
-                for name, stored in own.items():
+                for name, stored in places.items():
                     self.readings.bytes += stored.read(host[name], streams.get(id(stored.file)))
             if self._inspect is not None:
                 self._inspect({f"{self._paths[index]}.{name}": tensor for name, tensor in host.items()})
@@ -245,7 +257,7 @@ class BlockStore:
             return self._carrier.bring(shapes, fill)
 
     def _let_go(self, room_for: int = 0) -> None:
-        """Blocks that came first leave first, as long as there are more than the window holds."""
+        """Let go of the blocks that came first, as long as there are more than the window holds."""
         spare = len(self._here) + room_for - self._window
         for index in [i for i in self._here if not self._lent[i]][: max(0, spare)]:
             self._detach(index)
@@ -270,15 +282,15 @@ class _Lending:
 
 
 def _absent(block: nn.Module, names: Mapping[str, object]) -> dict[str, Tensor]:
-    """What stands in the place of tensors that are elsewhere."""
-    found: dict[str, Tensor] = {}
+    """Return what stands in the place of tensors that are elsewhere."""
+    placeholders: dict[str, Tensor] = {}
     for name in names:
         owner, _, last = name.rpartition(".")
         module = block.get_submodule(owner)
         tensor = module._parameters.get(last, module._buffers.get(last))
         assert tensor is not None
-        found[name] = tensor
-    return found
+        placeholders[name] = tensor
+    return placeholders
 
 
 def _put(block: nn.Module, name: str, tensor: Tensor) -> None:
@@ -286,8 +298,8 @@ def _put(block: nn.Module, name: str, tensor: Tensor) -> None:
     module = block.get_submodule(owner)
     before = module._parameters.get(last)
     if before is not None:
-        # torch multiplies in another way what asks for gradients, also where none are computed
-        own = tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, before.requires_grad)
-        module._parameters[last] = own
+        # as before, since torch chooses other kernels for what asks for gradients, also where none are computed
+        parameter = tensor if isinstance(tensor, nn.Parameter) else nn.Parameter(tensor, before.requires_grad)
+        module._parameters[last] = parameter
     else:
         module._buffers[last] = tensor
