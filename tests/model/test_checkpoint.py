@@ -12,8 +12,10 @@ import torch
 from support import zoo
 from transformers import AutoModel, AutoModelForCausalLM, LlamaForSequenceClassification
 
+import bathyscope
 from bathyscope import ModelError
 from bathyscope.model import load, load_config, weight_hash
+from bathyscope.pages.explorer.answer import answer
 
 Altered = Callable[..., Path]
 Tensors = dict[str, torch.Tensor]
@@ -73,7 +75,31 @@ def test_more_blocks_in_the_configuration_than_in_the_file(altered: Altered) -> 
 def test_fewer_blocks_in_the_configuration_than_in_the_file(altered: Altered) -> None:
     folder = altered(config=lambda written: written.update(num_hidden_layers=3))
     with pytest.warns(UserWarning, match="holds 5 blocks, and its configuration asks for the first 3; the others are"):
-        assert load(folder).n_blocks == 3
+        model = load(folder)
+    assert model.n_blocks == 3
+    assert model.warnings == (
+        "The checkpoint holds 5 blocks, and its configuration asks for the first 3; the others are left out. Was "
+        "config.json changed?",
+    )
+
+
+def test_what_loading_warned_of_stands_in_the_run_and_at_the_head_of_its_page(altered: Altered, tmp_path: Path) -> None:
+    """Whoever opens the page has not seen the warning; of the folder it says nothing."""
+    folder = altered(config=lambda written: written.update(num_hidden_layers=3))
+    with pytest.warns(UserWarning, match="holds 5 blocks"):
+        run = bathyscope.survey(folder, [[5, 6, 7, 8], [9, 5, 7]], ["drop"], tmp_path / "run", progress=False)
+    warning = "The checkpoint holds 5 blocks, and its configuration asks for the first 3; the others are left out."
+    [note] = run.manifest["record"]["notes"]["warnings"]
+    assert note.startswith(warning)
+    assert warning in " ".join(answer(bathyscope.open(tmp_path / "run")).trust)
+    page = bathyscope.report([run], tmp_path / "page.html").read_text(encoding="utf-8")
+    head = page.partition('<h3 class="part">Provenance</h3>')[0]
+    assert warning in head
+    assert str(folder) not in note
+
+
+def test_a_complete_checkpoint_warns_of_nothing(saved: Path) -> None:
+    assert load(saved).warnings == ()
 
 
 def test_tensors_that_nobody_needs(altered: Altered) -> None:

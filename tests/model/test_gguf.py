@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import warnings
 from collections.abc import Callable
@@ -116,7 +117,25 @@ def require_equal(first: Model, second: Model, texts: list[str], place: Path) ->
 def test_everything_is_equal_to_the_bit_on_the_file_and_on_the_folder(
     written: Written, converted: Path, tmp_path: Path
 ) -> None:
-    require_equal(bathyscope.load(written.path), bathyscope.load(converted), TEXTS, tmp_path)
+    first, second = bathyscope.load(written.path), bathyscope.load(converted)
+    assert first.gguf is not None, "one way to the weights is the file"
+    assert second.gguf is None, "and the other is not"
+    require_equal(first, second, TEXTS, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("hashed", [True, False])
+def test_the_comparison_of_two_models_sees_one_weight_of_another_value(
+    hashed: bool, written: Written, converted: Path, tmp_path: Path
+) -> None:
+    """By the hash, and by the numbers too where the hashes are made alike."""
+    first, other = bathyscope.load(written.path), AutoModelForCausalLM.from_pretrained(converted)
+    with torch.no_grad():
+        other.model.layers[1].mlp.down_proj.weight[0, 0] += 0.5
+    second = bathyscope.load(other, tokenizer=first.tokenizer)
+    second = second if hashed else dataclasses.replace(second, weight_hash=first.weight_hash)
+    with pytest.raises(AssertionError):
+        require_equal(first, second, TEXTS, tmp_path)
 
 
 @pytest.mark.thorough

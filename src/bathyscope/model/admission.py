@@ -1,6 +1,6 @@
-"""Which models in memory can be measured at all, said before anything is run; and by one thread at a time.
+"""Which models in memory can be measured at all, decided before anything is run; and by one thread at a time.
 
-A model is measured by exchanging its blocks' functions, so that other threads have to wait.
+Blocks' functions are replaced while a model is measured, so that other threads have to wait.
 """
 
 import threading
@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.streaming.offloaded import store_of
@@ -29,12 +29,13 @@ def alone(*models: object) -> Iterator[None]:
     The caller's autocast and default device are set aside.
 
     Args:
-        models: what ``load`` returns or takes. A name is a model that nobody else has.
+        models: what ``load`` returns or takes. A name is a model that no other thread has.
     """
-    given = (getattr(model, "hf", model) for model in models)
-    inner = {without_adapter(hf) for hf in given if isinstance(hf, nn.Module)}
+    inner_models = (getattr(model, "hf", model) for model in models)
+    inner = {without_adapter(hf) for hf in inner_models if isinstance(hf, nn.Module)}
     with _GUARD:
-        # in one order for all threads: two that wait for each other's model would wait for ever
+        # in one order for all threads: two that wait for each other's model would wait for ever; and locks that one
+        # thread may enter twice, since a survey loads and checks the model that it has locked
         locks = [_LOCKS.setdefault(hf, threading.RLock()) for hf in sorted(inner, key=id)]
     with ExitStack() as stack:
         stack.enter_context(default_settings())
@@ -54,13 +55,13 @@ _OF_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
 
 
 def require_no_hooks(hf: nn.Module) -> None:
-    """Refuses a model with hooks of others: steering vectors, edited activations, running statistics.
+    """Refuse a model with hooks of others: steering vectors, edited activations, running statistics.
 
     Rows of a survey are other texts, lengths and histories than those that a hook was written for, and two runs with
     different hooks could not be told apart by their weights.
 
     Raises:
-        ModelError: there is one, with its module's name.
+        ModelError: a hook, with its module's name.
     """
     for where, kind, hook in _hooks(hf):
         if _home(hook) not in _OF_LIBRARIES:
@@ -72,7 +73,7 @@ def require_no_hooks(hf: nn.Module) -> None:
 
 
 def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
-    """(module's path, kind of hook, function) of all that are registered."""
+    """Yield (module's path, kind of hook, function) of all that are registered."""
     for attribute, kind in _KINDS.items():
         for hook in getattr(torch_module, f"_global{attribute}").values():
             yield "every module (torch.nn.modules.module)", kind, hook
@@ -82,17 +83,17 @@ def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
 
 
 def _home(hook: Callable[..., Any]) -> str:
-    """The package that a hook's function is defined in."""
+    """Return the package that a hook's function is defined in."""
     while isinstance(hook, partial):
         hook = hook.func
     return str(getattr(hook, "__module__", None) or type(hook).__module__).partition(".")[0]
 
 
 def without_adapter(model: nn.Module) -> nn.Module:
-    """The transformers model inside of a PEFT model, whose adapters stay in place; any other model as it is.
+    """Return the transformers model inside a PEFT model, whose adapters stay in place; any other model as it is.
 
     Raises:
-        ModelError: an adapter that lives outside of the model (prompts, prefixes).
+        ModelError: an adapter that lives outside the model (prompts, prefixes).
     """
     configs: Any = getattr(model, "peft_config", None)
     if not isinstance(configs, dict) or not hasattr(model, "get_base_model"):
@@ -101,8 +102,8 @@ def without_adapter(model: nn.Module) -> nn.Module:
         if getattr(config, "is_prompt_learning", False):
             kind = str(getattr(config, "peft_type", "") or type(config).__name__).rpartition(".")[2]
             raise ModelError(
-                f"The adapter {name!r} of this PEFT model ({kind}) puts learned tokens before every prompt, outside of "
-                "the blocks; such models cannot be measured. Adapters inside of the blocks (LoRA and its kin) can."
+                f"The adapter {name!r} of this PEFT model ({kind}) puts learned tokens before every prompt, outside "
+                "the blocks; such models cannot be measured. Adapters inside the blocks (LoRA and its kin) can."
             )
     inner = model.get_base_model()  # type: ignore[operator]
     assert isinstance(inner, nn.Module)
@@ -110,13 +111,13 @@ def without_adapter(model: nn.Module) -> nn.Module:
 
 
 def without_compilation(model: nn.Module) -> nn.Module:
-    """The model that ``torch.compile`` was given, whose weights have their own names; any other model as it is."""
+    """Return the model inside a compiled one, whose weights have their own names; any other model as it is."""
     inner = model._modules.get("_orig_mod")
     return model if inner is None else inner
 
 
 def require_measurable(hf: nn.Module) -> None:
-    """Refuses kinds of models that no family file could help."""
+    """Refuse kinds of models that no family's declaration could help."""
     config: Any = hf.config
     kind = f"{getattr(config, 'model_type', '')} ({type(hf).__name__})"
     if getattr(config, "is_encoder_decoder", False):
@@ -133,17 +134,18 @@ def require_measurable(hf: nn.Module) -> None:
     _require_whole_modules(hf)
 
 
-def warn_of_quantisation(hf: nn.Module) -> None:
-    """Warns of what kernels for weights in few bits do to small effects; unpacked weights run by plain kernels."""
-    if getattr(hf.config, "quantization_config", None) is not None and not is_unpacked(hf):
-        warn(
-            "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which "
-            "leaks between tokens; effects near the noise floor are not to be trusted."
-        )
+def quantisation_warning(hf: nn.Module) -> str | None:
+    """Say what kernels for weights in few bits do to small effects; None where plain kernels run."""
+    if getattr(hf.config, "quantization_config", None) is None or is_unpacked(hf):
+        return None
+    return (
+        "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which leaks "
+        "between tokens; effects near the noise floor are not to be trusted."
+    )
 
 
 def is_unpacked(hf: nn.Module) -> bool:
-    """Whether all weights are plain floating-point numbers of two bytes or more, however they had been stored."""
+    """Whether all weights are plain floating-point numbers of two bytes or more, however they were stored."""
     buffers = dict(hf.named_buffers())
     stored = [buffers[name] for name in hf.state_dict() if name in buffers]
     # packed weights are matrices of whole numbers; single numbers and lists count positions or calls
@@ -167,7 +169,7 @@ def _require_weights_here(hf: nn.Module) -> None:
 
 
 def _require_plain_tensors(hf: nn.Module) -> None:
-    """Refuses int8 of torch and torchao, whose weights are no tensors that could be read."""
+    """Refuse int8 of torch and torchao, whose weights are no tensors that could be read."""
     for name, module in hf.named_modules():
         kind = type(module)
         if kind.__module__.startswith(("torch.ao.nn", "torch.nn.quantized")):

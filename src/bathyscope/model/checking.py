@@ -1,4 +1,4 @@
-"""Whether a model's anatomy is known, and what the checks at load measured."""
+"""``check``: whether a model's anatomy is known, and what the checks at load measured."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def check(
     stream: bool = False,
     attn: Attention | None = None,
 ) -> CheckResult:
-    """Loads a model where it is not loaded yet, and gives everything the checks of its anatomy measured.
+    """Load a model where it is not loaded yet, and return everything that the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
@@ -69,8 +69,8 @@ def check(
         ModelError: as ``load``.
 
     Example:
-        >>> found = bathyscope.check("model")
-        >>> found["family"], found["no_op"] <= found["tolerance"]
+        >>> checks = bathyscope.check("model")
+        >>> checks["family"], checks["no_op"] <= checks["tolerance"]
         ('llama', True)
     """
     if not isinstance(model, Model):

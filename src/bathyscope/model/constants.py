@@ -51,13 +51,13 @@ _MISSING = object()
 
 @dataclass(frozen=True)
 class _Known:
-    """What was found of a model's constants.
+    """What is known of a model's constants.
 
     Args:
         first: their hash when the model was met first.
         now: their hash when they were looked at last.
         settings: hash of the configuration then.
-        departure: what was found then.
+        departure: their hash where they are not those of the configuration; None = they are.
     """
 
     first: str
@@ -70,7 +70,7 @@ _KNOWN: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
 
 
 def departure_of(hf: nn.Module, settings: str) -> str | None:
-    """Return a hash of the constants that the model's configuration would make otherwise; None where there are none.
+    """Return a hash of the constants that are not those of the model's configuration; None where all are.
 
     A model that cannot be made of its configuration is compared with itself as it was met first.
 
@@ -85,7 +85,8 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
         return before.departure
     first = now if before is None else before.first
     built = _built(hf)
-    departure = _departure(constants, built) if built is not None else None if now == first else now
+    since_first = None if now == first else now
+    departure = since_first if built is None else _departure(constants, built)
     _KNOWN[hf] = _Known(first, now, settings, departure)
     return departure
 
@@ -110,7 +111,7 @@ def _differing(constants: Constants, built: Constants) -> list[str]:
 
 
 def _built(hf: nn.Module) -> Constants | None:
-    """The constants of the model that the configuration makes, without weights; None where it cannot be made."""
+    """Return the constants of the model that the configuration makes; None where it cannot be made without weights."""
     if not isinstance(hf, PreTrainedModel):
         return None
     parameter = next((p for p in hf.parameters() if p.is_floating_point()), None)
@@ -145,7 +146,7 @@ def _fill_tables(outline: PreTrainedModel, tables: dict[str, Tensor]) -> None:
 
 
 def _constants_of(hf: nn.Module, like: nn.Module | None = None) -> Constants:
-    """Classes, plain values and tables by path, outside of layers that other libraries have put in their places.
+    """Return classes, plain values and tables by path, outside layers that other libraries have replaced.
 
     Args:
         like: the model whose layers decide about that; None = this one.
@@ -175,7 +176,7 @@ def _replaced(hf: nn.Module) -> tuple[str, ...]:
 
 
 def _is_inside(path: str, outer: tuple[str, ...]) -> bool:
-    return any(path == one or path.startswith(f"{one}.") for one in outer)
+    return any(path == outermost or path.startswith(f"{outermost}.") for outermost in outer)
 
 
 def _plain_values(module: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -200,7 +201,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_state(module: nn.Module, key: str) -> bool:
-    """A rotary table that the library itself exchanges, as the length of a forward demands."""
+    """Whether this is a rotary table that the library itself replaces, as the length of a forward demands."""
     kinds = getattr(module, "rope_type", None)
     if not key.endswith("inv_freq") or "original" in key or kinds is None:
         return False
@@ -209,7 +210,7 @@ def _is_state(module: nn.Module, key: str) -> bool:
 
 
 def _is_cache(value: Any, built: Any) -> bool:
-    """A tensor that a forward has left behind (recurrent states), or one on the meta device, has no counterpart."""
+    """Whether a tensor has no counterpart: a forward has left it behind (recurrent states), or it is on meta."""
     return (isinstance(value, Tensor) and not isinstance(built, Tensor)) or _is_absent(value) or _is_absent(built)
 
 
@@ -231,7 +232,7 @@ def _same(value: Any, built: Any) -> bool:
 
 
 def _text(value: Any) -> str:
-    """A constant as text; a table by its bytes."""
+    """Return a constant as text; a table by its bytes."""
     if not isinstance(value, Tensor):
         return repr(value)
     if _is_absent(value):

@@ -10,17 +10,21 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16")
 
 
 def as_dtype(dtype: str | torch.dtype) -> torch.dtype:
-    """A torch dtype from its name."""
+    """Return a torch dtype from its name.
+
+    Raises:
+        ModelError: no such name.
+    """
     if isinstance(dtype, torch.dtype):
         return dtype
     if dtype not in _DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; allowed: {', '.join(_DTYPES)}.")
-    named: torch.dtype = getattr(torch, dtype)
-    return named
+    torch_dtype: torch.dtype = getattr(torch, dtype)
+    return torch_dtype
 
 
 def as_device(device: str | torch.device | None) -> torch.device:
-    """The asked device, or the first accelerator, or the CPU.
+    """Return the device of a name; of None the first accelerator, else the CPU.
 
     Raises:
         ModelError: no device of that name, or none that this torch can use.
@@ -28,20 +32,21 @@ def as_device(device: str | torch.device | None) -> torch.device:
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        wanted = torch.device(device)
+        chosen = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"Unknown device {device!r}; try cpu, cuda or cuda:0.") from error
-    if wanted.type == "cpu":
-        return wanted
-    if wanted.type == "mps":
+    if chosen.type == "cpu":
+        return chosen
+    if chosen.type == "mps":
         raise ModelError(
             "Apple's GPUs (mps) hold no float64, in which distributions are compared; use device='cpu' (--device cpu)."
         )
-    here: Any = getattr(torch, wanted.type, None)
+    # each kind of device has a module of torch of its name (torch.cuda, torch.xpu)
+    backend: Any = getattr(torch, chosen.type, None)
     count = 0
-    if here is not None and hasattr(here, "is_available") and here.is_available():
-        count = here.device_count() if hasattr(here, "device_count") else 1
-    if (wanted.index or 0) >= count:
-        what = f"{count} of that kind" if count else f"no {wanted.type.upper()} device"
+    if backend is not None and hasattr(backend, "is_available") and backend.is_available():
+        count = backend.device_count() if hasattr(backend, "device_count") else 1
+    if (chosen.index or 0) >= count:
+        what = f"{count} of that kind" if count else f"no {chosen.type.upper()} device"
         raise ModelError(f"Device {str(device)!r} asked for, but torch sees {what}; use --device cpu.")
-    return wanted
+    return chosen

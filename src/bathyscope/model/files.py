@@ -15,7 +15,7 @@ _LFS = b"version https://git-lfs"
 
 
 def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
-    """Refuses a checkpoint whose files are damaged, missing, outside of its folder, or hold something else.
+    """Refuse a checkpoint whose files are damaged, missing, outside its folder, or hold something else.
 
     Args:
         declared: the configuration as it was written.
@@ -36,12 +36,14 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
 
 
 def indexed(folder: Path) -> list[str]:
-    """The files that a checkpoint's index names; none where it has no index.
+    """List the files that a checkpoint's index names; none where it has no index.
+
+    Every index is looked at, since the library may read any of them; the files are those of the one for weights.
 
     Raises:
-        ModelError: an index that cannot be read, or that names a file outside of the folder.
+        ModelError: an index that cannot be read, or that names a file outside the folder.
     """
-    found: set[str] = set()
+    file_names: set[str] = set()
     for index in sorted(folder.glob("*.safetensors.index.json")):
         try:
             names = set(json.loads(index.read_bytes())["weight_map"].values())
@@ -55,12 +57,13 @@ def indexed(folder: Path) -> list[str]:
                     f"{index} names {name!r}; a checkpoint's files are plain names inside its own folder, and nothing "
                     "else is read. Get the checkpoint from a source that can be trusted."
                 )
-        found |= names if index.name == INDEX else set()
-    return sorted(found)
+        file_names |= names if index.name == INDEX else set()
+    return sorted(file_names)
 
 
 def _header(file: Path) -> dict[str, str]:
-    """Tensors of a safetensors file and how they are stored."""
+    """Return the tensors of a safetensors file and how they are stored."""
+    # common mistakes are named first, of which the library says that a header is too large or too small
     try:
         with file.open("rb") as stream:
             start = stream.read(len(_LFS)).lstrip()

@@ -1,4 +1,4 @@
-"""GGUF files, looked at before any of them is loaded: what they hold, how it is stored, and whether all of it is there.
+"""GGUF files, looked at before they are loaded: what they hold, how it is stored, and whether all of it is there.
 
 transformers reads the weights. Its own messages on damaged files are those of numpy, and come after half a minute; the
 header is therefore read here first, which takes a fraction of a second.
@@ -31,7 +31,7 @@ _PLAIN: Final = ("F64", "F32", "F16", "BF16")
 
 @dataclass(frozen=True)
 class GgufFile:
-    """What the header of a GGUF file says.
+    """The content of a GGUF file's header.
 
     Args:
         path: the file.
@@ -57,7 +57,7 @@ class GgufFile:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def identity(self) -> dict[str, str]:
-        """What a run says of it: name, hash and quantisation; the folder is no part of it."""
+        """Return what a run says of it: name, hash and quantisation; the folder is no part of it."""
         return {"file": self.path.name, "sha256": self.sha256, "quantisation": self.quantisation}
 
 
@@ -67,7 +67,7 @@ def is_gguf(name: str | Path) -> bool:
 
 
 def gguf_name(folder: str, gguf_file: str) -> str:
-    """The path of a GGUF file inside of a checkpoint's folder.
+    """Return the path of a GGUF file inside a checkpoint's folder.
 
     Raises:
         ModelError: no such folder (a name on the hub, for instance), or no plain name of such a file.
@@ -84,7 +84,7 @@ def gguf_name(folder: str, gguf_file: str) -> str:
 
 
 def open_gguf(name: str | Path) -> GgufFile:
-    """The header of a GGUF file that is whole and that can be read with what is installed.
+    """Read the header of a GGUF file that is whole and that can be read with what is installed.
 
     Raises:
         ModelError: no such file, `gguf` is not installed, a damaged or truncated file, or an unknown quantisation.
@@ -134,7 +134,7 @@ class _Header:
         return self.take(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> str | int | None:
-        """A text or a whole number; arrays and fractions are passed over."""
+        """Read a text or a whole number; arrays and fractions are passed over."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:
@@ -172,6 +172,7 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
         tensor = header.text()
         shape = [header.number("Q") for _ in range(header.number("I"))]
         kinds.append((tensor, prod(shape), header.number("I"), header.number("Q")))
+    # the format's own default; tensors begin at the next multiple behind the header
     alignment = int(values.get("general.alignment") or 32)
     start = -(-stream.tell() // alignment) * alignment
     elements = _stored(path, kinds, start, path.stat().st_size)
@@ -184,7 +185,7 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
 
 
 def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size: int) -> dict[str, int]:
-    """Number of weights by storage type, after a look at whether each can be read and is all there."""
+    """Count weights by storage type, and require that each can be read and is all there."""
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType
 
     elements: Counter[str] = Counter()
@@ -196,6 +197,7 @@ def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size
         if kind.name not in elements:
             _require_readable(path, tensor, kind)
         elements[kind.name] += count
+        # weights are packed in groups that share a scale, 32 or 256 of them in so many bytes
         per_group, group_bytes = GGML_QUANT_SIZES[kind]
         end = start + offset + count // per_group * group_bytes
         if end > size:
@@ -204,7 +206,7 @@ def _stored(path: Path, kinds: list[tuple[str, int, int, int]], start: int, size
 
 
 def _require_readable(path: Path, tensor: str, kind: object) -> None:
-    """Tries one group of zeros: which types `gguf` can unpack is known to its functions alone."""
+    """Try one group of zeros: which types `gguf` can unpack is known to its functions alone."""
     import numpy as np
     from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 

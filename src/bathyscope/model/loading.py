@@ -1,4 +1,4 @@
-"""``load``: from a name, a folder or a model in memory to a checked one; and what it has become since."""
+"""``load``: from a name, a folder or a model in memory to a checked one; ``loaded``: whether it has changed since."""
 
 import os
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 from bathyscope.errors import ModelError, OptionError, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,
+    quantisation_warning,
     require_measurable,
     require_no_hooks,
-    warn_of_quantisation,
     without_adapter,
     without_compilation,
 )
@@ -27,7 +27,7 @@ from bathyscope.model.anatomy.generic import family_of
 from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
-from bathyscope.model.checkpoint import read_checkpoint
+from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
@@ -57,7 +57,7 @@ def load(
     attn: Attention | None = None,
     gguf_file: str | None = None,
 ) -> Model:
-    """Loads a causal language model and checks its anatomy.
+    """Load a causal language model and check its anatomy.
 
     Args:
         model: a hub name, a local folder, a ``.gguf`` file, or a transformers model already in memory (used as it is;
@@ -68,17 +68,17 @@ def load(
         revision: branch, tag or commit on the hub.
         trust_remote_code: allow code that comes with the checkpoint. Off unless asked.
         tokenizer: used instead of the checkpoint's own.
-        family: where this model keeps its parts, used instead of what is declared or found for its type. The checks
+        family: where this model has its parts, used instead of what is declared or found for its type. The checks
             decide whether it is true.
         placement: ``"resident"`` = all weights in memory; ``"stream"`` = blocks are read from disk when they run, for
             models larger than memory; ``"auto"`` = streamed where it does not fit. Models already in memory stay where
-            they are, and blocks that accelerate keeps elsewhere are streamed from there.
-        window: how many streamed blocks stay in memory beside the one on its way; None = as many as a survey's rows go
-            back.
+            they are, and blocks that accelerate has stored elsewhere are streamed from there.
+        window: how many streamed blocks stay in memory, without the one on its way; None = as many as a survey's rows
+            go back.
         stream: short for ``placement="stream"``.
         attn: how attention is computed (transformers' ``attn_implementation``); None = as the checkpoint says, else the
             library's choice. It is written into a run's identity.
-        gguf_file: the name of a GGUF file inside of the folder that is given as ``model``.
+        gguf_file: the name of a GGUF file inside the folder that is given as ``model``.
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
@@ -92,26 +92,42 @@ def load(
     _require_objects(model, tokenizer, family)
     _require_one_placement(placement, stream, window)
     gguf: GgufFile | None = None
+    left_over: str | None = None
     if isinstance(model, nn.Module):
         if gguf_file is not None:
             raise ModelError("gguf_file= is for a folder, and a model in memory was given; leave gguf_file out.")
         hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:
-        name, wanted = str(model), None if dtype is None else as_dtype(dtype)
-        if gguf_file is not None:
-            name = gguf_name(name, gguf_file)
+        name = str(model) if gguf_file is None else gguf_name(str(model), gguf_file)
+        weight_dtype = None if dtype is None else as_dtype(dtype)
         if is_gguf(name):
             _require_no_revision(name, revision)
             gguf = open_gguf(name)
-        kept: Placement = "stream" if stream else placement
+        request = CheckpointRequest(
+            name,
+            as_device(device),
+            dtype=weight_dtype,
+            revision=revision,
+            trust_remote_code=trust_remote_code,
+            placement="stream" if stream else placement,
+            window=window,
+            attn=attn,
+            gguf=gguf,
+        )
         with default_settings():
-            hf = read_checkpoint(name, wanted, revision, trust_remote_code, as_device(device), kept, window, attn)
+            checkpoint = read_checkpoint(request)
+        hf, left_over = checkpoint.hf, checkpoint.left_over
+        # first of all, since it may be the reason why the model is refused below
+        if left_over is not None:
+            warn(f"{name}: {left_over}")
     with alone(hf):
         if is_offloaded(hf):
             take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
         require_measurable(hf)
-        warn_of_quantisation(hf)
+        quantised = quantisation_warning(hf)
+        if quantised is not None:
+            warn(f"{name}: {quantised}")
         if window is not None and store_of(hf) is None:
             warn(
                 f"window={window} has no effect, because all blocks of this model stay in memory. Give "
@@ -128,6 +144,7 @@ def load(
         tokenizer,
         gguf=gguf,
         settings_hash=settings_hash(hf),
+        warnings=tuple(text for text in (left_over, quantised) if text is not None),
     )
 
 
@@ -135,24 +152,27 @@ def loaded(model: AnyModel) -> Model:
     """Return what ``load`` gives; of a loaded model the same one, checked again if its weights or settings changed."""
     if not isinstance(model, Model):
         return load(model)
-    if not model.weight_hash:  # an outline without weights, for estimates
+    # an outline without weights, for estimates
+    if not model.weight_hash:
         return model
     hf = model.hf
     with alone(hf):
         require_measurable(hf)
         sha256 = _readable(model.name, hf).sha256()
+        # a block that was taken out or replaced leaves the weights of the others as they were
         listed = submodule(hf, model.anatomy.family.blocks)
         same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
-        if (sha256, settings_hash(hf)) == (model.weight_hash, model.settings_hash) and same_blocks:
+        settings = settings_hash(hf)
+        if (sha256, settings) == (model.weight_hash, model.settings_hash) and same_blocks:
             return model
         what = "settings" if sha256 == model.weight_hash and same_blocks else "weights or constants"
         warn(f"The {what} of {model.name} have changed since it was loaded; it is measured as it is now.")
         anatomy, checks = _checked(model.name, hf, model.anatomy.family)
-    return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256, settings_hash=settings_hash(hf))
+    return replace(model, anatomy=anatomy, checks=checks, weight_hash=sha256, settings_hash=settings)
 
 
 def anatomy_of(hf: nn.Module) -> Anatomy:
-    """The anatomy as declared for the model's type, else by search (accepted only if the checks hold)."""
+    """Return the anatomy declared for the model's type, else the one found by search (accepted if the checks hold)."""
     return resolve(hf, family_of(hf))
 
 
@@ -173,7 +193,7 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         )
     if tokenizer is not None and (isinstance(tokenizer, type) or not hasattr(tokenizer, "convert_ids_to_tokens")):
         raise ModelError(
-            f"tokenizer={_said(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
+            f"tokenizer={_shown(tokenizer)} is no tokenizer of transformers; give what AutoTokenizer.from_pretrained "
             "gives, or PreTrainedTokenizerFast(tokenizer_object=...) of one of tokenizers."
         )
     if family is not None and not isinstance(family, Family):
@@ -181,8 +201,8 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
             f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
-        shown = "a Model, which is loaded already" if isinstance(model, Model) else f"{_said(model)}, which is no model"
-        raise ModelError(f"load() was given {shown}; give a checkpoint folder, a hub name, or a model in memory.")
+        what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"
+        raise ModelError(f"load() was given {what}; give a checkpoint folder, a hub name, or a model in memory.")
 
 
 def _require_no_revision(name: str, revision: str | None) -> None:
@@ -193,10 +213,10 @@ def _require_no_revision(name: str, revision: str | None) -> None:
         )
 
 
-def _said(given: object) -> str:
-    """An argument in a line; one that shows itself in many letters by its type."""
-    shown = repr(given)
-    return shown if len(shown) <= 80 else f"a {type(given).__name__}"
+def _shown(argument: object) -> str:
+    """Return an argument in one line; a long one by its type."""
+    text = repr(argument)
+    return text if len(text) <= 80 else f"a {type(argument).__name__}"
 
 
 def _in_memory(
@@ -216,17 +236,17 @@ def _in_memory(
     first, home = next(hf.parameters()), home_of(hf)
     if dtype is not None and as_dtype(dtype) != first.dtype:
         raise ModelError("dtype= is for models loaded by name; convert a model in memory yourself (model.to(dtype)).")
-    wanted = home if device is None else as_device(device)
-    if wanted.type != home.type or (wanted.index or 0) != (home.index or 0):
+    target = home if device is None else as_device(device)
+    if target.type != home.type or (target.index or 0) != (home.index or 0):
         raise ModelError(
             f"device= is for models loaded by name, and this one is on {home}; move a model in memory "
-            f"yourself (model.to({str(wanted)!r}))."
+            f"yourself (model.to({str(target)!r}))."
         )
     return cast(PreTrainedModel, hf)
 
 
 def _readable(name: str, hf: nn.Module) -> WeightReading:
-    """The weights of a model without hooks, those in memory read and finite."""
+    """Start the reading of a model without hooks; its weights in memory are read and finite."""
     require_own_order(hf)
     require_no_hooks(hf)
     reading = WeightReading(hf)
@@ -242,7 +262,7 @@ def _require_finite(name: str, reading: WeightReading) -> None:
 
 
 def _read_and_checked(name: str, hf: nn.Module, family: Family | None) -> tuple[str, Anatomy, Checks]:
-    """The weights' hash from one reading of them: streamed blocks are looked at when the checks bring them."""
+    """Read and check a model in one visit of its blocks: streamed ones are hashed when the checks bring them."""
     reading = _readable(name, hf)
 
     def look(tensors: Mapping[str, Tensor]) -> None:

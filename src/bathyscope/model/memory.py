@@ -1,4 +1,4 @@
-"""What calls of a block may take: asked of the device and of the model, and not guessed."""
+"""How much memory calls of a block may take, by what the device and the model say."""
 
 import re
 from pathlib import Path
@@ -18,22 +18,22 @@ _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
 
 
-def as_bytes(given: str | int) -> int:
-    """A number of bytes from a text such as ``"20GB"`` or ``"512MiB"``.
+def as_bytes(amount: str | int) -> int:
+    """Return the number of bytes of a text such as ``"20GB"`` or ``"512MiB"``.
 
     Raises:
         OptionError: no such number, or none above 0.
     """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", str(given), re.IGNORECASE)
-    unit = found[2].upper() if found else ""
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)\s*", str(amount), re.IGNORECASE)
+    unit = match[2].upper() if match else ""
     scale = _UNITS.get(unit if unit.endswith("B") else f"{unit}B")
-    if found is None or scale is None or isinstance(given, bool) or int(float(found[1]) * scale) < 1:
-        raise OptionError(f"memory={given!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
-    return int(float(found[1]) * scale)
+    if match is None or scale is None or isinstance(amount, bool) or int(float(match[1]) * scale) < 1:
+        raise OptionError(f"memory={amount!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
+    return int(float(match[1]) * scale)
 
 
 def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None = None) -> int:
-    """What a call of a block takes for each of its tokens beside the states of rows, which have room of their own.
+    """Return what a call of a block takes for each of its tokens; the states of rows have room of their own.
 
     The MLP's three arrays and four of the stream's width; and where attention's weights are formed in the open, three
     copies of a token's.
@@ -43,11 +43,12 @@ def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None =
         device: where it runs; None = on a CPU.
     """
     dtype = anatomy.dtype or torch.float32
-    found = dtype.itemsize * (3 * _inner(anatomy) + 4 * anatomy.width)
+    nbytes = dtype.itemsize * (3 * _inner(anatomy) + 4 * anatomy.width)
     if _attends_in_the_open(anatomy, dtype, device):
         heads = int(getattr(config_of(anatomy.model), "num_attention_heads", 1) or 1)
-        found += heads * tokens * max(dtype, torch.float32, key=lambda one: one.itemsize).itemsize * _SCORES
-    return found
+        # softmax runs in float32 at least
+        nbytes += heads * tokens * torch.promote_types(dtype, torch.float32).itemsize * _SCORES
+    return nbytes
 
 
 def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.device | None) -> bool:
@@ -64,16 +65,16 @@ def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.dev
 
 
 def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int, device: torch.device | None = None) -> int:
-    """Tokens in one call of a block that fit into ``room`` bytes: no more than ``most``, and one row at least.
+    """Return the tokens of one call that fit into ``room`` bytes: no more than ``most``, and one row at least.
 
-    The control that rides in a call is counted beside them (see ``control_rides``).
+    The control that rides in a call takes tokens of its own (see ``control_rides``).
 
     Args:
         longest: tokens of the longest prompt.
         device: where it runs; None = on a CPU.
     """
-    beside = longest if control_rides(anatomy.dtype or torch.float32) else 0
-    return max(longest, min(most, room // bytes_per_token(anatomy, longest, device) - beside))
+    control_tokens = longest if control_rides(anatomy.dtype or torch.float32) else 0
+    return max(longest, min(most, room // bytes_per_token(anatomy, longest, device) - control_tokens))
 
 
 def control_rides(dtype: torch.dtype) -> bool:
@@ -85,32 +86,33 @@ def control_rides(dtype: torch.dtype) -> bool:
 
 
 def _inner(anatomy: Anatomy) -> int:
-    """The width of the MLP's inner layer, by the configuration's word for it, else by the widest matrix of a block."""
+    """Return the width of the MLP's inner layer: by the configuration, else that of a block's widest matrix."""
     config = config_of(anatomy.model)
     named = [getattr(config, name, None) for name in _INNER]
     # some configurations have one for each block
-    known = [max(one) if isinstance(one, list | tuple) else one for one in named if one]
-    numbers = [int(one) for one in known if isinstance(one, int)]
+    widths = [max(width) if isinstance(width, list | tuple) else width for width in named if width]
+    numbers = [int(width) for width in widths if isinstance(width, int)]
     if numbers:
         return max(numbers)
     return max((max(p.shape[-2:]) for p in anatomy.blocks[0].parameters() if p.ndim > 1), default=4 * anatomy.width)
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """Memory that can still be had on a device; None where the system does not tell."""
+    """Return the bytes that can still be allocated on a device; None where the system does not tell."""
     if device.type == "cuda":
-        # what torch has taken and does not use is not the driver's to give, but ours
+        # what torch has reserved and does not use counts as taken for the driver, and is free for this process
         unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + unused
     try:
-        told = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return int(told["MemAvailable"].split()[0]) << 10  # in KiB; files kept in memory make room
+        meminfo = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        # in KiB; not MemFree, since the system's cache of files makes room when it is needed
+        return int(meminfo["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
         return None
 
 
 def out_of_memory(what: str, device: torch.device) -> ModelError:
-    """The refusal of something that is too large even by itself."""
+    """Return the refusal of something that is too large even by itself."""
     free = free_bytes(device)
     room = "" if free is None else f", where {free / 1e9:.2f} GB are free"
     return ModelError(

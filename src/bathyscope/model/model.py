@@ -12,12 +12,12 @@ from transformers import PreTrainedModel
 from bathyscope.core.text import html_table
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks
-from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.gguf import GgufFile
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
 
-# positions (ALiBi biases in MPT) come from tables that are no embeddings
+# positions (ALiBi biases in MPT) come from tables that are buffers and no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
 
 
@@ -36,6 +36,8 @@ class Model:
         schedule: the order in which it runs another model's blocks; None = its own.
         settings_hash: of its configuration when it was checked.
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
+        warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
+            its configuration leaves out.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -54,6 +56,7 @@ class Model:
     schedule: str | None = None
     gguf: GgufFile | None = None
     settings_hash: str = ""
+    warnings: tuple[str, ...] = ()
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -82,7 +85,7 @@ class Model:
 
     @property
     def blocks(self) -> BlockStore | None:
-        """What lends streamed blocks, and counts how often (``blocks.readings``); None where all are in memory."""
+        """What lends streamed blocks and counts how often (``blocks.readings``); None where all are in memory."""
         return store_of(self.hf)
 
     @property
@@ -90,12 +93,12 @@ class Model:
         """The longest prompt the model takes; None where the family sets no limit."""
         config = config_of(self.hf)
         names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
-        found = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
-        return int(found) if found else None
+        limit = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
+        return int(limit) if limit else None
 
     @cached_property
     def has_position_table(self) -> bool:
-        """Positions are looked up in a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        """Whether positions come from a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
         if config_of(self.hf).model_type in _OWN_TABLES:
             return True
         limit = self.max_tokens
@@ -106,12 +109,12 @@ class Model:
 
     @property
     def vocabulary(self) -> int:
-        """Token ids the embedding takes."""
-        return int(self.hf.get_input_embeddings().weight.shape[0])  # type: ignore[index]
+        """How many token ids the embedding takes."""
+        return vocabulary(self.hf)
 
     @cached_property
     def tokenizer(self) -> Any:
-        """The checkpoint's own tokenizer, loaded when text is first given; None where there is none.
+        """The checkpoint's own tokenizer, loaded when text is first given; None without one.
 
         Raises:
             ModelError: it cannot be loaded.
@@ -123,13 +126,14 @@ class Model:
         if self.gguf is not None:
             return load_gguf_tokenizer(self.gguf.path) if self.gguf.has_tokenizer else None
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
-            return None  # made in memory: it has no checkpoint whose tokenizer could be its own
+            # made in memory: it has no checkpoint whose tokenizer could be its own
+            return None
         source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
         return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
 
     def _repr_html_(self) -> str:
-        """What it is, and what the checks at load measured."""
-        told = {
+        """Show in a notebook what it is, and what the checks at load measured."""
+        facts = {
             "model": self.name,
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
@@ -139,7 +143,7 @@ class Model:
             "readout against its logits": f"{self.checks.readout:.1e}",
             "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",
         }
-        return html_table(["", ""], told.items())
+        return html_table(["", ""], facts.items())
 
     def __repr__(self) -> str:
         return (

@@ -14,7 +14,7 @@ _EXAMPLE = "a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B"
 
 
 def folder_of(name: str, revision: str | None = None) -> Path | None:
-    """The folder that a model's name stands for, with ``~`` written out; None for a name on the hub.
+    """Find the folder that a model's name stands for, with ``~`` written out; None for a name on the hub.
 
     Raises:
         ModelError: no possible name, a path that leads nowhere (with those that are like it), a file, a folder
@@ -46,7 +46,7 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
 
 
 def here(name: str, revision: str | None = None) -> Path | None:
-    """The folder that a model was loaded from, if it still is one here."""
+    """Find the folder that a model was loaded from, if it still exists here."""
     try:
         return folder_of(name, revision)
     except ModelError:
@@ -54,15 +54,15 @@ def here(name: str, revision: str | None = None) -> Path | None:
 
 
 def similar_folders(folder: Path) -> str:
-    """``Did you mean …? `` for folders whose names are like this one's, else the empty string."""
-    there = next((above for above in folder.parents if above.is_dir()), Path())
-    wanted = folder.relative_to(there).parts[0] if folder.is_relative_to(there) else folder.name
+    """Return ``Did you mean …? `` for folders whose names are like this one's, else the empty string."""
+    parent = next((above for above in folder.parents if above.is_dir()), Path())
+    first_part = folder.relative_to(parent).parts[0] if folder.is_relative_to(parent) else folder.name
     try:
-        names = sorted(entry.name for entry in there.iterdir() if entry.is_dir())
+        names = sorted(entry.name for entry in parent.iterdir() if entry.is_dir())
     except OSError:  # a folder that may not be read suggests nothing
         return ""
-    close = get_close_matches(wanted, names, n=3, cutoff=0.6)
-    return f"Did you mean {' or '.join(str(there / name) for name in close)}? " if close else ""
+    close = get_close_matches(first_part, names, n=3, cutoff=0.6)
+    return f"Did you mean {' or '.join(str(parent / name) for name in close)}? " if close else ""
 
 
 def require_hub(name: str, revision: str | None) -> None:
@@ -81,7 +81,7 @@ def require_hub(name: str, revision: str | None) -> None:
 
 
 def _of_the_hub(name: str) -> str:
-    """Say how a model of the hub is asked for, whose owner is called as a folder here."""
+    """Say how to ask for a model of the hub whose owner has the name of a folder here."""
     could_be = name.count("/") == 1 and not name.startswith((".", "/", "~")) and not name.endswith("/")
     return "For a model of this name on the hub add a revision (--revision main). " if could_be else ""
 

@@ -18,7 +18,7 @@ from bathyscope.model.memory import free_bytes
 from bathyscope.model.streaming.files import CheckpointFile, Place
 
 STATE_BYTES: Final = 512 << 20
-"""Room for rows, readouts and scratch space beside the weights, at least."""
+"""Room for rows, readouts and scratch space besides the weights, at least."""
 
 
 def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | None, device: torch.device) -> bool:
@@ -40,7 +40,7 @@ def is_streamed(name: str, folder: Path, placement: str, dtype: torch.dtype | No
 
 
 def device_map(source: str, revision: str | None, trust_remote_code: bool, device: torch.device) -> dict[str, str]:
-    """For transformers: blocks on disk, and everything else on a device.
+    """Return transformers' map of devices with blocks on disk, and everything else on a device.
 
     Raises:
         ModelError: accelerate is missing, a quantised checkpoint, or blocks that cannot be found without weights.
@@ -53,24 +53,25 @@ def device_map(source: str, revision: str | None, trust_remote_code: bool, devic
             f"{source} is quantised, and quantised blocks cannot be streamed; load it with placement='resident', or "
             "give the checkpoint before it was quantised."
         )
+    # the names of modules are known to a model alone, and one on the meta device takes no memory
     with torch.device("meta"):
         outline = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
     return dict(_places(outline, "", blocks_of(outline), str(device)))
 
 
 def straight_to(device: torch.device) -> dict[str, Any]:
-    """For transformers: each tensor goes from its file to an accelerator by itself, the host never holding the model.
+    """Return arguments of ``from_pretrained`` under which each tensor goes from its file straight to an accelerator.
 
-    Without accelerate it passes through the host's memory as a whole.
+    Without accelerate the model passes through the host's memory as a whole.
     """
     return {"device_map": {"": device}} if device.type != "cpu" and find_spec("accelerate") is not None else {}
 
 
 def blocks_of(hf: nn.Module) -> str:
-    """The path of a model's list of blocks, found without running it.
+    """Return the path of a model's list of blocks, found without running it.
 
     Raises:
-        ModelError: there is none.
+        ModelError: no such list.
     """
     types = (str(getattr(hf.config, "model_type", "")), str(getattr(config_of(hf), "model_type", "")))
     for family in (family_for(kind) for kind in types):
@@ -87,7 +88,7 @@ def blocks_of(hf: nn.Module) -> str:
 
 
 def _places(module: nn.Module, prefix: str, blocks: str, device: str) -> Any:
-    """Names and places of everything, down to the blocks and no further than needed elsewhere."""
+    """Yield names and places of everything, down to the blocks and no further than needed elsewhere."""
     for name in (*module._parameters, *module._buffers):
         yield f"{prefix}{name}", device
     for name, child in module.named_children():
@@ -101,7 +102,7 @@ def _places(module: nn.Module, prefix: str, blocks: str, device: str) -> Any:
 
 
 def _weight_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
-    """What a checkpoint's tensors take in memory; None where that is known only when its files are here."""
+    """Return the bytes of a checkpoint's tensors in memory; None where only its files would tell."""
     names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
     if not names or not all((folder / name).is_file() for name in names):
         return _announced_bytes(folder, dtype)
@@ -109,19 +110,19 @@ def _weight_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
     return sum(_in_memory(place, dtype) for place in places)
 
 
-def _in_memory(place: Place, wanted: torch.dtype | None) -> int:
+def _in_memory(place: Place, dtype: torch.dtype | None) -> int:
     stored = place.dtype
-    if stored is None or wanted is None or not stored.is_floating_point:
+    if stored is None or dtype is None or not stored.is_floating_point:
         return place.stop - place.start
-    return (place.stop - place.start) // stored.itemsize * wanted.itemsize
+    return (place.stop - place.start) // stored.itemsize * dtype.itemsize
 
 
 def _announced_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
-    """By the index of files that are still on the hub."""
+    """Return the bytes by the index of files that are still on the hub."""
     if not (folder / INDEX).is_file():
         return None
-    told = json.loads((folder / INDEX).read_bytes()).get("metadata")
-    size = told.get("total_size") if isinstance(told, dict) else None
+    metadata = json.loads((folder / INDEX).read_bytes()).get("metadata")
+    size = metadata.get("total_size") if isinstance(metadata, dict) else None
     if not isinstance(size, int | float):
         return None
     declared = json.loads((folder / "config.json").read_bytes())

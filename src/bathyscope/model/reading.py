@@ -30,7 +30,7 @@ def tokenized(
     add_special_tokens: bool = True,
     chat: bool = False,
 ) -> Prompts:
-    """Prompts as token ids of a model, with every check that can be made before any compute.
+    """Return prompts as token ids of a model, after every check that can be made before any compute.
 
     The tokenizer is loaded only where text is given.
 
@@ -48,12 +48,13 @@ def tokenized(
         tokenizer, chat = _same_tokenizer(model, prompts), False
         resolved = prompts.as_given()
     else:
-        given = sources(prompts)  # they are looked at more than once
-        tokenizer = model.tokenizer if needs_tokenizer(given) else None
+        # an iterator would be empty at the second look
+        source_list = sources(prompts)
+        tokenizer = model.tokenizer if needs_tokenizer(source_list) else None
         resolved = resolve(
-            given, seed=seed, tokenizer=tokenizer, window=model.max_tokens, add_special_tokens=add_special_tokens
+            source_list, seed=seed, tokenizer=tokenizer, window=model.max_tokens, add_special_tokens=add_special_tokens
         )
-    found = tokenize(
+    tokenized_prompts = tokenize(
         resolved,
         tokenizer,
         max_tokens=model.max_tokens,
@@ -62,16 +63,16 @@ def tokenized(
         add_special_tokens=add_special_tokens,
         chat=chat,
     )
-    longer = sum(len(prompt) > (model.max_tokens or len(prompt)) for prompt in found)
+    longer = sum(len(prompt) > (model.max_tokens or len(prompt)) for prompt in tokenized_prompts)
     if longer:
         warn(
-            f"{longer} of {len(found)} prompts are longer than the {model.max_tokens} tokens of context that "
-            f"{model.name} declares; it may not have been trained on such positions.",
+            f"{longer} of {len(tokenized_prompts)} prompts are longer than the {model.max_tokens} tokens of context "
+            f"that {model.name} declares; it may not have been trained on such positions.",
         )
     if tokenizer is not None:
-        _warn_of_unknown_tokens(found, tokenizer, model.name)
+        _warn_of_unknown_tokens(tokenized_prompts, tokenizer, model.name)
     dataset = prompts.dataset if isinstance(prompts, Prompts) else resolved.dataset
-    return Prompts(tuple(found), dataset, tokenizer)
+    return Prompts(tuple(tokenized_prompts), dataset, tokenizer)
 
 
 def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -91,7 +92,7 @@ def _warn_of_unknown_tokens(prompts: Sequence[TokenizedPrompt], tokenizer: PreTr
 
 
 def _same_tokenizer(model: Model, prompts: Prompts) -> PreTrainedTokenizerBase | None:
-    """The model's tokenizer where one made the ids; it must be the same."""
+    """Return the model's tokenizer where one made the ids; it must be the same."""
     if prompts.tokenizer_hash is None:
         return None
     if model.tokenizer is None or tokenizer_hash(model.tokenizer) != prompts.tokenizer_hash:
@@ -105,11 +106,11 @@ def _same_tokenizer(model: Model, prompts: Prompts) -> PreTrainedTokenizerBase |
 
 
 def vocabularies_differ(first: Model, second: Model, ids: Iterable[int]) -> str | None:
-    """By what it is seen that token ids mean something else to two models; None where nothing says so.
+    """Say how token ids mean something else to two models; None where nothing shows it.
 
     Where both tokenizers are known, each id must be the same token in both; ids that no prompt uses do not count, so
-    that a model with further special tokens can stand beside the one it was made from. Where they are not both known,
-    only the sizes of the vocabularies can tell: equal ones are taken for the same vocabulary.
+    that a model with further special tokens can be compared with the one it was made from. Where they are not both
+    known, only the sizes of the vocabularies can tell: equal ones are taken for the same vocabulary.
 
     Args:
         ids: those that prompts use.
@@ -117,20 +118,24 @@ def vocabularies_differ(first: Model, second: Model, ids: Iterable[int]) -> str 
     Returns:
         A clause for an error message, such as ``token id 7 is 'the' for A and 'old' for B``.
     """
-    one, other = _tokens_by_id(first), _tokens_by_id(second)
-    if one is None or other is None:
+    first_tokens, second_tokens = _tokens_by_id(first), _tokens_by_id(second)
+    if first_tokens is None or second_tokens is None:
         return _sizes_differ(first, second)
-    differs = next((token for token in sorted(set(ids)) if one.get(token) != other.get(token)), None)
+    differs = next((token for token in sorted(set(ids)) if first_tokens.get(token) != second_tokens.get(token)), None)
     if differs is None:
         return None
-    meant = [f"{_shown(own.get(differs))} for {model.name}" for own, model in ((one, first), (other, second))]
+    meant = [
+        f"{_shown(tokens.get(differs))} for {model.name}"
+        for tokens, model in ((first_tokens, first), (second_tokens, second))
+    ]
     return f"token id {differs} is {meant[0]} and {meant[1]}"
 
 
 def _tokens_by_id(model: Model) -> dict[int, str] | None:
     try:
         tokenizer = model.tokenizer
-    except ModelError:  # token ids alone need no tokenizer, so that a broken one is like none
+    # token ids alone need no tokenizer, so that a broken one is like none
+    except ModelError:
         return None
     return None if tokenizer is None else {number: token for token, number in tokenizer.get_vocab().items()}
 

@@ -19,7 +19,10 @@ def tables_of(hf: nn.Module) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def take_dtypes(hf: nn.Module, like: nn.Module) -> None:
-    """Cast every parameter and every buffer to the dtype that the tensor of its name has in another model."""
+    """Cast every parameter and every buffer to the dtype that the tensor of its name has in another model.
+
+    ``model.to(dtype)`` would cast the tables too, which the library computes in float32 whatever the weights are.
+    """
     parameters, buffers = dict(like.named_parameters()), dict(like.named_buffers())
     for name, parameter in hf.named_parameters():
         if name in parameters:
@@ -46,7 +49,7 @@ def take_tables(hf: nn.Module, like: nn.Module, source: Callable[[str], str] = s
 
 
 def _buffers(hf: nn.Module) -> Iterator[tuple[str, Tensor, nn.Module, str]]:
-    """Each buffer with its name, the module that holds it, and its key there."""
+    """Yield each buffer with its name, the module that holds it, and its key there."""
     for path, module in hf.named_modules():
         for key, value in module._buffers.items():
             if value is not None:

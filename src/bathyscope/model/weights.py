@@ -1,6 +1,6 @@
 """A model's weights in one reading: their hash, and whether all of them are numbers; and a hash of its settings.
 
-Settings are what a model computes with beside its weights: two models of equal weights may still differ in them.
+Settings are what a model computes with besides its weights: two models of equal weights may still differ in them.
 """
 
 import hashlib
@@ -29,9 +29,9 @@ class WeightReading:
     """One reading of a model's weights: what is in memory at once, and streamed blocks as they are brought.
 
     Args:
-        hf: the model. What was read of it before, and is still the same, is not read again: files by their time and
-            size, tensors in memory by their mark, since reading takes seconds for each gigabyte, and longer where they
-            have to leave an accelerator first.
+        hf: the model. What was read earlier and is still the same is not read again: files by their time and size,
+            tensors in memory by their mark. Reading takes seconds for each gigabyte, and longer where tensors have to
+            leave an accelerator first.
     """
 
     def __init__(self, hf: nn.Module) -> None:
@@ -50,17 +50,18 @@ class WeightReading:
             self._digests |= self._store.digests
 
     def look(self, tensors: Mapping[str, Tensor]) -> None:
-        """Takes some tensors, by name, into the reading; no more than a few chunks are copied at a time."""
+        """Take some tensors, by name, into the reading; no more than a few chunks are copied at a time."""
         with ThreadPoolExecutor(_THREADS) as pool:
-            found = dict(zip(tensors, pool.map(_read, tensors, tensors.values())))
-        for name, (digest, bad) in found.items():
+            digests = dict(zip(tensors, pool.map(_read, tensors, tensors.values())))
+        for name, (digest, bad) in digests.items():
             self._digests[name] = digest
             if bad and name in self._parameters:
                 self._bad[name] = f"{name} ({bad} of {tensors[name].numel()} values)"
 
     def _look_in_memory(self, hf: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-        marks, known = marks_of(tensors), _READ.get(hf, {})
-        same = {name: known[name][1] for name, mark in marks.items() if name in known and known[name][0] == mark}
+        marks = marks_of(tensors)
+        earlier = _READ.get(hf, {})
+        same = {name: earlier[name][1] for name, mark in marks.items() if name in earlier and earlier[name][0] == mark}
         self._digests |= same
         self.look({name: value for name, value in tensors.items() if name not in same})
         _READ[hf] = {name: (mark, self._digests[name]) for name, mark in marks.items() if name not in self._bad}
@@ -73,7 +74,7 @@ class WeightReading:
     def sha256(self) -> str:
         """Hash names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
 
-        Constants count where they are not those that the model's configuration makes. Blocks that nobody has run are
+        Constants count where they are not those that the model's configuration makes. Blocks that have not run yet are
         brought now.
         """
         missing = [name for name in self._order if name not in self._digests]
@@ -87,26 +88,26 @@ class WeightReading:
 
 
 def weight_hash(hf: nn.Module) -> str:
-    """The hash of a model's weights, wherever they lie."""
+    """Return the hash of a model's weights, wherever they lie."""
     return WeightReading(hf).sha256()
 
 
 def _named(hf: nn.Module) -> Iterator[tuple[str, Tensor]]:
     yield from hf.named_parameters()
-    kept = hf.state_dict().keys()
-    yield from ((name, buffer) for name, buffer in hf.named_buffers() if name in kept)
+    saved_names = hf.state_dict().keys()
+    yield from ((name, buffer) for name, buffer in hf.named_buffers() if name in saved_names)
 
 
 def _read(name: str, value: Tensor) -> tuple[bytes, int]:
-    """SHA-256 of one tensor under its name, and how many of its values are no finite numbers."""
+    """Hash one tensor under its name (SHA-256), and count its values that are no finite numbers."""
     digest = hashlib.sha256(json.dumps([name, list(value.shape), str(value.dtype)]).encode())
     bad = 0
     for chunk in chunks(value.detach(), _CHUNK_BYTES):
-        here = chunk.cpu().contiguous()
-        digest.update(here.view(torch.uint8).numpy().data)
-        if here.is_floating_point():
+        on_host = chunk.cpu().contiguous()
+        digest.update(on_host.view(torch.uint8).numpy().data)
+        if on_host.is_floating_point():
             # numbers of eight bits have no test of their own
-            finite = torch.isfinite(here.float() if here.element_size() == 1 else here)
+            finite = torch.isfinite(on_host.float() if on_host.element_size() == 1 else on_host)
             bad += 0 if finite.all() else int((~finite).sum())
     return digest.digest(), bad
 
@@ -123,13 +124,13 @@ _OF_ADAPTERS = ("active_adapters", "disable_adapters", "scaling")
 
 
 def config_hash(hf: nn.Module) -> str:
-    """SHA-256 over a model's configuration, its class's defaults left out, and over its adapters' states."""
+    """Hash a model's configuration, without its class's defaults, and its adapters' states (SHA-256)."""
     adapters = {
-        name: {one: str(getattr(module, one, None)) for one in _OF_ADAPTERS}
+        name: {key: str(getattr(module, key, None)) for key in _OF_ADAPTERS}
         for name, module in hf.named_modules()
         if isinstance(getattr(module, "scaling", None), dict)
     }
-    text = json.dumps([_told(hf.config), adapters], sort_keys=True, default=str)  # type: ignore[arg-type]
+    text = json.dumps([_departures(hf.config), adapters], sort_keys=True, default=str)  # type: ignore[arg-type]
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -140,10 +141,10 @@ def settings_hash(hf: nn.Module) -> str:
 
 
 def adapters_of(hf: nn.Module) -> str | None:
-    """The adapters in a model's layers and what each does, such as ``default active``; None = there are none.
+    """Name the adapters in a model's layers and what each does, such as ``default active``; None without any.
 
-    An adapter is active, merged into the weights, disabled with all others, or inactive beside another one. What was
-    merged and unloaded is no adapter any more, and the weights tell.
+    An adapter is active, merged into the weights, disabled with all others, or inactive while another one is active.
+    What was merged and unloaded is no adapter any more; it shows in the weights.
     """
     states: dict[str, set[str]] = {}
     for module in hf.modules():
@@ -154,20 +155,21 @@ def adapters_of(hf: nn.Module) -> str | None:
         for name in {name for kind in getattr(module, "adapter_layer_names", ()) for name in getattr(module, kind, ())}:
             used = "merged" if name in merged else "active" if name in active else "inactive"
             states.setdefault(name, set()).add("disabled" if disabled else used)
-    return ", ".join(f"{name} {' and '.join(sorted(own))}" for name, own in sorted(states.items())) or None
+    return ", ".join(f"{name} {' and '.join(sorted(uses))}" for name, uses in sorted(states.items())) or None
 
 
-def _told(config: PreTrainedConfig) -> dict[str, Any]:
-    """What a configuration says beyond its class: newer versions of the library add entries with defaults."""
+def _departures(config: PreTrainedConfig) -> dict[str, Any]:
+    """Return what a configuration says beyond its class: newer versions of the library add entries with defaults."""
     try:
         usual = type(config)().to_dict()
-    except Exception:  # a class of whatever code, which cannot be made without arguments, has no defaults
+    # a class of whatever code, which cannot be made without arguments, has no defaults
+    except Exception:
         usual = {}
-    found: dict[str, Any] = {}
+    departures: dict[str, Any] = {}
     for name, value in config.to_dict().items():
         inner = vars(config).get(name)  # entries that differ by block may not be asked for as attributes
         if isinstance(inner, PreTrainedConfig):
-            found[name] = _told(inner)
+            departures[name] = _departures(inner)
         elif name not in _OF_NO_ACCOUNT and (name not in usual or usual[name] != value):
-            found[name] = value
-    return found
+            departures[name] = value
+    return departures

@@ -31,6 +31,13 @@ def record(run: Run) -> Pairs:
     return pairs + [(str(entry["file"]), f"SHA-256 {entry['sha256']}") for entry in files]
 
 
+def loading_warnings(run: Run) -> list[str]:
+    """Return what loading the run's model warned of, such as blocks of its checkpoint that were left out."""
+    notes = run.manifest["record"].get("notes") or {}
+    sentences = notes.get("warnings") or []
+    return [str(sentence) for sentence in sentences] if isinstance(sentences, list) else []
+
+
 def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
     """Headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty where no group has any."""
     dataset = next((run[name] for name in run.measures if "prompt" in run[name].sizes), None)

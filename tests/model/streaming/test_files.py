@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from support import streamed
 
-import bathyscope.surveying.plan
+import bathyscope.surveying.computing
 from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.model.streaming.carrying import InPlace, Shape
@@ -100,7 +100,7 @@ def test_a_file_that_changes_ends_the_survey_and_keeps_its_shards(
     whole = streamed.hashes(load(folder, placement="resident"), tmp_path / "whole", ["drop"])
     before = (folder / "model.safetensors").read_bytes()
     model, write = streamed.streamed(folder), RunWriter.write
-    monkeypatch.setattr(bathyscope.surveying.plan, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(bathyscope.surveying.computing, "free_bytes", lambda device: 0)
 
     def harmed(writer: RunWriter, index: int, found: Any) -> None:
         write(writer, index, found)

@@ -11,7 +11,7 @@ import torch
 from support import streamed, zoo
 
 import bathyscope.surveying.asking
-import bathyscope.surveying.plan
+import bathyscope.surveying.computing
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
 from bathyscope.model.streaming.store import BlockStore, Readings
@@ -91,7 +91,7 @@ def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypat
     folder = streamed.saved("llama", tmp_path / "model")
     wide, narrow = streamed.streamed(folder), streamed.streamed(folder)
     together = streamed.hashes(wide, tmp_path / "wide", ["drop"])
-    monkeypatch.setattr(bathyscope.surveying.plan, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(bathyscope.surveying.computing, "free_bytes", lambda device: 0)
     assert streamed.hashes(narrow, tmp_path / "narrow", ["drop"]) == together
     assert store_of(wide).readings.blocks == 2 * wide.n_blocks
     assert store_of(narrow).readings.blocks == 4 * narrow.n_blocks
@@ -103,9 +103,9 @@ def test_calls_leave_room_for_the_blocks_that_are_to_come(tmp_path: Path, monkey
     block = sum(p.numel() * p.element_size() for p in model.anatomy.blocks[0].parameters())
     assert store_of(model).most_bytes == 3 * block
     asked: list[int] = []
-    sized = bathyscope.surveying.plan.call_size
+    sized = bathyscope.surveying.computing.call_size
     monkeypatch.setattr(
-        bathyscope.surveying.plan, "call_size", lambda *given: (asked.append(given[-1]), sized(*given))[1]
+        bathyscope.surveying.computing, "call_size", lambda *given: (asked.append(given[-1]), sized(*given))[1]
     )
     survey(model, streamed.prompts(model), ["drop"], progress=False)
     assert asked == [3 * block]
@@ -131,7 +131,7 @@ def test_bfloat16_read_from_float32(tmp_path: Path) -> None:
 def test_an_interrupted_survey_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = streamed.saved("llama", tmp_path / "model")
     whole = streamed.hashes(load(folder, placement="resident"), tmp_path / "whole", ["skip"])
-    monkeypatch.setattr(bathyscope.surveying.plan, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(bathyscope.surveying.computing, "free_bytes", lambda device: 0)
     model = streamed.streamed(folder)
     killed, real = 2 * model.n_blocks + 2, BlockStore._read
 

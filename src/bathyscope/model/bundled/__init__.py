@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def model_path() -> Path:
-    """Folder of the bundled checkpoint (Llama-like, 12 blocks; see its MODEL_CARD.md)."""
+    """Return the folder of the bundled checkpoint (Llama-like, 12 blocks; see its MODEL_CARD.md)."""
     return Path(str(files(__name__) / "model"))
 
 
 def prompts_path() -> Path:
-    """JSONL file of the demonstration prompts, with the fields text, answer, id and labels."""
+    """Return the JSONL file of the demonstration prompts, with the fields text, answer, id and labels."""
     return Path(str(files(__name__) / "prompts.jsonl"))

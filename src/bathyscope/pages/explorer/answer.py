@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
 
@@ -69,7 +70,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
         cluster: label of prompts that are resampled as one.
         plan: what ``prune`` chose for the same model, which was measured together and so decides which blocks can go.
     """
-    trust = [run.caption()]
+    trust = [run.caption(), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
     if run.judged:
         verdict = run.verdict_by(cluster)

@@ -1,0 +1,80 @@
+"""Whether every weight of a model came from its checkpoint, and what the checkpoint holds beyond them."""
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError
+
+_SHOWN = 5
+
+
+def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) -> str | None:
+    """Refuse a model with weights that its checkpoint lacks, which the library would have drawn at random.
+
+    Args:
+        report: what the library says of names and shapes that do not fit.
+
+    Returns:
+        A sentence about tensors of the checkpoint that the model has no place for; None where all were used.
+
+    Raises:
+        ModelError: tensors that are missing or of another shape.
+    """
+    unexpected = set(report["unexpected_keys"])
+    if report["mismatched_keys"]:
+        shapes = {
+            f"{tensor} is {_shape(in_file)} in the file and {_shape(configured)} by the configuration"
+            for tensor, in_file, configured in report["mismatched_keys"]
+        }
+        raise ModelError(
+            f"{name} does not fit its configuration: {_listed(shapes)}; config.json belongs to another checkpoint."
+        )
+    if report["missing_keys"]:
+        missing = set(report["missing_keys"])
+        also = (
+            f"; it holds {_number(unexpected)} that the model does not know ({_listed(unexpected)})"
+            if unexpected
+            else ""
+        )
+        raise ModelError(
+            f"{name} lacks {_number(missing)} of its {type(hf).__name__}, which would be drawn at random: "
+            f"{_listed(missing)}{also}. A base model, a classifier or a checkpoint with other names or fewer blocks "
+            "than its configuration cannot be measured; give the complete causal language model."
+        )
+    return _left_over(hf, unexpected) if unexpected else None
+
+
+def _left_over(hf: PreTrainedModel, unexpected: set[str]) -> str:
+    """Say what was not loaded: whole blocks behind the last, or single tensors."""
+    blocks = getattr(hf.config.get_text_config(), "num_hidden_layers", None)
+    places = [re.search(r"\.(\d+)\.", f".{key}.") for key in unexpected]
+    numbers = [int(place[1]) for place in places if place]
+    if isinstance(blocks, int) and len(numbers) == len(unexpected) and min(numbers) >= blocks:
+        return (
+            f"The checkpoint holds {max(numbers) + 1} blocks, and its configuration asks for the first {blocks}; the "
+            "others are left out. Was config.json changed?"
+        )
+    number, listed = _number(unexpected), _listed(unexpected)
+    return f"The checkpoint holds {number} that its {type(hf).__name__} has no place for: {listed}."
+
+
+def _number(names: Collection[str]) -> str:
+    return f"{len(names)} tensor{'s' if len(names) > 1 else ''}"
+
+
+def _listed(names: Collection[str]) -> str:
+    first_names = sorted(names, key=_natural)[:_SHOWN]
+    more = len(names) - len(first_names)
+    return ", ".join(first_names) + (f" and {more} more" if more else "")
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort block 10 behind block 9."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
+def _shape(shape: Any) -> str:
+    return "×".join(str(size) for size in shape)

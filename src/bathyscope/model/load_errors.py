@@ -1,0 +1,95 @@
+"""What transformers raises and reports while it loads a model, as sentences about the checkpoint."""
+
+import errno
+import logging
+import re
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from shutil import disk_usage
+
+import torch
+from safetensors import SafetensorError
+
+from bathyscope.errors import ModelError, is_out_of_memory
+from bathyscope.model.memory import out_of_memory
+from bathyscope.model.place import similar_folders
+
+_LONGEST = 400
+
+
+@contextmanager
+def loading_errors(name: str, device: torch.device, rewritten: Path | None = None) -> Iterator[None]:
+    """Turn whatever transformers raises inside into a ModelError that says what is wrong with the checkpoint.
+
+    Args:
+        rewritten: the folder in which the library stores tensors of a streamed model; None = it stores none.
+    """
+    with _reports() as reports:
+        try:
+            yield
+        except ModelError:
+            raise
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise out_of_memory(name, device) from error
+            if rewritten is not None and _is_unwritten(error):
+                raise ModelError(_no_room(name, rewritten.parent, error)) from error
+            raise ModelError(unloadable(name, error, reports)) from error
+
+
+def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> str:
+    """Say why a checkpoint cannot be loaded, with the library's reports where its error refers to them."""
+    reason = " ".join([reason_of(error), *(_joined(report) for report in reports if "above report" in str(error))])
+    hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
+    return f"{name} cannot be loaded as a causal language model: {reason}{' ' if hint else ''}{hint}"
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error's text in one line; the type of errors that say too little without it comes first."""
+    plain = isinstance(error, OSError | ValueError | RuntimeError | ImportError) and not isinstance(error, UnicodeError)
+    text = _joined(str(error))
+    return text if plain and text else f"{type(error).__name__}: {text}"
+
+
+def _joined(text: str) -> str:
+    """Return a text in one line, without colours of a terminal and not too long."""
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+    return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+
+
+def _is_unwritten(error: Exception) -> bool:
+    """Whether tensors could not be written, by either library's word for it."""
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return full or (isinstance(error, SafetensorError) and "while serializing" in str(error))
+
+
+def _no_room(name: str, folder: Path, error: Exception) -> str:
+    free = disk_usage(folder).free / 1e9
+    return (
+        f"{name} is streamed, and what is put together out of several of its tensors (experts) has to be written once "
+        f"more, which failed in {folder}, where {free:.1f} GB are free ({reason_of(error)}). Set TMPDIR to a folder "
+        "with room for it."
+    )
+
+
+@contextmanager
+def _reports() -> Iterator[list[str]]:
+    """Collect the library's report on a checkpoint, which says in a table what is said here in sentences."""
+    reports: list[str] = []
+
+    def collect(record: logging.LogRecord) -> bool:
+        is_report = "LOAD REPORT" in record.getMessage()
+        if is_report:
+            reports.append(record.getMessage())
+        return not is_report
+
+    # weights of streamed blocks are elsewhere on purpose
+    def without_meta(record: logging.LogRecord) -> bool:
+        return "on the meta device because they were offloaded" not in record.getMessage()
+
+    with ExitStack() as stack:
+        for logger, keeps in (("transformers.modeling_utils", collect), ("accelerate.big_modeling", without_meta)):
+            logging.getLogger(logger).addFilter(keeps)
+            stack.callback(logging.getLogger(logger).removeFilter, keeps)
+        yield reports
