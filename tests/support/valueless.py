@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.computing import Computation
 from bathyscope.surveying.outlining import outline
 from bathyscope.wavefront.batch import Batch
 
@@ -37,7 +38,7 @@ def peak_bytes(folder: str, tokens: int, measures: str, call_tokens: int) -> int
     with _Valueless([*hf.parameters(), *hf.buffers()]) as live, _fused_attention():
         batch = Batch.of([prompt.ids for prompt in plan.prompts], _META)
         probes = [measure.probe(plan.facts, batch, [0]) for measure in plan.measures]
-        plan.begin().run(batch, probes)
+        Computation(plan).begin(plan.measures).run(batch, probes)
     return live.peak
 
 

@@ -155,7 +155,7 @@ def test_shuffled_blocks_are_the_same_blocks_in_another_order(model: Model) -> N
 
 
 def test_an_order_that_cannot_be_said_is_refused_before_compute(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("bathyscope.surveying.computing.Computation.compute", lambda *_: pytest.fail("computed"))
     hf = zoo.build("diffllama")
     with pytest.raises(ModelError, match=r"diffllama cannot be exported with this order .*lambda_init.*untrained ins"):
         bathyscope.survey(hf, zoo.prompts(hf), MEASURES, control="shuffled_blocks", progress=False)
@@ -199,7 +199,7 @@ def test_a_run_is_found_on_disk_with_its_controls(run: bathyscope.Run) -> None:
 def test_a_finished_run_is_given_controls_without_measuring_it_again(
     run: bathyscope.Run, model: Model, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("measured again"))
+    monkeypatch.setattr("bathyscope.surveying.computing.Computation.compute", lambda *_: pytest.fail("measured again"))
     again = bathyscope.survey(model, prompts, MEASURES, run.path, control="untrained:2", progress=False)
     assert set(again.controls) == set(run.controls), "those that lie in its folder, as open gives them"
     plain = bathyscope.survey(model, prompts, MEASURES, run.path, progress=False)
@@ -248,7 +248,7 @@ def test_a_second_copy_that_does_not_fit_is_refused_before_compute(
     model: Model, prompts: list[list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(controls, "free_bytes", lambda device: 1000)
-    monkeypatch.setattr("bathyscope.surveying.plan.SurveyPlan.compute", lambda *_: pytest.fail("computed"))
+    monkeypatch.setattr("bathyscope.surveying.computing.Computation.compute", lambda *_: pytest.fail("computed"))
     with pytest.raises(ModelError, match=r"needs a second copy of the weights of .* GB\), and 0\.0 GB are free on cpu"):
         bathyscope.survey(model, prompts, MEASURES, control="untrained", progress=False)
 

@@ -21,6 +21,7 @@ from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.positions import sample_positions
 from bathyscope.surveying.cost import Estimate, estimate
+from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.rates import Rates, measure_rates
 
@@ -359,7 +360,7 @@ def test_the_peak_is_that_of_the_tensors_that_live_at_once(
     found = estimate(str(tmp_path), ids, FIVE, rates=lambda *_: RATES)
     plan = bathyscope.surveying.asking.Survey(FIVE).plan(hf, ids)
     with LiveBytes([*hf.parameters(), *hf.buffers()]) as live:
-        plan.carry_out(None, progress=False)
+        carry_out(plan, None, progress=False)
     assert found.peak_bytes - found.weight_bytes == pytest.approx(live.peak, rel=0.2)
 
 
@@ -387,7 +388,7 @@ def test_the_peak_of_a_few_measures_is_theirs_alone(
     found = estimate(str(tmp_path), ids, measures, rates=lambda *_: RATES)
     plan = bathyscope.surveying.asking.Survey(measures).plan(hf, ids)
     with LiveBytes([*hf.parameters(), *hf.buffers()]) as live:
-        plan.carry_out(None, progress=False)
+        carry_out(plan, None, progress=False)
     assert found.peak_bytes - found.weight_bytes == pytest.approx(live.peak, rel=0.25)
 
 

@@ -18,7 +18,7 @@ import bathyscope
 from bathyscope import ModelError, OptionError
 from bathyscope.cli import main
 from bathyscope.surveying import grids
-from bathyscope.surveying.plan import SurveyPlan
+from bathyscope.surveying.computing import Computation
 
 PAGE = Path(__file__).parents[2] / "docs" / "many_machines.md"
 
@@ -81,10 +81,13 @@ def test_what_is_there_is_not_measured_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     computed = []
-    compute = SurveyPlan.compute
-    monkeypatch.setattr(
-        SurveyPlan, "compute", lambda plan, *rest, **given: computed.append(plan) or compute(plan, *rest, **given)
-    )
+    compute = Computation.compute
+
+    def noted(computation: Computation, *rest: Any) -> None:
+        computed.append(computation)
+        compute(computation, *rest)
+
+    monkeypatch.setattr(Computation, "compute", noted)
     next((here / "runs" / "qwen-ten.jsonl-early").glob("shard-*.nc")).unlink()
     code = main(["grid", str(here / "grid.yaml"), "--out", str(here / "runs"), "--format", "csv"])
     said = capsys.readouterr()
@@ -109,14 +112,14 @@ def test_a_survey_that_fails_lets_go_of_its_model(here: Path, tmp_path: Path, mo
         loaded.append(weakref.ref(model.hf))
         return model
 
-    def failing(plan: SurveyPlan, *rest: object, **given: object) -> None:
+    def failing(computation: Computation, *rest: object) -> None:
         try:
-            raise ZeroDivisionError(str(plan.model))
+            raise ZeroDivisionError(str(computation.plan.model))
         except ZeroDivisionError as error:
             raise ModelError("It fails in the middle.") from error
 
     monkeypatch.setattr(grids, "load", counted)
-    monkeypatch.setattr(SurveyPlan, "compute", failing)
+    monkeypatch.setattr(Computation, "compute", failing)
     models = [{"model": f"{here}/tiny", "dtype": dtype, "name": dtype} for dtype in ("float32", "bfloat16")]
     asked = {"models": models, "prompts": [f"{here}/ten.jsonl"], "measures": "lens"}
     found = bathyscope.grid(asked, tmp_path, progress=False)
@@ -127,14 +130,14 @@ def test_a_survey_that_fails_lets_go_of_its_model(here: Path, tmp_path: Path, mo
 def test_a_grid_that_is_interrupted_says_what_there_is(
     here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    compute = SurveyPlan.compute
+    compute = Computation.compute
 
-    def interrupted(plan: SurveyPlan, *rest: Any, **given: Any) -> None:
-        if plan.prompts.dataset.endswith("stories.jsonl"):
+    def interrupted(computation: Computation, *rest: Any) -> None:
+        if computation.plan.prompts.dataset.endswith("stories.jsonl"):
             raise KeyboardInterrupt
-        compute(plan, *rest, **given)
+        compute(computation, *rest)
 
-    monkeypatch.setattr(SurveyPlan, "compute", interrupted)
+    monkeypatch.setattr(Computation, "compute", interrupted)
     (tmp_path / "grid.yaml").write_text(
         f"models: ['{here}/tiny']\nmeasures: lens\nprompts: ['{here}/ten.jsonl', '{here}/stories.jsonl']"
     )

@@ -1,4 +1,4 @@
-"""What is asked of a survey, of whichever model and prompts, and the plan that comes of it."""
+"""A request for a survey, of any model and prompts, and the plan that results from it."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,14 +33,14 @@ Measures = Sequence[Asked] | Asked | None
 
 @dataclass(frozen=True)
 class Survey:
-    """What is asked of a model and prompts, whichever they are: the same of a model and of its controls.
+    """A request that holds for any model and prompts: the same for a model and for its controls.
 
     The arguments are those of ``survey``, and three more.
 
     Args:
         before: how the run that is continued was cut; None = nothing is continued.
         measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
-        device: that will compute; None = the one that the model is on.
+        device: the one that will compute; None = the one that the model is on.
     """
 
     measures: Measures = None
@@ -64,40 +64,37 @@ class Survey:
         paper = preset_of(self.preset)
         return chosen(_named(self.measures, paper), self.options, paper.options)
 
-    def plan(self, model: AnyModel, prompts: Source | Prompts, *, told: bool = True) -> SurveyPlan:
-        """All decisions and checks, before any compute (see ``survey``).
+    def plan(self, model: AnyModel, prompts: Source | Prompts, *, warns_of_repeats: bool = True) -> SurveyPlan:
+        """Decide and check everything before any compute (see ``survey``).
 
         Args:
-            told: whether prompts that stand twice are told of; they are none of the caller's where one stands for all.
+            warns_of_repeats: warn of prompts that are given twice; False where one stands for all on purpose.
         """
         paper = preset_of(self.preset)
-        named = _named(self.measures, paper)
-        measures = tuple(make(one, own) for one, own in self.declared.values())
+        # mistyped measures and options are refused before a model is loaded
+        measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed = paper.seed if self.seed is None else self.seed
         ready = loaded(model)
         read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
-        found = read(prompts, beyond_context=self.beyond_context)
-        again = len(found) - len({(prompt.ids, prompt.answer_tokens) for prompt in found})
-        if told and again:
-            warn(
-                f"{again} of {len(found)} prompts have the tokens of others; intervals take each for a draw of its own "
-                "and are too narrow. Give each prompt once."
-            )
-        facts = ModelFacts(ready.anatomy, ready.checks, found.tokenizer, self.keep_text)
-        by_name = {one if isinstance(one, str) else one.name for one in named}
-        measures = _possible(measures, facts, found, {*by_name, *self.options})
-        require_free(found.labels, {m.name: _names(m) for m in measures if not m.derived})
+        survey_prompts = read(prompts, beyond_context=self.beyond_context)
+        if warns_of_repeats:
+            _warn_of_repeats(survey_prompts)
+        facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text)
+        named = _named(self.measures, paper)
+        names = {measure if isinstance(measure, str) else measure.name for measure in named}
+        measures = _possible(measures, facts, survey_prompts, {*names, *self.options})
+        require_free(survey_prompts.labels, {m.name: _names(m) for m in measures if not m.derived})
         for measure in measures:
             if facts.has_weights or not measure.looks_at_weights:
                 with told_by_name(measure, "prepare()"):
-                    measure.prepare(facts, found, seed)
+                    measure.prepare(facts, survey_prompts, seed)
         # a measure's own further prompts, under the same rules as the survey's
         references = {m.name: read(m.reference) for m in measures if m.reference is not None}
-        batch_tokens, cut = self._cut(ready, facts, measures, found)
+        batch_tokens, cut = self._cut(ready, facts, measures, survey_prompts)
         return SurveyPlan(
             model=ready,
             facts=facts,
-            prompts=found,
+            prompts=survey_prompts,
             measures=measures,
             seed=seed,
             preset=self.preset,
@@ -113,12 +110,14 @@ class Survey:
     ) -> tuple[int, Shards]:
         """Return the tokens that a shard may have, and the shards."""
         before = self.before
+        # another cut than that of the run is requested, which is refused where the run is opened
         if before is not None and self.batch_tokens not in (None, before.batch_tokens):
-            before = None  # another cut is asked for, which is refused where the run is opened
+            before = None
         counter = WorkCounter(facts, measures)
         work = [counter.of(number, length) for number, length in enumerate(prompts.lengths)]
-        most_rows = 1 + max(one.rows + one.rows_after for one in work)
-        tokens = self.batch_tokens or (before and before.batch_tokens) or shard_tokens(facts, most_rows)
+        most_rows = 1 + max(prompt_work.rows + prompt_work.rows_after for prompt_work in work)
+        earlier_tokens = None if before is None else before.batch_tokens
+        tokens = self.batch_tokens or earlier_tokens or shard_tokens(facts, most_rows)
         mean_length = round(sum(prompts.lengths) / len(prompts))
         shards = cut_prompts(
             work,
@@ -132,46 +131,55 @@ class Survey:
         return tokens, shards
 
 
+def _warn_of_repeats(prompts: Prompts) -> None:
+    repeats = len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
+    if repeats:
+        warn(
+            f"{repeats} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "
+            "and are too narrow. Give each prompt once."
+        )
+
+
 def _names(measure: Measure[Any]) -> set[str]:
-    """Names that results by prompt have, as far as the measure declares them; others are met when they are there."""
+    """Return the names that results by prompt have, as far as the measure declares them; others are met later."""
     table = measure.table or {}
     by_prompt = {name: label for name, label in table.items() if PROMPT in label.most} or table
     return {*by_prompt, *(dim for label in by_prompt.values() for dim in label.most)}
 
 
-def _named(given: Measures, preset: Preset) -> Sequence[Asked]:
-    """The measures as they were asked for."""
-    if isinstance(given, str):
-        return [name.strip() for name in given.split(",") if name.strip()]
-    if given is None:
+def _named(measures: Measures, preset: Preset) -> Sequence[Asked]:
+    """Return the measures as the caller named them, or those of the preset."""
+    if isinstance(measures, str):
+        return [name.strip() for name in measures.split(",") if name.strip()]
+    if measures is None:
         return preset.measures
-    if isinstance(given, Mapping):
+    if isinstance(measures, Mapping):
         raise OptionError(
-            f"measures={elided(repr(given), 60)} is a dict. Give the names as a list, and options under the measure's "
-            f"own name: {next(iter(given), 'lens')}={{...}}."
+            f"measures={elided(repr(measures), 60)} is a dict. Give the names as a list, and options under the "
+            f"measure's own name: {next(iter(measures), 'lens')}={{...}}."
         )
-    if not isinstance(given, Iterable | Measure):
+    if not isinstance(measures, Iterable | Measure):
         raise OptionError(
-            f"measures={elided(repr(given), 60)} is no list of measures. Give names, such as ['residual', 'lens'] or "
-            "'all'."
+            f"measures={elided(repr(measures), 60)} is no list of measures. Give names, such as ['residual', 'lens'] "
+            "or 'all'."
         )
-    return [given] if isinstance(given, Measure | type) else given
+    return [measures] if isinstance(measures, Measure | type) else measures
 
 
 def _possible(
-    made: tuple[Measure[Any], ...],
+    measures: tuple[Measure[Any], ...],
     facts: ModelFacts,
     prompts: Sequence[TokenizedPrompt],
-    asked: Collection[str],
+    named: Collection[str],
 ) -> tuple[Measure[Any], ...]:
-    """Without the measures that this model or these prompts do not allow; one asked for by name refuses them itself.
+    """Leave out the measures that this model or these prompts do not allow; one that was named refuses them itself.
 
     Args:
-        asked: measures that were named or given options, as against those that "all" or another measure brings in.
+        named: measures that were named or given options, as against those that "all" or another measure brings in.
     """
-    checked = [m for m in made if facts.has_weights or not m.looks_at_weights]
-    reasons = {m.name: m.unavailable(facts, prompts) for m in checked if m.name not in asked}
+    checked = [m for m in measures if facts.has_weights or not m.looks_at_weights]
+    reasons = {m.name: m.unavailable(facts, prompts) for m in checked if m.name not in named}
     for name, reason in reasons.items():
         if reason is not None:
             warn(f"{name} is left out: {reason}.")
-    return tuple(m for m in made if reasons.get(m.name) is None)
+    return tuple(m for m in measures if reasons.get(m.name) is None)

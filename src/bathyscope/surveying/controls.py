@@ -75,17 +75,17 @@ class Control:
         return replace(control, given_tokenizer=prompts.tokenizer), prompts
 
 
-def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:
-    """Controls as asked for: ``untrained:3`` (seeds 0, 1, 2), ``untrained:3,shuffled_text``, or a list of such texts.
+def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
+    """Parse controls: ``untrained:3`` (seeds 0, 1, 2), ``untrained:3,shuffled_text``, or a list of such texts.
 
     Raises:
         OptionError: no such control, two numbers of seeds for one, or no number of seeds from 1 to 100.
     """
-    if given is None:
+    if request is None:
         return ()
-    if not isinstance(given, str | Sequence):
-        raise OptionError(f"control={given!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
-    texts = given.split(",") if isinstance(given, str) else list(given)
+    if not isinstance(request, str | Sequence):
+        raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
+    texts = request.split(",") if isinstance(request, str) else list(request)
     seeds_of: dict[Kind, int] = {}
     for text in texts:
         name, colon, count = str(text).strip().partition(":")
@@ -102,8 +102,8 @@ def controls_of(given: str | Sequence[str] | None) -> tuple[Control, ...]:
             )
         if seeds_of.setdefault(kind, seeds) != seeds:
             raise OptionError(
-                f"control={elided(repr(given), 60)} gives {kind} two numbers of seeds ({seeds_of[kind]} and {seeds}). "
-                f"Name it once: {kind}:{max(seeds, seeds_of[kind])}."
+                f"control={elided(repr(request), 60)} gives {kind} two numbers of seeds ({seeds_of[kind]} and "
+                f"{seeds}). Name it once: {kind}:{max(seeds, seeds_of[kind])}."
             )
     return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
 
@@ -152,6 +152,7 @@ def untrained(model: Model, seed: int) -> Model:
     holds (rotary frequencies, masks) are the model's own.
     """
     hf = model.hf
+    # drawn on the CPU, so that a seed gives the same control on every machine
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh: PreTrainedModel = type(hf)._from_config(copy.deepcopy(hf.config), dtype=model.dtype)
@@ -169,6 +170,7 @@ def shuffled_blocks(model: Model, seed: int) -> Model:
     Raises:
         ModelError: the family's configuration cannot say the order.
     """
+    # as for schedule=: a list in another order would leave windows and kinds of attention at their places
     with _untrained_advised():
         shuffled = reordered(model, Schedule(shuffled_order(model.n_blocks, seed), model.n_blocks))
     return replace(shuffled, name=f"{model.name}, blocks shuffled, seed {seed}", schedule=model.schedule)
@@ -184,11 +186,12 @@ def shuffled_order(n_blocks: int, seed: int) -> tuple[int, ...]:
 
 
 def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
-    """The tokens of each prompt in another order; the first one and those of the answer stay."""
+    """Return prompts with their tokens in another order; the first one and those of the answer stay."""
 
     def shuffled(number: int, prompt: TokenizedPrompt) -> TokenizedPrompt:
         end = len(prompt) - (prompt.answer_tokens or 0)
         middle = list(prompt.ids[1:end])
+        # a draw of its own for each prompt, which does not change when prompts come behind
         random.Random(f"{seed}/{number}").shuffle(middle)
         return replace(prompt, ids=(*prompt.ids[:1], *middle, *prompt.ids[max(1, end) :]))
 

@@ -33,10 +33,10 @@ from bathyscope.wavefront.reader import Reader
 
 # scratch space of kernels
 _WORKSPACE = 64 << 20
-# what comes on top of products and readouts, and around a survey
+# what comes on top of the timed blocks and readouts, as measured on whole surveys, and around a survey
 _ON_TOP = {"blocks": 1.1, "readouts": 1.0, "readouts compared in most ways": 1.15}
 _START = 0.15
-# as many as any measure asks for at least
+# as many prompts of one length as any measure asks for at least
 _PLANNED = 8
 
 
@@ -54,7 +54,7 @@ class Estimate:
         floor_seconds: FLOPs over the matrix rate.
         seconds: predicted from the rates of blocks and of readouts, with what experience says comes on top.
         key_value_bytes: lent to rows that own later tokens only, and as a call of these has them.
-        workspace_bytes: what a block at work takes beside the states of rows, or a chunk of compared predictions.
+        workspace_bytes: what a block at work takes besides the states of rows, or a chunk of compared predictions.
         streamed_weight_bytes: of weights in memory where blocks are streamed.
         free_bytes: on the device now; None = it does not tell.
         convoys: of batches, each of which would share a reading of streamed blocks.
@@ -97,8 +97,8 @@ class Estimate:
         """Whether the model and the survey have room on the device: whole, block by block, or not at all."""
         if self.free_bytes is None or self.peak_bytes <= self.free_bytes:
             return "fits"
-        beside = self.peak_bytes - self.weight_bytes
-        return "streams" if self.streamed_weight_bytes + beside <= self.free_bytes else "does not fit"
+        besides_weights = self.peak_bytes - self.weight_bytes
+        return "streams" if self.streamed_weight_bytes + besides_weights <= self.free_bytes else "does not fit"
 
     @property
     def readings(self) -> int:
@@ -107,7 +107,7 @@ class Estimate:
 
     @property
     def flops(self) -> float:
-        """Of blocks and readouts together."""
+        """Operations of blocks and readouts together."""
         return self.block_flops + self.readout_flops
 
     @property
@@ -191,7 +191,7 @@ def estimate(
     source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
     place = as_device(device)
     request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
-    plan = request.plan(outlined, source, told=prompts is not None)
+    plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
     mean_length = round(sum(plan.prompts.lengths) / len(plan.prompts))
     machine = (rates or measure_rates)(outlined, mean_length, place)
     return _count(plan, machine, count / planned if prompts is None else 1, place)
@@ -204,11 +204,17 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
     longest = max(lengths)
     numbers = range(len(lengths))
     by_measure = {m.name: plan.work_of(numbers, [m]) for m in plan.measures}
-    rows = {name: sum(one.rows + one.rows_after for one in works) / len(works) for name, works in by_measure.items()}
+    rows = {
+        name: sum(prompt_work.rows + prompt_work.rows_after for prompt_work in works) / len(works)
+        for name, works in by_measure.items()
+    }
     tokens = sum(lengths)
-    read = {name: sum(one.compared + one.compared_in_all_ways for one in works) for name, works in by_measure.items()}
+    read = {
+        name: sum(prompt_work.compared + prompt_work.compared_in_all_ways for prompt_work in works)
+        for name, works in by_measure.items()
+    }
     work = plan.work_of(numbers, plan.measures)
-    block_flops = copies * sum(one.block_flops for one in work)
+    block_flops = copies * sum(prompt_work.block_flops for prompt_work in work)
     readout_flops = copies * sum(read.values()) * 2.0 * anatomy.width * anatomy.vocabulary
     parts = {
         kind: copies * _ON_TOP[kind] * seconds
@@ -261,14 +267,14 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
 
 
 def _streamed_bytes(anatomy: Anatomy) -> int:
-    """Of what is outside of the blocks, and of three of them: swaps need two, and one is on its way."""
+    """Return the bytes of what is outside the blocks, and of three of them: swaps need two, and one is on its way."""
     sizes = [sum(p.numel() * p.element_size() for p in block.parameters()) for block in anatomy.blocks]
     whole = sum(p.numel() * p.element_size() for p in anatomy.model.parameters())
     return whole - sum(sizes) + 3 * max(sizes)
 
 
 def _convoys(plan: SurveyPlan, batches: Sequence[Sequence[int]], copies: float, free: int | None) -> int:
-    """Visits of each block where blocks are streamed; copies of prompts are further batches of the same kind."""
+    """Count the visits of each block where blocks are streamed; copies of prompts are batches of the same kind."""
     sizes = [plan.state_bytes(picked, plan.measures) for picked in batches]
     shards = [next(n for n, (_, last) in enumerate(plan.shards) if picked[0] < last) for picked in batches]
     return round(max(1, copies * len(convoys_of(list(batches), sizes, shards, (free or 0) // 2))))

@@ -1,4 +1,4 @@
-"""``survey``: what a model and prompts are asked for, and who computes it, this process or workers elsewhere."""
+"""``survey``: the request is checked and planned, and this process or workers elsewhere carry it out."""
 
 import inspect
 from collections.abc import Mapping, Sequence
@@ -24,6 +24,7 @@ from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import controls_of
 from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
+from bathyscope.surveying.execution import carry_out
 
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
@@ -57,7 +58,7 @@ def survey(
     command: str | None = None,
     **options: Any,
 ) -> Run:
-    """Measures how a model uses its depth on some prompts.
+    """Measure how a model uses its depth on some prompts.
 
     Args:
         model: what ``load`` returns or takes, measured with the weights that it has now. Threads that survey one
@@ -65,26 +66,26 @@ def survey(
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
             token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
         measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's);
-            beside names also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
+            also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
-        batch_tokens: tokens of prompts in one shard, the unit that is kept when a run is interrupted. None = 2048, or
-            more where the model is so small that it computes them in less than some seconds; and no more than one to
-            two minutes' worth, as predicted when a run is begun.
+        batch_tokens: tokens of prompts in one shard, the unit that survives an interruption. None = 2048, or more where
+            the model is so small that it computes them in less than some seconds; and no more than one to two minutes'
+            worth, as predicted when a run is begun.
         preset: a paper's choices as defaults.
-        memory: what a survey may take on the model's device beside the weights, such as ``20GB``; None = on an
-            accelerator what is free there. It says how large calls are.
+        memory: what a survey may take on the model's device besides the weights, such as ``20GB``; None = on an
+            accelerator what is free there. It decides how large calls are.
         call_tokens: tokens in one call of a block, instead of those that memory allows. A call that is out of memory is
             made in pieces. Results change with it by rounding alone.
-        control: what to set beside the model, surveyed on the same prompts: ``untrained`` (the architecture freshly
+        control: what to compare the model with, surveyed on the same prompts: ``untrained`` (the architecture freshly
             initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
             (``untrained:3``); several separated by commas. They are ``run.controls``.
         schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``: as
             if it had been exported with it and loaded again. Its blocks are then numbered in that order.
         part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
             unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
-        grow: let a run in ``out`` become the larger one that is asked for, with more measures, with more prompts behind
-            its own, or both. What it has is kept, and what it lacks is computed.
+        grow: let a run in ``out`` become the larger one that is requested, with more measures, with more prompts behind
+            its own, or both. Its results stay, and only what it lacks is computed.
         engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
         workers: of the engine; None = one for each GPU.
@@ -100,7 +101,7 @@ def survey(
             file; False = take texts as they stand.
         chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
             an answer the assistant's turn is begun. Token ids stay as they are.
-        keep_text: keep the text of every token with the run (``run.prompts``); token ids are always kept.
+        keep_text: store the text of every token with the run (``run.prompts``); token ids are always stored.
         progress: show a progress bar on standard error when it takes long.
         command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
@@ -119,28 +120,18 @@ def survey(
         >>> dict(run["drop"].loss.sizes)
         {'prompt': 2, 'dropped': 4}
     """
-    if misplaced := next((name for name in options if name in _OF_LOADING), None):
-        raise OptionError(
-            f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} beside a "
-            f"model's name, or the model as load(model, {misplaced}=…) returns it."
-        )
+    _require_survey_options(options)
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
     if engine is None and (workers is not None or address is not None):
         raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
-    if loading is not None and not isinstance(loading, Mapping):
-        raise OptionError(
-            f"loading={elided(repr(loading), 40)} is no dict. Give arguments of load, such as "
-            "loading={'dtype': 'bfloat16'}."
-        )
-    if loading and not isinstance(model, str | Path):
-        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
+    _require_loading(loading, model)
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
     _require_one_way(share, engine, grow, schedule)
     if grow:
-        _require_growth(folder, {one.label for one in controls})
+        _require_growth(folder, {entry.label for entry in controls})
     request = Survey(
         measures=measures,
         seed=seed,
@@ -178,20 +169,43 @@ def survey(
     with alone(model), ended_as_interrupted():
         ready = load(str(model), **loading) if loading else model
         plan = request.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
-        for one in controls:
-            one.require(plan.model)
-        run = plan.carry_out(folder, command, progress, share, grow)
+        # before the first one is surveyed, which may take hours
+        for planned_control in controls:
+            planned_control.require(plan.model)
+        run = carry_out(plan, folder, command, progress, share, grow)
         control_runs: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+        # controls are cut as the run is, whatever their own rates
         request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
-        for one in controls:
-            control_plan = request.plan(*one.of(plan.model, plan.prompts))
-            place = None if folder is None else folder / CONTROLS / one.label
-            control_runs[one.label] = control_plan.carry_out(place, command, progress, share, grow)
+        for planned_control in controls:
+            control_plan = request.plan(*planned_control.of(plan.model, plan.prompts))
+            place = None if folder is None else folder / CONTROLS / planned_control.label
+            control_runs[planned_control.label] = carry_out(control_plan, place, command, progress, share, grow)
         return replace(run, controls=control_runs)
 
 
+def _require_survey_options(options: Mapping[str, Any]) -> None:
+    """Refuse arguments of ``load`` among those of a survey, where they would pass for options of a measure."""
+    misplaced = next((name for name in options if name in _OF_LOADING), None)
+    if misplaced is not None:
+        raise OptionError(
+            f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} with a "
+            f"model's name, or the model as load(model, {misplaced}=…) returns it."
+        )
+
+
+def _require_loading(loading: object, model: AnyModel) -> None:
+    """Refuse arguments of ``load`` that are no dict, or that come with a model in memory."""
+    if loading is not None and not isinstance(loading, Mapping):
+        raise OptionError(
+            f"loading={elided(repr(loading), 40)} is no dict. Give arguments of load, such as "
+            "loading={'dtype': 'bfloat16'}."
+        )
+    if loading and not isinstance(model, str | Path):
+        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
+
+
 def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule: Schedule | str | None) -> None:
-    """Refuses two ways to share a survey out, and what parts and workers cannot do."""
+    """Refuse two ways to share a survey out, and what parts and workers cannot do."""
     ways = {"part": None if part is None else str(part), "engine": engine}
     by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
     if part is not None and engine is not None:
@@ -209,7 +223,7 @@ def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule
 
 
 def _require_growth(folder: Path | None, controls: set[str]) -> None:
-    """Refuses to grow what cannot."""
+    """Refuse to grow a run in memory, or one with controls that would stay as they are."""
     if folder is None:
         raise OptionError("grow=True (--grow) is for a run in a folder; give out=... (--out ...).")
     left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
@@ -226,5 +240,6 @@ def _cut_of(folder: Path | None) -> EarlierCut | None:
         return None
     try:
         return EarlierCut.of(load_manifest(folder).identity)
-    except StoreError:  # whoever opens it says so
+    # an unreadable manifest is refused where the run is opened
+    except StoreError:
         return None

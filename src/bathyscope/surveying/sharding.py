@@ -1,4 +1,4 @@
-"""How a survey is cut: into shards, which are kept when it is interrupted, and batches, which are computed at once."""
+"""How large shards, calls, batches and convoys are: what memory allows, and what is worth a file or a call."""
 
 from collections.abc import Sequence
 from typing import Final, TypeVar
@@ -30,13 +30,16 @@ Unit = TypeVar("Unit")
 def call_size(
     anatomy: Anatomy, longest: int, state: int, memory: int | None, device: torch.device, coming: int = 0
 ) -> int | None:
-    """Tokens in one call of a block; None = the usual number, where nobody asks for less.
+    """Return the tokens in one call of a block; None = the usual number, where memory is no limit.
 
     Args:
         longest: tokens of the longest prompt.
         state: bytes of its rows.
-        memory: what a survey may take beside the weights; None = on an accelerator what is free there.
-        coming: bytes of weights that are not there yet, for which room must be left in what is free.
+        memory: what a survey may take besides the weights; None = on an accelerator what is free there.
+        coming: bytes of weights that are not loaded yet, for which room must be left in what is free.
+
+    Raises:
+        ModelError: the rows alone take more than ``memory``.
     """
     free = free_bytes(device) if memory is None and is_accelerator(device) else None
     budget = memory if free is None else free - coming
@@ -64,7 +67,7 @@ def shard_tokens(facts: ModelFacts, rows: float) -> int:
 
 
 def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
-    """[first, last) prompts of each shard: consecutive prompts of at most ``tokens`` tokens, or a single longer one."""
+    """Cut prompts into [first, last) ranges of at most ``tokens`` tokens, or of a single longer prompt."""
     edges, filled = [0], 0
     for index, length in enumerate(lengths):
         if filled and filled + length > tokens:
@@ -75,9 +78,9 @@ def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
 
 
 def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int], room: int) -> list[list[Unit]]:
-    """Batches that visit streamed blocks together, in their order: as many as fit, and no more than 16 shards.
+    """Gather batches that visit streamed blocks together, in their order: as many as fit, and no more than 16 shards.
 
-    A convoy holds one batch at least. What is interrupted loses the convoy that it is in.
+    A convoy holds one batch at least. A survey that is interrupted loses the convoy that it is in.
 
     Args:
         sizes: bytes of each one's state.
@@ -98,16 +101,16 @@ def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int
 def batch_room(
     anatomy: Anatomy, dtype: torch.dtype, call_tokens: int, device: torch.device, memory: int | None = None
 ) -> int:
-    """Rows × tokens that may be in one batch: a call's, or several calls' where the model is narrow.
+    """Return the rows × tokens that may be in one batch: a call's, or several calls' where the model is narrow.
 
-    Each batch costs some hundredths of a second beside its calls, which counts only in narrow models; in wide ones
+    Each batch costs some hundredths of a second besides its calls, which counts only in narrow models; in wide ones
     more prompts at a time would only take memory.
 
     Args:
         dtype: of the residual stream.
         call_tokens: rows × tokens in one call of a block.
         device: on an accelerator what stands around a call costs more than the call, up to wider models.
-        memory: bytes that a survey may take beside the weights, half of them for a batch's rows.
+        memory: bytes that a survey may take besides the weights, half of them for a batch's rows.
     """
     allowed = _BATCH_BYTES * (_ACCELERATOR_FACTOR if is_accelerator(device) else 1)
     room = min(allowed, memory // 2 if memory is not None else allowed) // (anatomy.width * dtype.itemsize)

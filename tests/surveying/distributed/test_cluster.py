@@ -31,7 +31,7 @@ def test_an_address_at_which_nothing_answers() -> None:
         address = f"127.0.0.1:{bound.getsockname()[1]}"
         said = refused(address)
     assert said.startswith(f"Nothing answers at address='{address}' (")
-    assert "give the host and port that 'ray start --head' told, or leave the address out" in said
+    assert "give the host and port that 'ray start --head' printed, or leave the address out" in said
 
 
 @pytest.mark.parametrize("address", ["ray://head:10001", "somewhere", "head:port", ""])

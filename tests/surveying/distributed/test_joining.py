@@ -15,7 +15,7 @@ from support import waves, workers, zoo
 import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
 from bathyscope.runs.parts import Part
-from bathyscope.surveying.plan import SurveyPlan
+from bathyscope.surveying.computing import Computation
 
 MEASURES = ["residual", "lens", "skip", "effective_depth", "depth_score"]
 OF = 3
@@ -78,13 +78,13 @@ def test_no_part_is_computed_twice_and_a_part_goes_on_where_it_stopped(
     shards = sorted(parts[0].glob("shard-*.nc"))
     shards[0].unlink()
     calls = []
-    computed = SurveyPlan.compute
+    compute = Computation.compute
 
-    def noted(plan: SurveyPlan, missing: list[int], *rest: Any, **given: Any) -> None:
+    def noted(computation: Computation, missing: list[int], *rest: Any) -> None:
         calls.append(missing)
-        computed(plan, missing, *rest, **given)
+        compute(computation, missing, *rest)
 
-    monkeypatch.setattr(SurveyPlan, "compute", noted)
+    monkeypatch.setattr(Computation, "compute", noted)
     run = survey(folder, parts[0], part=f"1/{OF}")
     assert calls == [[0]]
     assert sorted(parts[0].glob("shard-*.nc")) == shards

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bathyscope import ModelError
-from bathyscope.surveying.distributed.pool import Pool, Task
+from bathyscope.surveying.distributed.pool import Pool, WorkerTask
 from bathyscope.surveying.distributed.worker import Planned
 
 ray = pytest.importorskip("ray")
@@ -17,7 +17,7 @@ from ray.exceptions import RayTaskError, WorkerCrashedError  # noqa: E402
 
 IDENTITY = {"weight_hash": "a", "device": "NVIDIA H200"}
 PLANNED = Planned(IDENTITY, {}, {"torch": "2.13.0"}, b"", [1.0], False, "left (NVIDIA H200)")
-TASKS = [Task(f"shard {number}", "shards", ([number],)) for number in range(3)]
+TASKS = [WorkerTask(f"shard {number}", "shards", ([number],)) for number in range(3)]
 Answer = Callable[[str, Any], Any]
 
 

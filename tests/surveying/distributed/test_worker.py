@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support import waves, zoo
 
 from bathyscope import ModelError
 from bathyscope.surveying.asking import Survey
-from bathyscope.surveying.distributed.worker import Call, Planned, Worker
+from bathyscope.surveying.distributed.worker import Planned, Worker, WorkOrder
 
 IDENTITY = {"weight_hash": "a", "device": "NVIDIA H200", "measures": {"lens": {"k": 5}}}
 FIRST = Planned(IDENTITY, {}, {"torch": "2.13.0", "numpy": "2.4.6"}, b"", [1.0], False, "left (NVIDIA H200)")
 
 
-def test_equal_plans_agree() -> None:
-    replace(FIRST, place="right (NVIDIA H200)").require_like(FIRST)
+@pytest.mark.parametrize(
+    ("change", "agrees"),
+    [
+        ({"place": "right (NVIDIA H200)"}, True),
+        ({"work": [2.0], "prompts": b"other words", "notes": {"threads": 2}}, True),
+        ({"identity": {**IDENTITY, "measures": {"lens": {"k": 6}}}}, False),
+        ({"versions": {"torch": "2.13.0", "numpy": "2.4.7"}}, False),
+    ],
+)
+def test_plans_agree_where_nothing_that_changes_a_number_differs(change: dict[str, Any], agrees: bool) -> None:
+    """What only one machine knows may differ; each change of the other kind is refused alone."""
+    with nullcontext() if agrees else pytest.raises(ModelError, match="would not compute the same") as refusal:
+        replace(FIRST, **change).require_like(FIRST)
+    assert (refusal is None) == agrees
 
 
 def test_another_kind_of_device_other_weights_and_other_libraries_are_all_named() -> None:
@@ -39,7 +53,7 @@ def test_other_weights_than_those_that_were_given(tmp_path: Path, monkeypatch: p
     model = waves.loaded("llama")
     model.hf.save_pretrained(tmp_path)
     ids = zoo.prompts(model.hf, (12, 9))
-    call = Call(str(tmp_path), {}, "another", Survey(["lens"]), ids, (), str(tmp_path))
+    call = WorkOrder(str(tmp_path), {}, "another", Survey(["lens"]), ids, (), str(tmp_path))
     with pytest.raises(
         ModelError, match=r"The weights of .* are not those of the model that was given: it was changed"
     ):

@@ -1,4 +1,4 @@
-"""A Ray cluster: one that is there, or one on this machine for as long as it is needed."""
+"""A Ray cluster: one that runs already, or one on this machine for as long as it is needed."""
 
 import importlib.util
 import logging
@@ -19,7 +19,7 @@ _SECONDS: Final = 5.0
 
 @contextmanager
 def connected(address: str | None, workers: int | None, use_gpus: bool) -> Iterator[tuple[int, int]]:
-    """Inside, Ray is ready; gives the number of workers and the number of GPUs that each has, 0 or 1.
+    """Connect to Ray inside; gives the number of workers and the number of GPUs that each has, 0 or 1.
 
     A cluster that the calling program is connected to already is used, and left as it is.
 
@@ -38,7 +38,7 @@ def connected(address: str | None, workers: int | None, use_gpus: bool) -> Itera
     if ray.is_initialized():
         yield _workers(workers, use_gpus)
         return
-    # a thread of Ray's prints what happens to workers, where results are to be read
+    # a thread of Ray's prints what happens to workers to standard output, which is for results
     with redirect_stdout(sys.stderr):
         try:
             _begin(address, workers)
@@ -71,7 +71,7 @@ def _begin(address: str | None, workers: int | None) -> None:
 
 
 def _require_an_answer(address: str) -> None:
-    """Ray itself would try for minutes."""
+    """Refuse an address that does not answer; Ray itself would try for minutes."""
     if address == "auto":
         return
     host, colon, port = address.rpartition(":")
@@ -84,19 +84,19 @@ def _require_an_answer(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
     except (OSError, OverflowError) as error:
         raise OptionError(
-            f"Nothing answers at address={address!r} ({error}); give the host and port that 'ray start --head' told, "
-            "or leave the address out (workers on this machine alone)."
+            f"Nothing answers at address={address!r} ({error}); give the host and port that 'ray start --head' "
+            "printed, or leave the address out (workers on this machine alone)."
         ) from error
 
 
-def _workers(asked: int | None, use_gpus: bool) -> tuple[int, int]:
+def _workers(requested: int | None, use_gpus: bool) -> tuple[int, int]:
     import ray
 
     resources = ray.cluster_resources()
     gpus, cores = int(resources.get("GPU", 0)) if use_gpus else 0, int(resources.get("CPU", 0))
-    if asked is None and not gpus:
+    if requested is None and not gpus:
         raise OptionError("Say how many workers (workers=4, --workers 4); without GPUs each takes one core.")
-    number = gpus if asked is None else asked
+    number = gpus if requested is None else requested
     room, what = (gpus, "GPU") if gpus else (cores, "core")
     if number > room:
         raise OptionError(
@@ -108,9 +108,10 @@ def _workers(asked: int | None, use_gpus: bool) -> tuple[int, int]:
 
 @contextmanager
 def _own_signals() -> Iterator[None]:
-    """Ray puts an answer of its own to SIGTERM in the place of whatever is there."""
-    here = threading.current_thread() is threading.main_thread()
-    before = signal.getsignal(signal.SIGTERM) if here else None
+    """Keep the program's own answer to SIGTERM, which Ray replaces."""
+    # signals are set in the main thread alone, by Ray too
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGTERM) if in_main_thread else None
     try:
         yield
     finally:

@@ -21,15 +21,15 @@ from bathyscope.runs.writer import RunWriter
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.controls import Control
 from bathyscope.surveying.distributed.cluster import connected
-from bathyscope.surveying.distributed.pool import Pool, Task
-from bathyscope.surveying.distributed.worker import Call, Planned
+from bathyscope.surveying.distributed.pool import Pool, WorkerTask
+from bathyscope.surveying.distributed.worker import Planned, WorkOrder
 
 _AT_ONCE: Final = 16
 """Shards of a streamed model that are handed out together, so that they share a reading of its weights."""
 
 
 def survey_by_workers(
-    asked: Survey,
+    request: Survey,
     model: AnyModel,
     prompts: Source | Prompts,
     out: str | Path | None,
@@ -42,32 +42,35 @@ def survey_by_workers(
     command: str | None,
     progress: bool,
 ) -> Run:
-    """The run of a survey whose shards are computed by workers. Arguments are those of ``survey``.
+    """Survey by workers that compute its shards. Arguments are those of ``survey``.
 
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``survey``; Ray or its cluster cannot be used; workers that
             would not compute the same, or are lost again and again.
     """
-    _ = asked.declared  # what is misspelt is said before workers are started
+    # a mistyped measure is refused before workers are started
+    _ = request.declared
     name, loading, weight_hash = by_name(model, loading)
     folder = None if out is None else Path(out).expanduser()
     if folder is not None and folder.exists():
-        Folder(folder, RUN).close()  # whoever writes there already is named before workers are started
-    given = list(prompts) if isinstance(prompts, Iterator) else prompts
-    call = Call(name, loading, weight_hash, asked, given, controls, str(Path.cwd()))
+        # another process that writes there is named before workers are started
+        Folder(folder, RUN).close()
+    # what is sent to every worker must be there more than once
+    source = list(prompts) if isinstance(prompts, Iterator) else prompts
+    order = WorkOrder(name, loading, weight_hash, request, source, controls, str(Path.cwd()))
     use_gpus = not str(loading.get("device") or "").startswith("cpu")
-    with connected(address, workers, use_gpus) as (number, gpus), _pool(call, number, gpus, timeout) as pool:
+    with connected(address, workers, use_gpus) as (number, gpus), _pool(order, number, gpus, timeout) as pool:
         run = _carried_out(pool, "", folder, command, progress)
-        found = {} if folder is None else controls_in(folder)
-        for one in controls:
-            place = None if folder is None else folder / CONTROLS / one.label
-            found[one.label] = _carried_out(pool, one.label, place, command, progress)
-    return replace(run, controls=found)
+        control_runs = {} if folder is None else controls_in(folder)
+        for control in controls:
+            place = None if folder is None else folder / CONTROLS / control.label
+            control_runs[control.label] = _carried_out(pool, control.label, place, command, progress)
+    return replace(run, controls=control_runs)
 
 
 @contextmanager
-def _pool(call: Call, workers: int, gpus: int, timeout: float) -> Iterator[Pool]:
-    pool = Pool(call, workers, gpus, timeout)
+def _pool(order: WorkOrder, workers: int, gpus: int, timeout: float) -> Iterator[Pool]:
+    pool = Pool(order, workers, gpus, timeout)
     try:
         yield pool
     finally:
@@ -75,7 +78,7 @@ def _pool(call: Call, workers: int, gpus: int, timeout: float) -> Iterator[Pool]
 
 
 def _carried_out(pool: Pool, label: str, out: Path | None, command: str | None, progress: bool) -> Run:
-    """The run of the model or of a control: shards are written as they come."""
+    """Return the run of the model or of a control; shards are written as they come."""
     plan = pool.planned(label)
     record = {"command": command, "notes": plan.notes, "versions": plan.versions}
     with RunWriter.open(out, plan.identity, record) as writer:
@@ -93,7 +96,8 @@ def _carried_out(pool: Pool, label: str, out: Path | None, command: str | None, 
                     writer.write(index, datasets)
                     done += plan.work[index]
                 bar.advance_to(done)
-        [(_, derived)] = pool.results(label, [Task("the run-level results", "derived", (writer.merged(),))])
+        # by a worker: derived measures may look at weights, which this process has not loaded
+        [(_, derived)] = pool.results(label, [WorkerTask("the run-level results", "derived", (writer.merged(),))])
         return writer.finish(derived)
 
 
@@ -102,14 +106,14 @@ def _handed_out(plan: Planned, missing: Sequence[int]) -> list[list[int]]:
     return [list(missing[first : first + at_once]) for first in range(0, len(missing), at_once)]
 
 
-def _task(plan: Planned, indices: list[int]) -> Task:
+def _task(plan: Planned, indices: list[int]) -> WorkerTask:
     ranges = plan.identity["plan"]
     what = f"shard {indices[0]} (prompts {ranges[indices[0]][0]} to {ranges[indices[-1]][1] - 1})"
-    return Task(what, "shards", (indices,))
+    return WorkerTask(what, "shards", (indices,))
 
 
 def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
-    """A model as every worker can load it: its name, how, and the hash of its weights where they are known."""
+    """Return a model as every worker can load it: its name, how, and the hash of its weights where it is known."""
     if isinstance(model, str | Path):
         return str(model), loading, None
     if not isinstance(model, Model) or not getattr(model.hf.config, "_name_or_path", ""):
@@ -117,9 +121,15 @@ def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[s
             "engine='ray' has every worker load the model, and this one is in memory alone; give its name or folder "
             "(save it by save_pretrained first), and what load() is to be told in loading={...}."
         )
-    own: dict[str, Any] = {"dtype": str(model.dtype).removeprefix("torch."), "revision": model.revision}
-    own |= {"device": model.device.type, "placement": model.placement, "tokenizer": model.given_tokenizer}
-    own |= {"trust_remote_code": model.trust_remote_code}
     attn = str(getattr(model.hf.config, "_attn_implementation", None))
-    own |= {"attn": attn if attn in get_args(Attention) else None}
-    return model.name, {**own, **loading}, model.weight_hash
+    arguments: dict[str, Any] = {
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "revision": model.revision,
+        # of a kind, since each worker has a GPU of its own
+        "device": model.device.type,
+        "placement": model.placement,
+        "tokenizer": model.given_tokenizer,
+        "trust_remote_code": model.trust_remote_code,
+        "attn": attn if attn in get_args(Attention) else None,
+    }
+    return model.name, {**arguments, **loading}, model.weight_hash

@@ -1,7 +1,7 @@
-"""Parts of a survey joined to the run that a single process would have written.
+"""``join``: parts of a survey become the run that a single process would have written.
 
 Joining checks that all parts belong to one plan, takes each shard as it is, and adds what is derived from all of them,
-for which no weights are needed (a census of neurons excepted).
+for which no weights are needed (except for a census of neurons).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def join(parts: Sequence[str | Path], out: str | Path) -> Run:
-    """Puts the parts of one survey together to the run that a single process would have written.
+    """Join the parts of one survey to the run that a single process would have written.
 
-    Nothing is computed anew but what is derived from all shards; every file's checksum is verified. Controls of the
-    parts are joined too. A join that was interrupted goes on when it is asked for again.
+    Only what is derived from all shards is computed again; every file's checksum is verified. Controls of the parts are
+    joined too. A join that was interrupted goes on when it is requested again.
 
     Args:
         parts: folders that ``survey(..., part="3/16", out=...)`` wrote.
@@ -65,9 +65,12 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     for label in labels:
         gathered[label] = _Gathered.of([folder / CONTROLS / label for folder in folders])
     plan = gathered[""].plan()
-    found = {label: one.joined(target / CONTROLS / label if label else target, plan) for label, one in gathered.items()}
-    run = found.pop("")
-    return replace(run, controls=found) if found else run
+    runs = {
+        label: gathered_shards.joined(target / CONTROLS / label if label else target, plan)
+        for label, gathered_shards in gathered.items()
+    }
+    run = runs.pop("")
+    return replace(run, controls=runs) if runs else run
 
 
 @dataclass(frozen=True)
@@ -82,15 +85,17 @@ class _Gathered:
     def of(cls, folders: Sequence[Path]) -> _Gathered:
         manifests = [load_manifest(folder) for folder in folders]
         first = manifests[0]
-        for folder, own in zip(folders[1:], manifests[1:]):
-            _require_one_survey(folders[0], first, folder, own)
+        for folder, manifest in zip(folders[1:], manifests[1:]):
+            _require_one_survey(folders[0], first, folder, manifest)
         shards = {
+            # a shard that several parts hold is the same in all of them
             index: (folder, entry)
-            for folder, own in zip(folders, manifests)
-            for index, entry in own.record.shards.items()
+            for folder, manifest in zip(folders, manifests)
+            for index, entry in manifest.record.shards.items()
             if (folder / entry.file).exists()
         }
         planned = first.identity.plan
+        # a folder with a manifest may have lost files, which the manifest still lists
         missing = [index for index in range(len(planned)) if index not in shards]
         if missing:
             ranges = ", ".join(
@@ -111,7 +116,7 @@ class _Gathered:
         return cls(first, shards, texts[0])
 
     def plan(self) -> SurveyPlan:
-        """The survey as it was planned, on a model without weights where no measure looks at them."""
+        """Plan the survey again, on a model without weights where no measure looks at them."""
         from bathyscope.measures.registry import MEASURES, make
         from bathyscope.model import config_hash, load
         from bathyscope.surveying.asking import Survey
@@ -125,31 +130,34 @@ class _Gathered:
                 "names. Survey the same prompts by one process instead, without part."
             )
         options = {
-            name: {key: value for key, value in own.items() if key not in ("reference", "reference_hash")}
-            for name, own in identity.measures.items()
+            name: {key: value for key, value in measure_options.items() if key not in ("reference", "reference_hash")}
+            for name, measure_options in identity.measures.items()
         }
-        made = [make(MEASURES[name], own) for name, own in options.items()]
-        if any(measure.derived and measure.looks_at_weights for measure in made):
+        measures = [make(MEASURES[name], measure_options) for name, measure_options in options.items()]
+        if any(measure.derived and measure.looks_at_weights for measure in measures):
             model = load(identity.model, revision=identity.revision, dtype=identity.dtype)
             _require_unchanged(identity, "weights", model.weight_hash, identity.weight_hash)
             _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
         else:
             model = outline(identity.model, identity.dtype, identity.revision)
             _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
+            # only the live model shows it, so that the parts note it
             model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
         path, entry = self.prompts
         prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
         keeps_text = identity.keep_text is not False
-        asked = Survey(
-            made, seed=identity.seed, batch_tokens=identity.batch_tokens, beyond_context=True, keep_text=keeps_text
+        request = Survey(
+            measures, seed=identity.seed, batch_tokens=identity.batch_tokens, beyond_context=True, keep_text=keeps_text
         )
-        return asked.plan(model, prompts)
+        return request.plan(model, prompts)
 
     def joined(self, out: Path, plan: SurveyPlan) -> Run:
-        """The run, written to ``out``."""
+        """Write the run to ``out``, and return it."""
+        from bathyscope.surveying.execution import derive
+
         record = self.manifest.record
-        kept = {"command": record.command, "notes": record.notes, "versions": record.versions}
-        with RunWriter.open(out, asdict(self.manifest.identity), kept) as writer:
+        as_recorded = {"command": record.command, "notes": record.notes, "versions": record.versions}
+        with RunWriter.open(out, asdict(self.manifest.identity), as_recorded) as writer:
             if writer.is_finished:
                 return writer.run()
             path, entry = self.prompts
@@ -158,11 +166,11 @@ class _Gathered:
                 folder, entry = self.shards[index]
                 marks = self.manifest.identity.marks(index)
                 writer.write(index, read_shard(folder / entry.file, entry.sha256, marks))
-            return writer.finish(plan.derived(writer.merged()))
+            return writer.finish(derive(plan, writer.merged()))
 
 
 def _require_unchanged(identity: Identity, what: str, here: str, computed_with: str | None) -> None:
-    """What is derived here is derived of the model that the parts were computed with; old runs do not tell."""
+    """Require the model that the parts were computed with, for results derived here; old runs do not name it."""
     if computed_with not in (None, here):
         raise StoreError(
             f"The {what} of {identity.model!r} here {'are' if what.endswith('s') else 'is'} not what the parts were "
@@ -171,10 +179,10 @@ def _require_unchanged(identity: Identity, what: str, here: str, computed_with: 
         )
 
 
-def _require_one_survey(folder: Path, first: Manifest, other: Path, own: Manifest) -> None:
+def _require_one_survey(folder: Path, first: Manifest, other: Path, second: Manifest) -> None:
     names = (str(folder), str(other))
-    lines = difference(first.identity, own.identity, *names)
-    lines = lines or version_difference(first.record.versions, own.record.versions, *names)
+    lines = difference(first.identity, second.identity, *names)
+    lines = lines or version_difference(first.record.versions, second.record.versions, *names)
     if lines:
         raise StoreError(
             f"{str(folder)!r} and {str(other)!r} are no parts of one survey:\n{listed(lines)}\n"

@@ -1,7 +1,7 @@
-"""A pool of workers on a Ray cluster: work is handed out, done again where a worker was lost, and comes back as done.
+"""A pool of workers on a Ray cluster: tasks are handed out, and handed out again where a worker was lost.
 
-Workers are Ray actors that Ray does not restart: one that died, hangs or lost its GPU is replaced here, and what takes
-its place plans anew and is compared with the others before it computes.
+Workers are Ray actors that Ray does not restart: one that died, hangs or lost its GPU is replaced here. The new one
+plans for itself, and its plan is compared with the others' before it computes.
 """
 
 import time
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from bathyscope.errors import BathyscopeError, ModelError, warn
-from bathyscope.surveying.distributed.worker import Call, Planned, Worker
+from bathyscope.surveying.distributed.worker import Planned, Worker, WorkOrder
 
 _TRIES: Final = 5
 """Workers that one task, or the beginning, may take with it, before it is taken to be at fault."""
@@ -22,11 +22,11 @@ _LOST_DEVICE: Final = ("CUDA error", "device-side assert", "ECC error")
 
 
 @dataclass(frozen=True)
-class Task:
+class WorkerTask:
     """A call of one of a worker's methods.
 
     Args:
-        what: it is, for messages.
+        what: is computed, for messages.
     """
 
     what: str
@@ -41,13 +41,13 @@ class _Member:
     Args:
         label: what it has planned.
         under_way: the call that is not answered yet, which is ``task``, or planning ``planning``.
-        since: when it was made.
+        since: when that call was made.
     """
 
     actor: Any
     label: str | None = None
     under_way: Any = None
-    task: Task | None = None
+    task: WorkerTask | None = None
     planning: str = ""
     since: float = 0.0
 
@@ -56,19 +56,19 @@ class Pool:
     """Workers that compute one survey.
 
     Args:
-        call: what each of them is asked for.
+        order: what each of them is to plan.
         gpus: of each worker, 0 or 1.
         timeout: seconds after which a worker that does not come back is taken to hang.
     """
 
-    def __init__(self, call: Call, workers: int, gpus: int, timeout: float) -> None:
-        self._call, self._gpus, self._timeout = call, gpus, timeout
+    def __init__(self, order: WorkOrder, workers: int, gpus: int, timeout: float) -> None:
+        self._order, self._gpus, self._timeout = order, gpus, timeout
         self._agreed: dict[str, Planned] = {}
         self._lost: Counter[str] = Counter()
         self._members = [_Member(self._started()) for _ in range(workers)]
 
     def planned(self, label: str) -> Planned:
-        """What all workers have planned for the model ("") or a control, when every one of them has.
+        """Return what all workers have planned for the model ("") or a control, when every one of them has.
 
         Raises:
             OptionError, PromptError, ModelError: as ``survey``; workers that would not compute the same; workers that
@@ -87,8 +87,8 @@ class Pool:
                 break
         return self._agreed[label]
 
-    def results(self, label: str, tasks: Sequence[Task]) -> Iterator[tuple[Task, Any]]:
-        """Every task with its result, as they come.
+    def results(self, label: str, tasks: Sequence[WorkerTask]) -> Iterator[tuple[WorkerTask, Any]]:
+        """Yield every task with its result, as they come.
 
         Raises:
             BathyscopeError: what a worker raises; a task that ends worker after worker.
@@ -104,7 +104,7 @@ class Pool:
                 yield task, result
 
     def close(self) -> None:
-        """Ends all workers."""
+        """End all workers."""
         import ray
 
         for member in self._members:
@@ -113,19 +113,20 @@ class Pool:
     def _started(self) -> Any:
         import ray
 
-        made = ray.remote(Worker).options(num_cpus=1, num_gpus=self._gpus, max_restarts=0, max_task_retries=0)
-        return made.remote(self._call)
+        # Ray would restart an actor without its plan, and its new process might hold other weights
+        actor_class = ray.remote(Worker).options(num_cpus=1, num_gpus=self._gpus, max_restarts=0, max_task_retries=0)
+        return actor_class.remote(self._order)
 
-    def _ask(self, member: _Member, label: str, task: Task | None) -> None:
-        """Has a worker do a task, or plan."""
+    def _ask(self, member: _Member, label: str, task: WorkerTask | None) -> None:
+        """Let a worker do a task, or plan."""
         method, arguments = ("plan", ()) if task is None else (task.method, task.arguments)
         member.task, member.since = task, time.monotonic()
         if task is None:
             member.label, member.planning = None, label
         member.under_way = getattr(member.actor, method).remote(label, *arguments)
 
-    def _arrived(self, left: deque[Task] | None = None) -> Iterator[tuple[Task, Any]]:
-        """What has come back within a glance; tasks of workers that were lost on the way are left again."""
+    def _arrived(self, left: deque[WorkerTask] | None = None) -> Iterator[tuple[WorkerTask, Any]]:
+        """Yield what comes back within a glance; tasks of lost workers go back to the front of ``left``."""
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -136,12 +137,12 @@ class Pool:
             try:
                 result = ray.get(call)
             except RayTaskError as error:
-                own = error.cause
-                if isinstance(own, BathyscopeError):
-                    raise own from None
-                if not any(sign in str(own) for sign in _LOST_DEVICE):
+                cause = error.cause
+                if isinstance(cause, BathyscopeError):
+                    raise cause from None
+                if not any(sign in str(cause) for sign in _LOST_DEVICE):
                     raise
-                self._replace(member, f"its device failed ({_short(own)})", left)
+                self._replace(member, f"its device failed ({_short(cause)})", left)
             except RayError as error:
                 self._replace(member, _short(error), left)
             else:
@@ -162,19 +163,20 @@ class Pool:
         if len(began) == len(self._members) and time.monotonic() - max(began) > self._timeout:
             raise ModelError(
                 f"No worker has begun within {self._timeout:.0f} s: the cluster is busy or has lost its machines, or "
-                f"loading {self._call.model} takes longer (worker_timeout=..., --worker-timeout ...)."
+                f"loading {self._order.model} takes longer (worker_timeout=..., --worker-timeout ...)."
             )
 
     def _join(self, member: _Member, planned: Planned) -> None:
         planned.require_like(self._agreed.setdefault(member.planning, planned))
         member.label = member.planning
+        # only workers that are lost one after another show that loading is at fault
         self._lost[""] = 0
 
-    def _replace(self, member: _Member, reason: str, left: deque[Task] | None) -> None:
-        """A worker anew, and what it was at once more.
+    def _replace(self, member: _Member, reason: str, left: deque[WorkerTask] | None) -> None:
+        """Replace a worker and requeue its task.
 
         Raises:
-            ModelError: it was so too often.
+            ModelError: the task has taken too many workers with it.
         """
         import ray
 
@@ -182,7 +184,7 @@ class Pool:
         what = "" if task is None else task.what
         self._lost[what] += 1
         if self._lost[what] >= _TRIES:
-            doing = f"{what} was computed" if what else f"{self._call.model} was loaded and the survey planned"
+            doing = f"{what} was computed" if what else f"{self._order.model} was loaded and the survey planned"
             raise ModelError(
                 f"{_TRIES} workers were lost while {doing}, the last because {reason}. What is finished is kept, and "
                 "the same command goes on from there; too little memory is the usual reason (fewer workers a machine, "

@@ -1,8 +1,7 @@
 """One worker of a survey by many: it loads the model, plans the whole survey, and computes the shards it is given.
 
-Nothing here knows how workers are started or reached. Each plans for itself from the same call, so that prompts,
-sampled positions and shards are those of a single process; what they have planned is compared before anything is
-computed.
+Nothing here knows how workers are started or reached. Each plans for itself from the same order, so that prompts,
+sampled positions and shards are those of a single process; plans are compared before anything is computed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import xarray as xr
 
 from bathyscope.errors import ModelError
 from bathyscope.model import load
@@ -24,24 +22,24 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.difference import difference, listed, version_difference
 from bathyscope.runs.manifest import library_versions
 from bathyscope.runs.prompts import encode_prompts
+from bathyscope.runs.shards import Datasets
 from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.computing import Computation
 from bathyscope.surveying.controls import Control
+from bathyscope.surveying.execution import derive
 from bathyscope.surveying.plan import SurveyPlan
-from bathyscope.wavefront.engine import Wavefront
-
-Datasets = Mapping[str, xr.Dataset]
 
 
 @dataclass(frozen=True)
-class Call:
-    """A survey as every worker is asked for it.
+class WorkOrder:
+    """A survey as every worker is ordered to plan it.
 
     Args:
         model: its name or folder.
         loading: arguments of ``load``.
         weight_hash: of the weights that the model has to have; None = whatever the name means.
         prompts: as for ``survey``.
-        controls: what is surveyed beside the model.
+        controls: what is surveyed besides the model.
         folder: where relative names begin.
     """
 
@@ -59,7 +57,7 @@ class Planned:
     """What a worker has planned: all that the writer of the run needs to know.
 
     Args:
-        identity, notes, versions: as the run's manifest keeps them.
+        identity, notes, versions: as in the run's manifest.
         prompts: content of the run's file of prompts.
         work: of each shard, in any unit.
         is_streamed: blocks are read from disk, once for several shards.
@@ -75,11 +73,12 @@ class Planned:
     place: str
 
     def require_like(self, first: Planned) -> None:
-        """Refuses a worker whose results would not be those of another.
+        """Refuse a worker whose results would not be those of another.
 
         Raises:
             ModelError: with every difference.
         """
+        # written for a stored run and a request; here both are machines
         lines = difference(first.identity, self.identity, first.place)
         lines = [line.replace(", asked for ", f", {self.place} ", 1) for line in lines]
         for line in version_difference(first.versions, self.versions):
@@ -92,15 +91,15 @@ class Planned:
 
 
 class Worker:
-    """Computes what it is asked for, one thing at a time, in a process of its own."""
+    """Plans and computes on demand, one thing at a time, in a process of its own."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, order: WorkOrder) -> None:
+        self._order = order
         self._plans: dict[str, SurveyPlan] = {}
-        self._begun: dict[str, Wavefront] = {}
+        self._computations: dict[str, Computation] = {}
 
     def plan(self, label: str) -> Planned:
-        """The survey of the model, or of one of its controls, by its label; the model itself is "".
+        """Plan the survey of the model, or of one of its controls, by its label; the model itself is "".
 
         Raises:
             OptionError, PromptError, ModelError: as ``survey``; other weights than asked for.
@@ -108,10 +107,10 @@ class Worker:
         plan = self._planned(label)
         identity = plan.identity()
         place = f"{socket.gethostname()} ({identity['device']})"
-        wanted = self._call.weight_hash
-        if not label and wanted not in (None, identity["weight_hash"]):
+        expected_hash = self._order.weight_hash
+        if not label and expected_hash not in (None, identity["weight_hash"]):
             raise ModelError(
-                f"The weights of {self._call.model} on {place} are not those of the model that was given: it was "
+                f"The weights of {self._order.model} on {place} are not those of the model that was given: it was "
                 "changed in memory, or its files were. Save it, and give the folder."
             )
         prompts = encode_prompts(plan.prompts, plan.facts.keeps_text)
@@ -119,29 +118,33 @@ class Worker:
         return Planned(identity, plan.notes, library_versions(), prompts, plan.work, streamed, place)
 
     def shards(self, label: str, indices: Sequence[int]) -> dict[int, Datasets]:
-        """The results of some shards of a plan."""
-        plan, found = self._planned(label), dict[int, Datasets]()
-        if label not in self._begun:
-            self._begun[label] = plan.begin()
-        plan.compute(indices, found.__setitem__, progress=False, wave=self._begun[label])
-        return found
+        """Compute some shards of a plan."""
+        plan = self._planned(label)
+        if label not in self._computations:
+            self._computations[label] = Computation(plan)
+        results: dict[int, Datasets] = {}
+        self._computations[label].compute(indices, results.__setitem__, progress=False)
+        return results
 
-    def derived(self, label: str, merged: Datasets) -> dict[str, xr.Dataset]:
-        """Run-level results, from those of all shards."""
-        return self._planned(label).derived(merged)
+    def derived(self, label: str, merged: Datasets) -> Datasets:
+        """Derive run-level results from those of all shards."""
+        return derive(self._planned(label), merged)
 
     def _planned(self, label: str) -> SurveyPlan:
         if not self._plans:
-            if Path(self._call.folder).is_dir():
-                os.chdir(self._call.folder)
+            if Path(self._order.folder).is_dir():
+                os.chdir(self._order.folder)
+            # of several workers on one machine each has a core; and sums over threads round by their number
             torch.set_num_threads(1)
-            self._plans[""] = self._call.survey.plan(load(self._call.model, **self._call.loading), self._call.prompts)
-            for control in self._call.controls:
+            self._plans[""] = self._order.survey.plan(
+                load(self._order.model, **self._order.loading), self._order.prompts
+            )
+            for control in self._order.controls:
                 control.require(self._plans[""].model)
         if label not in self._plans:
-            own = self._plans[""]
+            model_plan = self._plans[""]
             # one control at a time: each may be a copy of the model
-            self._plans, self._begun = {"": own}, {}
-            [control] = [one for one in self._call.controls if one.label == label]
-            self._plans[label] = self._call.survey.plan(*control.of(own.model, own.prompts))
+            self._plans, self._computations = {"": model_plan}, {}
+            control = next(entry for entry in self._order.controls if entry.label == label)
+            self._plans[label] = self._order.survey.plan(*control.of(model_plan.model, model_plan.prompts))
         return self._plans[label]

@@ -15,7 +15,7 @@ class Fault:
 
     Args:
         what: what the published code does.
-        mark: by what it is recognised in results.
+        mark: how it is recognised in results.
     """
 
     paper: str
@@ -26,11 +26,11 @@ class Fault:
 
     @property
     def given(self) -> str:
-        """The options as they are written in documents, such as ``skip.axis=channels``."""
+        """Return the options as they are written in documents, such as ``skip.axis=channels``."""
         return ", ".join(f"{self.measure}.{name}={_text(value)}" for name, value in self.options.items())
 
     def note(self) -> str:
-        """A sentence for captions."""
+        """Return a sentence for captions."""
         verb = "reproduces" if len(self.options) == 1 else "reproduce"
         return f"{self.given} {verb} a fault of {self.paper}'s published code: {self.what}"
 
@@ -40,7 +40,7 @@ class Fault:
 
 
 def _text(value: Any) -> str:
-    """A value as it is typed; a tuple, and the list that a manifest makes of it, alike."""
+    """Return a value as it is typed; a tuple, and the list that a manifest makes of it, alike."""
     return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
@@ -113,14 +113,14 @@ FAULTS = (
 
 
 def options_of(paper: str) -> dict[str, dict[str, Any]]:
-    """Measure → the options that reproduce the faults of a paper."""
-    found: dict[str, dict[str, Any]] = {}
+    """Return the options that reproduce the faults of a paper, by measure."""
+    options: dict[str, dict[str, Any]] = {}
     for fault in FAULTS:
         if fault.paper == paper:
-            found.setdefault(fault.measure, {}).update(fault.options)
-    return found
+            options.setdefault(fault.measure, {}).update(fault.options)
+    return options
 
 
 def faults_in(measures: Mapping[str, Mapping[str, Any]]) -> tuple[Fault, ...]:
-    """The faults that a run reproduces, from its measures' options as a manifest's identity holds them."""
+    """Return the faults that a run reproduces, by its measures' options as a manifest's identity holds them."""
     return tuple(fault for fault in FAULTS if fault.holds(measures.get(fault.measure, {})))

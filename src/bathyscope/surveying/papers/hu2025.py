@@ -89,7 +89,7 @@ _OTHER_NAMES: Final = {"aime2024": "aime24"}
 
 
 def difficulty_rank(dataset: str) -> int | None:
-    """Place of a data set among :data:`DIFFICULTY`, 0 = easiest; None for others.
+    """Return the place of a data set among :data:`DIFFICULTY`, 0 = easiest; None for others.
 
     ``dataset`` is a run's label, such as ``gsm8k:10`` or ``AIME_2024.jsonl``.
     """

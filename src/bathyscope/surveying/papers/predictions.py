@@ -60,44 +60,47 @@ class Prediction:
 
 
 def _mean(dataset: xr.Dataset, name: str, **choice: str) -> FloatArray:
-    """The mean over prompts."""
+    """Return the mean of a variable over prompts."""
     array = dataset[name].sel({dim: value for dim, value in choice.items() if dim in dataset[name].dims})
     curve: FloatArray = np.asarray(array.mean("prompt").values, np.float64)
     return curve
 
 
 def _halves(curve: FloatArray, first: int = 1) -> float:
-    """The mean over the second half of a curve over blocks, over that of its first half without the first blocks."""
+    """Divide the mean over the second half of a curve by that over its first half without the first blocks."""
     half = curve.size // 2
     return float(np.nanmean(curve[half:]) / np.nanmean(curve[first:half]))
 
 
 def _turn(dataset: xr.Dataset) -> float:
-    """Fraction of the depth at which the mean cosine of contribution and stream last turns positive."""
+    """Return the fraction of the depth at which the mean cosine of contribution and stream last turns positive."""
     curve = _mean(dataset, "cos_block")
     places = np.flatnonzero((curve[:-1] < 0) & (curve[1:] >= 0))
     return (float(places[-1]) + 1) / curve.size if places.size else np.nan
 
 
 def _kl_at_half(dataset: xr.Dataset) -> float:
+    """Return the KL of the lens at half the depth over its largest."""
     curve = _mean(dataset, "kl_lens_final")
     return float(curve[(curve.size - 1) // 2] / curve.max())
 
 
 def _overlap_at_half(dataset: xr.Dataset) -> float:
+    """Return the top-5 overlap of the lens at half the depth."""
     curve = _mean(dataset, "overlap")
     return float(curve[(curve.size - 1) // 2])
 
 
 def _output_late(dataset: xr.Dataset) -> float:
-    """Effect on the output at later tokens, second half of the skipped blocks over the first."""
+    """Return the effect on the output at later tokens, second half of the skipped blocks over the first."""
     return _halves(_mean(dataset, "output_future", part="block", reduction="max"))
 
 
 def _given_late(dataset: xr.Dataset) -> float:
-    """The last block gives nothing to later ones and is left out."""
+    """Return the effect on later blocks at later tokens, second half of the skipped blocks over the first."""
     curve = _mean(dataset, "given_future", part="block", reduction="max")
     half = curve.size // 2
+    # the last block gives nothing to later ones and is left out
     return float(np.nanmean(curve[half:-1]) / np.nanmean(curve[1:half]))
 
 
@@ -138,10 +141,8 @@ QUANTITIES: Final[Mapping[str, Quantity]] = {
 _LLAMA: Final = ("meta-llama/Llama-3.1-8B", "meta-llama/Meta-Llama-3.1-8B")
 _QWEN: Final = ("Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-14B", "Qwen/Qwen3-8B")
 _C: Final = "csordas2025"
-_H: Final = "hu2025"
 _L: Final = "lad2024"
 _GSM: Final = ("gsm8k-20", "gsm8k-10")
-_TABLE: Final = ("hellaswag", "gsm8k", "aime2024")
 _PYTHIA: Final = tuple(f"EleutherAI/pythia-{size}-deduped" for size in ("410m", "1.4b", "2.8b", "6.9b"))
 _GPT2: Final = ("openai-community/gpt2", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 
@@ -167,17 +168,18 @@ TABLE_MARGIN: Final = {"cosine": 2, "kl": 1, "overlap": 1}
 
 
 def prediction(paper: str, model: str, work: str, quantity: str) -> Prediction | None:
-    """The prediction of a number; None without one."""
+    """Return the prediction of a number; None without one."""
     return next((entry for entry in PREDICTIONS if entry.covers(paper, model, work, quantity)), None)
 
 
 def numbers(datasets: Datasets) -> dict[str, float]:
-    """Every quantity that a run's measures give."""
+    """Return every quantity that a run's measures give."""
     values = {}
     for key, quantity in QUANTITIES.items():
         if quantity.measure in datasets:
             try:
                 values[key] = quantity.value(datasets[quantity.measure])
-            except (KeyError, IndexError):  # a run without some of the measure's parts
+            # a run without some of the measure's parts
+            except (KeyError, IndexError):
                 continue
     return values

@@ -62,7 +62,7 @@ _PAPERS: Mapping[str, Preset] = {
 
 
 def _as_published(paper: str) -> Preset:
-    """A paper's preset with the faults of its published code."""
+    """Return a paper's preset with the faults of its published code."""
     plain = _PAPERS[paper]
     notes = " ".join([plain.notes, *(fault.note() for fault in FAULTS if fault.paper == paper)])
     return replace(plain, options=overlay(plain.options, options_of(paper)), notes=notes)
@@ -75,7 +75,11 @@ PRESETS: Mapping[str, Preset] = {
 
 
 def preset(name: str | None) -> Preset:
-    """A preset by name, or what a survey does without one; an OptionError where there is none of the name."""
+    """Return a preset by name, or what a survey does without one.
+
+    Raises:
+        OptionError: no preset of this name.
+    """
     if not name:
         return Preset(DEFAULT, seed=0)
     if name not in PRESETS:

@@ -59,12 +59,12 @@ class Figure:
 
     @property
     def numbers(self) -> list[str]:
-        """One by one."""
+        """The figure's numbers one by one."""
         return self.label.split(", ")
 
     def includes(self, number: str) -> bool:
         """Whether this is the entry of a published figure; ``3`` is all of its parts."""
-        return any(re.fullmatch(f"{re.escape(number)}(?:(?<=[0-9])[a-z])?", own) for own in self.numbers)
+        return any(re.fullmatch(f"{re.escape(number)}(?:(?<=[0-9])[a-z])?", label) for label in self.numbers)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class Table:
     drawn: Mapping[str, str] = field(default_factory=dict)
 
     def published(self, model: str | None, quantity: str, data: str = "") -> int | None:
-        """The number; None for a model, or data, that the table does not have."""
+        """Return the published number; None for a model, or data, that the table does not have."""
         if model is None or model not in self.values or (self.data and data not in self.data):
             return None
         return self.values[model][self.quantities.index(quantity)][self.data.index(data) if self.data else 0]
@@ -112,15 +112,15 @@ class Reproduction:
     tables: Mapping[str, Table] = field(default_factory=dict)
 
     def work(self, name: str) -> Work:
-        """The work of that name."""
+        """Return the work of that name."""
         return next(work for work in self.works if work.name == name)
 
     @property
     def listed(self) -> tuple[str, ...]:
         """All models of any figure, the paper's own list first."""
-        return tuple(dict.fromkeys([*self.models, *(model for one in self.figures for model in one.models)]))
+        return tuple(dict.fromkeys([*self.models, *(model for figure in self.figures for model in figure.models)]))
 
 
 def short_name(model: str) -> str:
-    """A hub name without its owner, as tables show it."""
+    """Return a hub name without its owner, as tables show it."""
     return model.rsplit("/", 1)[-1]
