@@ -24,10 +24,11 @@ import numpy as np
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, resample_counts, small_sample
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, small_sample
 from bathyscope.statistics.crossing import cosine_depth, kl_depth, overlap_depth
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate, DepthInputs, effective_depth
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling, resample_counts
 
 Key = tuple[str, int, str]
 
@@ -136,7 +137,7 @@ def _of_population(scenario: Scenario) -> dict[str, DepthEstimate]:
         # each prompt counts the same there, whatever its tokens
         settle_depth=_settle(scenario, np.zeros(1)),
     )
-    found = effective_depth(one, resamples=1)
+    found = effective_depth(one, Sampling(1))
     return {name: found[name] for name in STUDIED}
 
 
@@ -179,7 +180,7 @@ def study(
     """Outcomes of the shipped intervals by (scenario, prompts, estimator), one a draw."""
     outcomes: dict[Key, list[Outcome]] = defaultdict(list)
     for scenario, size, trial, rng in _draws(scenarios, sizes, trials, seed):
-        found = effective_depth(draw(scenario, size, rng), resamples=resamples, seed=trial)
+        found = effective_depth(draw(scenario, size, rng), Sampling(resamples, seed=trial))
         for name, true in _of_population(scenario).items():
             estimate = found[name]
             outcomes[scenario.name, size, name].append(

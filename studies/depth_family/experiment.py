@@ -26,6 +26,7 @@ from bathyscope.options import Range
 from bathyscope.prompts.source import Source
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import Term, contrast
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.engines import survey
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
@@ -240,10 +241,10 @@ def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
 
 
 def _estimates(run: Run, options: DepthFamily) -> dict[str, Depth]:
-    own = sides_of([run])[0].estimates(**options.settings)
+    own = sides_of([run])[0].estimates(Sampling(**options.settings))
     found = {name: Depth(one.depth, one.ci_low, one.ci_high, one.reason) for name, one in own.items()}
     for name, reading in score_readings(run).items():
-        ratio = contrast([[Term(reading, 1.0)]], **options.settings)
+        ratio = contrast([[Term(reading, 1.0)]], Sampling(**options.settings))
         reason = "" if np.isfinite(ratio.ci_low) else "too few prompts have a depth score"
         depth, low, high = (n_blocks(run) * value for value in (ratio.estimate, ratio.ci_low, ratio.ci_high))
         found[name] = Depth(depth, low, high, reason)

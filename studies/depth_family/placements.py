@@ -12,6 +12,7 @@ from bathyscope.analysis.depths import compare
 from bathyscope.analysis.depths.result import holm
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
+from bathyscope.statistics.sampling import Sampling
 from studies.depth_family.members import Member
 from studies.depth_family.trend import SCORES, n_blocks, score_readings
 
@@ -49,7 +50,8 @@ def differences(
     parts = [kept.assign_coords(pair=labels)]
     readings = [score_readings(run) for run in runs]
     if all(readings):
-        found = [[paired_difference(readings[a][k], readings[b][k], **settings) for k in SCORES] for a, b in pairs]
+        sampling = Sampling(**settings)
+        found = [[paired_difference(readings[a][k], readings[b][k], sampling) for k in SCORES] for a, b in pairs]
         fields = zip(("estimate", "ci_low", "ci_high", "p_value"), _DIFFERENCE.values())
         values = {
             name: (("pair", "estimator"), [[getattr(c, own) for c in row] for row in found]) for own, name in fields

@@ -17,6 +17,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import variable
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def profiles(runs: Sequence[Run], *, resamples: int, level: float, seed: int) ->
 def _means(values_PB: FloatArray, resamples: int, level: float, seed: int) -> FloatArray:
     """Mean and ends of its interval, [3, boundaries]."""
     ends = [
-        mean_interval(values, resamples=resamples, level=level, seed=seed, limits=(0.0, np.inf))
+        mean_interval(values, Sampling(resamples, level=level, seed=seed), limits=(0.0, np.inf))
         for values in values_PB.T
     ]
     return np.vstack([values_PB.mean(0), np.array(ends).T])

@@ -25,6 +25,7 @@ from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")
 """Estimators that prompts with answers have besides: centres of mass of the mean effects on answers (csordas2025)."""
@@ -120,7 +121,7 @@ def _score_slopes(runs: Sequence[Run], coefficients: FloatArray, settings: dict[
     slopes = {}
     for name in SCORES if all(readings) else ():
         terms = [Term(own[name], float(c)) for own, c in zip(readings, coefficients)]
-        found = contrast([terms], **settings)
+        found = contrast([terms], Sampling(**settings))
         missing = math.isnan(found.ci_low)
         reason = "too few prompts have a depth score in every run" if missing else ""
         ratios = np.array(found.estimates)

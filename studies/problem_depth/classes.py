@@ -21,6 +21,7 @@ from scipy import stats
 from bathyscope.core.arrays import FloatArray
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, class_of
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 COVERAGE: Final = 0.95
 FEW: Final = 5
@@ -113,7 +114,7 @@ def _mean(values: FloatArray) -> Triple:
     mean = float(values.mean())
     if values.size < FEW or _agree(values):
         return mean, np.nan, np.nan
-    return mean, *mean_interval(values, level=COVERAGE)
+    return mean, *mean_interval(values, Sampling(level=COVERAGE))
 
 
 def _at_equal_steps(

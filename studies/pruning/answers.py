@@ -23,7 +23,8 @@ from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval, resample_counts
+from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling, resample_counts
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.scheduled_model import scheduled
@@ -91,12 +92,12 @@ def judged(model: Model, prompts: Prompts, resamples: int = 2000, seed: int = 0,
     full = exact_answers(model, prompts, "")
     exact = np.stack([exact_answers(model, prompts, f"drop:{block}") for block in blocks])
     cheapest, surest = (
-        compared_with_best(values, resamples=resamples, level=_LEVEL, seed=seed).indistinguishable
+        compared_with_best(values, Sampling(resamples, level=_LEVEL, seed=seed)).indistinguishable
         for values in (cost, 1 - exact)
     )
     rows = [{"dropped": FULL, **_named("exact", full.mean(), share_interval(full, level=_LEVEL))}]
     for block in blocks:
-        own = mean_interval(cost[block], resamples=resamples, level=_LEVEL, seed=seed)
+        own = mean_interval(cost[block], Sampling(resamples, level=_LEVEL, seed=seed))
         lost = share_difference_interval(full, exact[block], level=_LEVEL)
         rows.append(
             {

@@ -195,7 +195,7 @@ def table(plans: Mapping[tuple[str, int], Plan]) -> pd.DataFrame:
 
 
 def _pairwise(one: np.ndarray, other: np.ndarray, resamples: int) -> float:
-    return float(compared_with_best(np.stack([one, other]), resamples=resamples).p_value.min())
+    return float(compared_with_best(np.stack([one, other]), Sampling(resamples)).p_value.min())
 
 
 def answers(found: pd.DataFrame) -> dict[str, str]:

@@ -19,6 +19,7 @@ from bathyscope import OptionError
 from bathyscope.cli import main
 from bathyscope.runs.run import open_run
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 
 class Terminal(io.StringIO):
@@ -92,7 +93,7 @@ def test_a_measure_is_summed_up_by_block(run_folder: Path, capsys: pytest.Captur
     assert list(found) == wanted.block.values.tolist()
     for place, row in found.items():
         own = wanted.sel(block=place).values
-        low, high = mean_interval(own, seed=run.identity.seed)
+        low, high = mean_interval(own, Sampling(seed=run.identity.seed))
         assert [row["mean"], row["ci_low"], row["ci_high"]] == pytest.approx([own.mean(), low, high], rel=1e-9)
     assert {row["what"] for row in rows if row["variable"] == "largest"} == {"largest activation"}
     text = printed(capsys, str(run_folder), "--measure", "residual")
@@ -151,7 +152,7 @@ def test_intervals_resample_clusters(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setattr(bathyscope, "open", lambda path, *, partial: run)
     found = bathyscope.show(run, "drop", cluster="book").set_index(["variable", "place"]).loc[("kl", 1)]
     member = np.array([0, 0, 1, 1, 1, 2, 0])
-    wanted = mean_interval(run["drop"].kl.values[:, 1], cluster=member)
+    wanted = mean_interval(run["drop"].kl.values[:, 1], Sampling(cluster=member))
     assert (found["ci_low"], found["ci_high"]) == pytest.approx(wanted)
     assert wanted != pytest.approx(mean_interval(run["drop"].kl.values[:, 1]), rel=1e-3)
     told = printed(capsys, "runs/books", "--measure", "drop", "--cluster", "book")

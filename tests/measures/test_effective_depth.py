@@ -14,6 +14,7 @@ from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
 
@@ -99,7 +100,7 @@ def test_clusters_are_resampled_as_one() -> None:
         name: data.assign_coords(book=("prompt", ["a", "b", "b", "c"])) for name, data in merged("llama").items()
     }
     inputs = depth_inputs(labelled["residual"], labelled["lens"], labelled["skip"])
-    wanted = effective_depth(replace(inputs, cluster=np.array([0, 1, 1, 2])), resamples=100, seed=3)["settle"]
+    wanted = effective_depth(replace(inputs, cluster=np.array([0, 1, 1, 2])), Sampling(100, seed=3))["settle"]
     found, plain = (derived(labelled, resamples=100, cluster=label) for label in ("book", None))
     settle = found.sel(estimator="settle")
     assert (settle.ci_low, settle.ci_high) == (wanted.ci_low, wanted.ci_high)
@@ -130,7 +131,7 @@ def test_the_cosine_is_the_mean_of_the_three() -> None:
             name: xr.full_like(residual[name], 0) + xr.DataArray(own, dims="block") for name, own in cosines.items()
         }
         inputs = depth_inputs(residual.assign(made), datasets["lens"], datasets["skip"])
-        return effective_depth(inputs, resamples=5)["cosine"].index
+        return effective_depth(inputs, Sampling(5))["cosine"].index
 
     assert index(cos_attn=low, cos_mlp=high, cos_block=high) == 1
     assert np.isnan(index(cos_attn=high, cos_mlp=high, cos_block=high))

@@ -11,6 +11,7 @@ from support import naive, waves, zoo
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 IDS = zoo.prompts(zoo.build("llama"), (14, 9, 17, 11))
 
@@ -55,7 +56,7 @@ def test_the_diagonal_is_each_block_alone(run: bathyscope.Run) -> None:
 def test_intervals_resample_prompts(run: bathyscope.Run) -> None:
     data = run["pairs"]
     values = data["interaction"].values[:, 1, 3]
-    wanted = mean_interval(values, resamples=1000)
+    wanted = mean_interval(values, Sampling(1000))
     assert (data["interaction_low"].values[1, 3], data["interaction_high"].values[3, 1]) == pytest.approx(wanted)
     assert data["interaction_mean"].values[1, 3] == pytest.approx(values.mean())
 
@@ -68,7 +69,7 @@ def test_clusters_are_resampled_as_one() -> None:
     options = {"cluster": "book"}
     data = bathyscope.survey(waves.loaded("llama"), prompts, ["pairs"], pairs=options, progress=False)["pairs"]
     values = data["interaction"].values[:, 0, 2]
-    wanted = mean_interval(values, cluster=np.array([0, 0, 1, 2, 1, 1]))
+    wanted = mean_interval(values, Sampling(cluster=np.array([0, 0, 1, 2, 1, 1])))
     ends = (data["interaction_low"].values[2, 0], data["interaction_high"].values[0, 2])
     assert ends == pytest.approx(wanted)
     assert abs(ends[0] - mean_interval(values).low) > 1e-6

@@ -18,6 +18,7 @@ import bathyscope
 from bathyscope import OptionError, Prompt
 from bathyscope.measures.token_samples import draw_sample
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.engine import Wavefront
 
 LENGTHS = (40, 33, 26)
@@ -229,7 +230,7 @@ def coverage(costs: np.ndarray, tokens: int, replicates: int, resamples: int) ->
         for place, number in enumerate(chosen):
             sample = draw_sample(range(WINDOW - 1), range(0), tokens, (replicate, place))
             means.append(sample.mean(torch.from_numpy(costs[number][list(sample.places)])[None]).item())
-        low, high = mean_interval(np.array(means), resamples=resamples, level=0.95, seed=replicate)
+        low, high = mean_interval(np.array(means), Sampling(resamples, level=0.95, seed=replicate))
         inside += low <= truth <= high
         estimates.append(np.mean(means))
     return inside / replicates, (np.mean(estimates) - truth) / (np.std(estimates) / np.sqrt(replicates))

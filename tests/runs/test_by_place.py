@@ -10,6 +10,7 @@ from support.synthetic import replaced, synthetic_run
 from bathyscope.runs.by_place import by_block, by_place, cost_of_leaving_out
 from bathyscope.statistics import bootstrap
 from bathyscope.statistics.bootstrap import mean_interval, mean_intervals
+from bathyscope.statistics.sampling import Sampling
 
 RUN = synthetic_run(4, prompts=5)
 
@@ -18,9 +19,9 @@ def test_columns_have_the_interval_that_each_has_alone() -> None:
     values = np.random.default_rng(3).normal(size=(7, 4))
     values[2, 1] = np.nan
     values[1:, 3] = np.nan
-    for column, found in enumerate(mean_intervals(values, seed=5)):
+    for column, found in enumerate(mean_intervals(values, Sampling(seed=5))):
         own = values[:, column]
-        np.testing.assert_allclose(found, mean_interval(own[~np.isnan(own)], seed=5), rtol=1e-12)
+        np.testing.assert_allclose(found, mean_interval(own[~np.isnan(own)], Sampling(seed=5)), rtol=1e-12)
     assert np.isnan(mean_intervals(values[:1])).all()
 
 

@@ -23,6 +23,7 @@ from bathyscope.runs.readings import Null, blocks_until
 from bathyscope.runs.verdict import verdict_of
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sample_size import units_needed
+from bathyscope.statistics.sampling import Sampling
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 EARLY = [4.0, 1.0, 0.0, 0.0]
@@ -131,7 +132,7 @@ def test_the_interval_of_the_depth_is_that_of_the_mean_of_both_readings() -> Non
     found = verdict_of(run(readable, own), seed=3)
     by_prompt = (np.array(readable) + blocks_until(own)) / 2
     assert found.depth == pytest.approx(by_prompt.mean())
-    assert found.interval == pytest.approx(mean_interval(by_prompt, seed=3, limits=(0, 4)))
+    assert found.interval == pytest.approx(mean_interval(by_prompt, Sampling(seed=3), limits=(0, 4)))
 
 
 def test_blocks_without_effects_are_none_that_are_needed() -> None:

@@ -10,10 +10,10 @@ from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     bootstrap_interval,
     mean_interval,
-    resample_counts,
     small_sample,
 )
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling, resample_counts
 
 ANYWHERE = (-math.inf, math.inf)
 
@@ -90,13 +90,13 @@ def test_few_resamples_do_not_narrow_the_interval() -> None:
 
 def test_the_interval_of_a_mean_is_students_and_cut_to_what_a_mean_can_be() -> None:
     values = np.random.default_rng(0).exponential(size=12)
-    found = mean_interval(values, resamples=40_000)
+    found = mean_interval(values, Sampling(40_000))
     students = stats.t.interval(0.95, 11, values.mean(), stats.sem(values))
     # it is extended against the bias of the resamples' median, which is small here
     np.testing.assert_allclose(found, students, atol=0.1 * values.std())
     assert mean_interval(values, limits=(0.0, values.mean())).high == values.mean()
-    assert mean_interval(values, level=0.5).low > found.low
-    assert mean_interval(values, seed=3) == mean_interval(values, seed=3) != mean_interval(values)
+    assert mean_interval(values, Sampling(level=0.5)).low > found.low
+    assert mean_interval(values, Sampling(seed=3)) == mean_interval(values, Sampling(seed=3)) != mean_interval(values)
     assert all(math.isnan(end) for end in mean_interval(values[:1]))
 
 

@@ -27,6 +27,7 @@ from bathyscope.statistics.difference import (
 from bathyscope.statistics.effective_depth import DepthInputs, effective_depth
 from bathyscope.statistics.permutation import permutation_p
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import split
 from bathyscope.statistics.stages import Curves, held_out_errors, mean_band, stage_boundaries
 from bathyscope.statistics.trend import trend
@@ -80,24 +81,24 @@ def assert_same(left: Any, right: Any) -> None:
 def test_clusters_of_one_prompt_change_nothing() -> None:
     alone, values, other = np.arange(22), noise(22, 0), noise(22, 1)
     tokens = np.random.default_rng(2).integers(1, 50, size=22).astype(float)
-    assert_same(mean_interval(values, cluster=alone), mean_interval(values))
-    assert_same(effective_depth(inputs(1, np.arange(6)), 200), effective_depth(inputs(1), 200))
+    assert_same(mean_interval(values, Sampling(cluster=alone)), mean_interval(values))
+    assert_same(effective_depth(inputs(1, np.arange(6)), Sampling(200)), effective_depth(inputs(1), Sampling(200)))
     plain, clustered = ([reading(v, tokens, c) for v in (values, other)] for c in (None, alone))
-    assert_same(paired_difference(*clustered, resamples=300), paired_difference(*plain, resamples=300))
+    assert_same(paired_difference(*clustered, Sampling(300)), paired_difference(*plain, Sampling(300)))
     apart = [clustered[0], reading(other, tokens, alone + 22)]
-    assert_same(two_sample_difference(*apart, resamples=300), two_sample_difference(*plain, resamples=300))
+    assert_same(two_sample_difference(*apart, Sampling(300)), two_sample_difference(*plain, Sampling(300)))
     assert permutation_p(*apart, permutations=99) == pytest.approx(permutation_p(*plain, permutations=99), rel=1e-12)
     assert_same(trend(values, HARD, cluster=alone, permutations=99), trend(values, HARD, permutations=99))
     effects = np.abs(noise((22, 5), 3))
-    assert_same(depth_score(effects, "max", cluster=alone, resamples=99), depth_score(effects, "max", resamples=99))
+    assert_same(depth_score(effects, "max", Sampling(99, cluster=alone)), depth_score(effects, "max", Sampling(99)))
 
 
 def test_columns_have_the_clustered_interval_that_each_has_alone() -> None:
     values = noise((22, 3), 11)
     values[4:9, 1] = np.nan
-    for column, found in enumerate(mean_intervals(values, cluster=CLUSTER)):
+    for column, found in enumerate(mean_intervals(values, Sampling(cluster=CLUSTER))):
         there = ~np.isnan(values[:, column])
-        assert found == pytest.approx(mean_interval(values[there, column], cluster=CLUSTER[there]), rel=1e-12)
+        assert found == pytest.approx(mean_interval(values[there, column], Sampling(cluster=CLUSTER[there])), rel=1e-12)
         assert found != pytest.approx(mean_interval(values[there, column]), rel=1e-3)
 
 
@@ -106,9 +107,9 @@ def stages_of(copies: int, cluster: np.ndarray | None = None) -> list[np.ndarray
     level = np.repeat([[0.0, 2.0, 1.0], [1.0, -1.0, 0.5]], 4, axis=1)
     by_prompt = np.repeat(level + noise((6, 1, 1), 7) + 0.9 * noise((6, 2, 12), 8), copies, axis=0)
     curves = Curves(by_prompt, np.empty((0, 12)), cluster)
-    cut = stage_boundaries(curves, 3, 2, resamples=60, level=0.95, seed=1)
+    cut = stage_boundaries(curves, 3, 2, Sampling(60, level=0.95, seed=1))
     held = held_out_errors(curves, 4, 2, folds=3, seed=1)
-    band = mean_band(by_prompt, resamples=60, level=0.95, seed=1, cluster=cluster)
+    band = mean_band(by_prompt, Sampling(60, level=0.95, seed=1, cluster=cluster))
     return [np.asarray(one, dtype=float) for one in (*cut[:-1], *held[:-1], *band)]
 
 
@@ -122,7 +123,7 @@ def test_stages_of_copies_are_those_of_one_prompt_each() -> None:
 
 def test_curves_within_one_cluster_have_no_intervals() -> None:
     curves = Curves(noise((3, 2, 12), 8), np.empty((0, 12)), np.zeros(3, dtype=np.intp))
-    cut = stage_boundaries(curves, 3, 2, resamples=60, level=0.95, seed=1)
+    cut = stage_boundaries(curves, 3, 2, Sampling(60, level=0.95, seed=1))
     assert np.isfinite(cut.block).all()
     assert np.isnan(cut.ci_low).all()
     assert cut.reason == "an interval needs at least two clusters, and there is one"
@@ -156,15 +157,15 @@ def test_splits_deal_out_whole_clusters() -> None:
 def test_clusters_of_copies_are_one_prompt_each() -> None:
     """What a copy adds is nothing, where without clusters it would seem to be one prompt more."""
     together = np.repeat(np.arange(6), 4)
-    for name, one in effective_depth(inputs(4, together), 300).items():
-        wanted = effective_depth(inputs(1), 300)[name]
+    for name, one in effective_depth(inputs(4, together), Sampling(300)).items():
+        wanted = effective_depth(inputs(1), Sampling(300))[name]
         np.testing.assert_allclose([one.depth, one.ci_low, one.ci_high], [wanted.depth, wanted.ci_low, wanted.ci_high])
     values, hard = noise(9, 5), np.repeat([1.0, 2.0, 3.0], 3)
     thrice = np.repeat(np.arange(9), 3)
-    assert mean_interval(values[thrice], cluster=thrice) == pytest.approx(mean_interval(values))
+    assert mean_interval(values[thrice], Sampling(cluster=thrice)) == pytest.approx(mean_interval(values))
     assert mean_variance(values[thrice], thrice) == pytest.approx(mean_variance(values))
     one, copied = (
-        paired_difference(reading(v, cluster=c), reading(v**2, cluster=c), resamples=300)
+        paired_difference(reading(v, cluster=c), reading(v**2, cluster=c), Sampling(300))
         for v, c in ((values, None), (values[thrice], thrice))
     )
     assert numbers(copied) == pytest.approx(numbers(one))
@@ -186,7 +187,7 @@ def test_a_mean_is_drawn_by_whole_clusters() -> None:
     reach = stats.t.ppf(0.975, freedom) * means.std(ddof=1) / math.sqrt(shrinkage)
     bias = 2 * (np.median(means) - values.mean())
     wanted = (values.mean() - reach - max(bias, 0), values.mean() + reach + max(-bias, 0))
-    assert mean_interval(values, cluster=CLUSTER) == pytest.approx(wanted)
+    assert mean_interval(values, Sampling(cluster=CLUSTER)) == pytest.approx(wanted)
     variance, own_freedom = mean_variance(values, CLUSTER)
     assert own_freedom == pytest.approx(freedom)
     # resampling shows the same variance, but for what is curved in a mean over clusters of unequal size
@@ -215,7 +216,7 @@ def test_cohorts_keep_their_order_whichever_are_drawn_together() -> None:
         [Term(reading(second, cluster=np.arange(20, 25)), -1.0)],
         [Term(reading(third, cluster=np.arange(6)), 2.0)],
     ]
-    found = contrast(cohorts, resamples=50)
+    found = contrast(cohorts, Sampling(50))
     assert found.n_prompts == (4, 5, 6)
     assert found.estimates == pytest.approx((first.mean(), second.mean(), third.mean()))
     assert found.estimate == pytest.approx(first.mean() - second.mean() + 2 * third.mean())
@@ -297,9 +298,12 @@ def test_intervals_of_eight_clusters_hold_the_truth(sizes: tuple[int, ...], with
         change = draw.standard_normal(8)[cluster] + within * draw.standard_normal(cluster.size)
         hard = draw.integers(1, 4, size=cluster.size).astype(float)
         tilt = 0.5 * draw.standard_normal(8)[cluster]
-        mean, plain = mean_interval(values, cluster=cluster, seed=seed), mean_interval(values, seed=seed)
+        mean, plain = (
+            mean_interval(values, Sampling(seed=seed, cluster=cluster)),
+            mean_interval(values, Sampling(seed=seed)),
+        )
         pair = paired_difference(
-            reading(values, cluster=cluster), reading(values + change, cluster=cluster), resamples=500, seed=seed
+            reading(values, cluster=cluster), reading(values + change, cluster=cluster), Sampling(500, seed=seed)
         )
         slope = trend(values + tilt * hard, hard, cluster=cluster, permutations=1)
         ends = [mean, plain, (pair.ci_low, pair.ci_high), (slope.ci_low, slope.ci_high)]

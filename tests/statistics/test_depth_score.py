@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from bathyscope.statistics.depth_score import depth_score
+from bathyscope.statistics.sampling import Sampling
 
 BLOCKS = 8
 SHAPE = np.exp(-(((np.arange(BLOCKS) - 2.5) / 2) ** 2))
@@ -23,7 +24,7 @@ def draw(n_prompts: int, seed: int) -> np.ndarray:
 def test_one_block_with_an_effect_is_the_score(block: int, reduction: str) -> None:
     effect = np.zeros((5, BLOCKS))
     effect[:, block] = np.arange(1, 6)
-    found = depth_score(effect, reduction, resamples=20)
+    found = depth_score(effect, reduction, Sampling(20))
     assert (found.score, found.ci_low, found.ci_high) == pytest.approx((block, block, block), abs=1e-12)
     assert found.reason == ""
 
@@ -46,20 +47,20 @@ def test_the_95th_percentile_is_linear() -> None:
 
 @pytest.mark.parametrize("n_prompts", [5, 20])
 def test_intervals_of_the_mean_hold_the_score_as_often_as_they_say(n_prompts: int) -> None:
-    truth = depth_score(draw(20_000, 1), "mean", resamples=1).score
-    found = [depth_score(draw(n_prompts, seed), "mean", resamples=200, seed=seed) for seed in range(200)]
+    truth = depth_score(draw(20_000, 1), "mean", Sampling(1)).score
+    found = [depth_score(draw(n_prompts, seed), "mean", Sampling(200, seed=seed)) for seed in range(200)]
     assert 0.9 <= np.mean([f.ci_low <= truth <= f.ci_high for f in found]) <= 0.995
 
 
 def test_the_size_of_chunks_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = depth_score(draw(9, 2), "p95", resamples=40)
+    whole = depth_score(draw(9, 2), "p95", Sampling(40))
     monkeypatch.setattr("bathyscope.statistics.depth_score._CHUNK", 200)
-    chunked = depth_score(draw(9, 2), "p95", resamples=40)
+    chunked = depth_score(draw(9, 2), "p95", Sampling(40))
     assert astuple(chunked)[:3] == pytest.approx(astuple(whole)[:3], rel=1e-12)
 
 
 def test_equal_seeds_give_equal_intervals() -> None:
-    one, same, other = (depth_score(draw(9, 2), "mean", resamples=40, seed=seed) for seed in (3, 3, 4))
+    one, same, other = (depth_score(draw(9, 2), "mean", Sampling(40, seed=seed)) for seed in (3, 3, 4))
     assert one == same
     assert (one.score, one.ci_low) != (other.score, other.ci_low)
 
@@ -67,7 +68,7 @@ def test_equal_seeds_give_equal_intervals() -> None:
 def test_prompts_without_an_effect_are_left_out() -> None:
     effect = draw(5, 3)
     gaps = np.concatenate([effect, np.full((2, BLOCKS), np.nan)])
-    assert depth_score(gaps, "mean", resamples=30) == depth_score(effect, "mean", resamples=30)
+    assert depth_score(gaps, "mean", Sampling(30)) == depth_score(effect, "mean", Sampling(30))
 
 
 @pytest.mark.parametrize(

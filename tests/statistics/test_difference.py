@@ -18,6 +18,7 @@ from bathyscope.statistics.difference import (
     two_sample_difference,
 )
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 
 RESAMPLES = 40_000
 
@@ -51,7 +52,7 @@ def kl_reading(middle: np.ndarray, whole: bool = False) -> Reading:
 
 def test_a_paired_difference_of_means_is_the_paired_t_test() -> None:
     shared, change = 3 * symmetric(12, 0), 0.8 + symmetric(12, 1)
-    found = paired_difference(mean_of(5 + shared), mean_of(5 + shared + change), resamples=RESAMPLES)
+    found = paired_difference(mean_of(5 + shared), mean_of(5 + shared + change), Sampling(RESAMPLES))
     wanted = stats.ttest_rel(5 + shared + change, 5 + shared)
     interval = wanted.confidence_interval(0.95)
     assert found.estimate == pytest.approx(change.mean())
@@ -64,7 +65,7 @@ def test_a_paired_difference_of_means_is_the_paired_t_test() -> None:
 
 def test_a_two_sample_difference_of_means_is_welchs_t_test() -> None:
     first, second = 2 + 3 * symmetric(14, 2), 4 + symmetric(8, 3)
-    found = two_sample_difference(mean_of(first), mean_of(second), resamples=RESAMPLES)
+    found = two_sample_difference(mean_of(first), mean_of(second), Sampling(RESAMPLES))
     wanted = stats.ttest_ind(second, first, equal_var=False)
     interval = wanted.confidence_interval(0.95)
     assert (found.ci_low, found.ci_high) == pytest.approx((interval.low, interval.high), abs=0.06)
@@ -141,7 +142,7 @@ def test_equal_populations_seldom_seem_to_differ(compare, shared: float) -> None
 def test_a_clear_difference_is_found_and_its_p_is_what_the_resamples_can_show() -> None:
     rng = np.random.default_rng(1)
     middle = 3 + 0.3 * rng.normal(size=10)
-    found = paired_difference(kl_reading(middle), kl_reading(middle + 2), resamples=99)
+    found = paired_difference(kl_reading(middle), kl_reading(middle + 2), Sampling(99))
     assert found.ci_low > 1
     assert found.p_value == 1 / 100
     assert found.positive_share == 1
@@ -166,7 +167,7 @@ def test_the_share_of_resamples_in_which_both_exist() -> None:
         return np.where(mean[..., 0] > 0, mean[..., 0], np.nan)
 
     values = np.array([[4.0], [-1.0], [-1.0]])
-    often = paired_difference(Reading(values, np.ones(3), locate), mean_of(values[:, 0] * 0), resamples=RESAMPLES)
+    often = paired_difference(Reading(values, np.ones(3), locate), mean_of(values[:, 0] * 0), Sampling(RESAMPLES))
     # the first prompt must be drawn at all
     assert often.exists_share == pytest.approx(1 - (2 / 3) ** 3, abs=0.01)
     never = paired_difference(Reading(-np.abs(values), np.ones(3), locate), mean_of(values[:, 0]))
@@ -216,7 +217,7 @@ def test_whole_numbered_intervals_hold_the_truth() -> None:
     for seed in range(150):
         rng = np.random.default_rng(seed)
         first, second = (kl_reading(offset + m + 0.5 * rng.normal(size=8), whole=True) for m in (4.05, 5.35))
-        found = two_sample_difference(first, second, resamples=200, seed=seed)
+        found = two_sample_difference(first, second, Sampling(200, seed=seed))
         assert found.ci_low <= found.estimate <= found.ci_high
         assert found.ci_low == round(found.ci_low)
         held += bool(found.ci_low <= truth <= found.ci_high)
@@ -234,7 +235,7 @@ def test_the_interval_of_a_slope_adds_up_independent_errors() -> None:
     x = np.array([0.0, 1.0, 3.0])
     samples = [x[i] * 0.5 + symmetric(20, i) for i in range(3)]
     c = slope_coefficients(x)
-    found = contrast([[Term(mean_of(s), k)] for s, k in zip(samples, c)], resamples=RESAMPLES)
+    found = contrast([[Term(mean_of(s), k)] for s, k in zip(samples, c)], Sampling(RESAMPLES))
     assert found.estimate == pytest.approx(np.polyfit(x, [s.mean() for s in samples], 1)[0])
     error = math.sqrt(sum((k * stats.sem(s)) ** 2 for s, k in zip(samples, c)))
     assert found.standard_error == pytest.approx(error, rel=0.02)
@@ -245,11 +246,11 @@ def test_the_interval_of_a_slope_adds_up_independent_errors() -> None:
 @pytest.mark.parametrize("shift", [0.1, -0.3])
 def test_equivalence_of_means_is_two_one_sided_t_tests(shift: float) -> None:
     first, change = 3 * symmetric(14, 4), shift + symmetric(14, 5)
-    found = paired_difference(mean_of(first), mean_of(first + change), resamples=RESAMPLES, bound=0.9)
+    found = paired_difference(mean_of(first), mean_of(first + change), Sampling(RESAMPLES), bound=0.9)
     below = stats.ttest_1samp(change, 0.9, alternative="less").pvalue
     above = stats.ttest_1samp(change, -0.9, alternative="greater").pvalue
     assert found.p_equivalence == pytest.approx(max(below, above), rel=0.1)
-    assert math.isnan(paired_difference(mean_of(first), mean_of(first + change), resamples=9).p_equivalence)
+    assert math.isnan(paired_difference(mean_of(first), mean_of(first + change), Sampling(9)).p_equivalence)
 
 
 @pytest.mark.parametrize("whole", [False, True])
@@ -259,7 +260,7 @@ def test_equivalence_is_found_just_where_the_interval_lies_within_the_bound(whol
     outcomes = set()
     for seed in range(40):
         terms = [kl_reading(draw.normal(middle, 1, size=12), whole) for middle in (4.0, 4.3)]
-        found = two_sample_difference(*terms, resamples=300, level=0.9, seed=seed, bound=0.8)
+        found = two_sample_difference(*terms, Sampling(300, level=0.9, seed=seed), bound=0.8)
         if whole:
             assert math.isnan(found.p_equivalence)
             continue
@@ -271,7 +272,7 @@ def test_equivalence_is_found_just_where_the_interval_lies_within_the_bound(whol
 
 def test_equivalence_without_any_spread() -> None:
     values = np.ones(5)
-    near, far = (paired_difference(mean_of(values), mean_of(values + 0.2), resamples=99, bound=b) for b in (0.3, 0.1))
+    near, far = (paired_difference(mean_of(values), mean_of(values + 0.2), Sampling(99), bound=b) for b in (0.3, 0.1))
     assert (near.p_equivalence, far.p_equivalence) == (1 / 100, 1.0)
 
 
@@ -280,7 +281,7 @@ def test_a_difference_as_large_as_the_bound_seldom_counts_as_none() -> None:
     draw = np.random.default_rng(8)
     found = [
         paired_difference(
-            mean_of(one), mean_of(one + draw.normal(0.5, 0.6, size=20)), resamples=500, seed=seed, bound=0.5
+            mean_of(one), mean_of(one + draw.normal(0.5, 0.6, size=20)), Sampling(500, seed=seed), bound=0.5
         ).p_equivalence
         for seed, one in enumerate(draw.normal(size=(1500, 20)))
     ]
@@ -290,15 +291,18 @@ def test_a_difference_as_large_as_the_bound_seldom_counts_as_none() -> None:
 def test_the_interval_stays_within_what_is_possible() -> None:
     rng = np.random.default_rng(0)
     first, second = (Reading(rng.normal(size=(3, 1)), np.ones(3), lambda m: m[..., 0], (-1.0, 1.0)) for _ in range(2))
-    found = two_sample_difference(first, second, level=0.999)
+    found = two_sample_difference(first, second, Sampling(2000, level=0.999))
     assert (found.ci_low, found.ci_high) == (-2, 2)
 
 
 def test_the_seed_decides() -> None:
     rng = np.random.default_rng(0)
     both = kl_reading(4 + rng.normal(size=9)), kl_reading(5 + rng.normal(size=9))
-    assert paired_difference(*both, seed=1) == paired_difference(*both, seed=1)
-    assert paired_difference(*both, seed=1).ci_low != paired_difference(*both, seed=2).ci_low
+    assert paired_difference(*both, Sampling(2000, seed=1)) == paired_difference(*both, Sampling(2000, seed=1))
+    assert (
+        paired_difference(*both, Sampling(2000, seed=1)).ci_low
+        != paired_difference(*both, Sampling(2000, seed=2)).ci_low
+    )
 
 
 def test_what_does_not_fit_is_refused() -> None:

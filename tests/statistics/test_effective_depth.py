@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthInputs, blocks_done, effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 BLOCKS = 8
 COSINE = np.array([0.2, -0.3, -0.2, -0.1, -0.1, 0.3, 0.4, 0.2])
@@ -47,7 +48,7 @@ def inputs(n_prompts: int = 6, noise: float = 0.0, seed: int = 0) -> DepthInputs
 
 
 def test_equal_prompts_give_the_depths_of_their_curve_without_uncertainty() -> None:
-    found = effective_depth(inputs(), resamples=50)
+    found = effective_depth(inputs(), Sampling(50))
     assert tuple(found) == ESTIMATORS
     for name, depth in DEPTHS.items():
         estimate = found[name]
@@ -70,7 +71,7 @@ def test_ratio_follows_the_paper() -> None:
 def test_a_boundary_is_as_many_blocks_done_so_that_no_ratio_is_above_1() -> None:
     """Tokens that settle at the last boundary, L of L: (L + 1)/L is the ratio of blocks, which are counted from 0."""
     last = np.full(6, float(BLOCKS))
-    found = effective_depth(replace(inputs(), settle_depth=last, prediction_depth=last), resamples=50)
+    found = effective_depth(replace(inputs(), settle_depth=last, prediction_depth=last), Sampling(50))
     for name in ("settle", "prediction"):
         one = found[name]
         assert (one.index, one.ratio, one.depth) == (BLOCKS, 1.0, BLOCKS)
@@ -94,7 +95,7 @@ def test_curves_are_weighted_by_tokens_and_the_effect_by_prompts() -> None:
 @pytest.mark.parametrize("name", ["cosine", "kl", "overlap"])
 def test_the_whole_interval_is_what_the_interpolated_one_touches(name: str) -> None:
     for seed in range(30):
-        found = effective_depth(inputs(10, noise=0.5, seed=seed), resamples=200)
+        found = effective_depth(inputs(10, noise=0.5, seed=seed), Sampling(200))
         whole, real = found[name], found[f"interpolated_{name}"]
         if math.isnan(real.index):
             continue
@@ -111,12 +112,12 @@ def test_the_whole_interval_is_what_the_interpolated_one_touches(name: str) -> N
 
 
 def test_more_noise_gives_wider_intervals_and_the_seed_decides() -> None:
-    calm, noisy = (effective_depth(inputs(10, noise), resamples=300) for noise in (0.05, 0.2))
+    calm, noisy = (effective_depth(inputs(10, noise), Sampling(300)) for noise in (0.05, 0.2))
     for name in ESTIMATORS[3:]:
         narrow, wide = (found[name].ci_high - found[name].ci_low for found in (calm, noisy))
         assert 0 < narrow < wide, name
-    again = effective_depth(inputs(10, 0.2), resamples=300)
-    other = effective_depth(inputs(10, 0.2), resamples=300, seed=1)
+    again = effective_depth(inputs(10, 0.2), Sampling(300))
+    other = effective_depth(inputs(10, 0.2), Sampling(300, seed=1))
     assert again == noisy
     assert other["interpolated_kl"].ci_low != noisy["interpolated_kl"].ci_low
     assert other["interpolated_kl"].index == noisy["interpolated_kl"].index
@@ -124,7 +125,7 @@ def test_more_noise_gives_wider_intervals_and_the_seed_decides() -> None:
 
 def test_level_and_thresholds_are_followed() -> None:
     curves = inputs(10, 0.1)
-    narrow, wide = (effective_depth(curves, level=level)["interpolated_overlap"] for level in (0.5, 0.99))
+    narrow, wide = (effective_depth(curves, Sampling(level=level))["interpolated_overlap"] for level in (0.5, 0.99))
     assert wide.ci_low < narrow.ci_low < narrow.ci_high < wide.ci_high
     other = effective_depth(inputs(), kl_fraction=0.25, overlap_threshold=0.05)
     assert (other["kl"].index, other["overlap"].index) == (6, 2)
@@ -135,11 +136,11 @@ def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
     overlap = np.concatenate([never, late])
     flat = np.ones((2, 4))
     curves = DepthInputs(flat, flat, overlap, np.array([10.0, 10.0]))
-    found = effective_depth(curves, resamples=4000)["overlap"]
+    found = effective_depth(curves, Sampling(4000))["overlap"]
     # Two prompts are drawn twice; without the second prompt (chance 1/4) nothing crosses.
     assert found.index == 2
     assert found.crossing_share == pytest.approx(0.75, abs=0.03)
-    rarely = effective_depth(replace(curves, n_tokens=np.array([30.0, 10.0])), resamples=4000)["overlap"]
+    rarely = effective_depth(replace(curves, n_tokens=np.array([30.0, 10.0])), Sampling(4000))["overlap"]
     assert math.isnan(rarely.index)
     assert math.isnan(rarely.ci_low)
     assert rarely.crossing_share == pytest.approx(0.25, abs=0.03)
@@ -148,7 +149,7 @@ def test_crossing_share_is_the_share_of_resamples_that_cross() -> None:
 
 def test_no_crossing_is_nan_with_the_reason() -> None:
     flat = np.ones((3, 5))
-    found = effective_depth(DepthInputs(flat, flat, flat * 0, np.ones(3)), resamples=20)
+    found = effective_depth(DepthInputs(flat, flat, flat * 0, np.ones(3)), Sampling(20))
     for name, estimate in found.items():
         assert np.isnan([estimate.index, estimate.ratio, estimate.ci_low, estimate.ci_high]).all(), name
         assert estimate.crossing_share == 0 or name in ("settle", "prediction", "centre_of_mass")
@@ -197,7 +198,7 @@ def test_token_depths_are_weighted_by_tokens_and_may_reach_the_last_boundary() -
     n_tokens = np.array([30.0, 10.0, 10.0])
     settle, prediction = np.array([BLOCKS, 6.0, np.nan]), np.full(3, BLOCKS)
     curves = replace(inputs(3), n_tokens=n_tokens, settle_depth=settle, prediction_depth=prediction)
-    found = effective_depth(curves, resamples=200)
+    found = effective_depth(curves, Sampling(200))
     # each prompt counts the same, whatever its tokens
     assert found["settle"].index == pytest.approx((BLOCKS + 6) / 2)
     assert found["settle"].ci_low < found["settle"].index < found["settle"].ci_high == BLOCKS
@@ -230,7 +231,7 @@ def test_there_is_a_reason_exactly_where_there_is_no_depth(curve: np.ndarray) ->
     tokens = np.abs(cosine[:, 0])
     size = np.abs(cosine)
     inputs = DepthInputs(cosine, size, size, np.ones(2), effect, tokens, tokens)
-    for name, one in effective_depth(inputs, resamples=2).items():
+    for name, one in effective_depth(inputs, Sampling(2)).items():
         assert bool(one.reason) == math.isnan(one.index), name
 
 
@@ -252,7 +253,7 @@ def test_very_shallow_models(n_blocks: int) -> None:
     curve = np.array([[-1.0, 1.0]] * 3)[:, :n_blocks]
     falling, rising = np.array([[4.0, 1.0]] * 3)[:, :n_blocks], np.array([[0.5, 0.9]] * 3)[:, :n_blocks]
     effect = np.triu(np.ones((3, n_blocks, n_blocks)), k=1)
-    found = effective_depth(DepthInputs(curve, falling, rising, np.ones(3), effect), resamples=20)
+    found = effective_depth(DepthInputs(curve, falling, rising, np.ones(3), effect), Sampling(20))
     if n_blocks == 1:
         assert found["cosine"].reason == "the model has a single block, and a depth needs two"
         assert found["overlap"].reason == found["cosine"].reason

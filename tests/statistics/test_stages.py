@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 import numpy as np
 import pytest
 
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.stages import (
     Curves,
     held_out_errors,
@@ -72,7 +73,7 @@ def test_standardised_curves_have_mean_0_and_spread_1_and_constant_ones_are_0() 
 @pytest.mark.parametrize("edges", [(8, 16), (4, 7, 20)])
 def test_planted_stages_are_found_with_their_number(edges: tuple[int, ...]) -> None:
     curves = planted(edges, 24, prompts=10, noise=0.3, seed=1)
-    cut = stage_boundaries(curves, len(edges) + 1, 2, resamples=100, level=0.95, seed=0)
+    cut = stage_boundaries(curves, len(edges) + 1, 2, Sampling(100, level=0.95, seed=0))
     np.testing.assert_array_equal(cut.block, edges)
     assert (cut.ci_low <= edges).all()
     assert (cut.ci_high >= edges).all()
@@ -93,7 +94,7 @@ def test_planted_stages_are_found_with_their_number(edges: tuple[int, ...]) -> N
 def test_intervals_hold_planted_boundaries_as_often_as_they_say(noise: float, prompts: int) -> None:
     truth, held = np.array([8.0, 16.0]), []
     for seed in range(40):
-        cut = stage_boundaries(planted((8, 16), 24, prompts, noise, seed), 3, 2, resamples=120, level=0.95, seed=seed)
+        cut = stage_boundaries(planted((8, 16), 24, prompts, noise, seed), 3, 2, Sampling(120, level=0.95, seed=seed))
         held.append((cut.ci_low <= truth) & (truth <= cut.ci_high))
         assert (cut.ci_low == np.floor(cut.ci_low)).all()
     # two standard errors below 95 % in 80 intervals; resampled curves are noisier than their mean, so that the
@@ -105,7 +106,7 @@ def test_intervals_hold_planted_boundaries_as_often_as_they_say(noise: float, pr
 def test_few_resamples_are_all_within_the_interval(seed: int) -> None:
     """The outer quantiles of five places are the first and the last of them; places by brute force."""
     curves = planted((4,), 9, prompts=4, noise=2.5, seed=seed)
-    cut = stage_boundaries(curves, 2, 2, resamples=5, level=0.95, seed=0)
+    cut = stage_boundaries(curves, 2, 2, Sampling(5, level=0.95, seed=0))
     drawn = np.random.default_rng(0).integers(4, size=(5, 4))
     means = [standardised(curves.by_prompt[own].mean(axis=0)) for own in drawn]
     places = [min(range(2, 8), key=lambda place: squares(mean, (place,))) for mean in means]
@@ -115,7 +116,7 @@ def test_few_resamples_are_all_within_the_interval(seed: int) -> None:
 def test_intervals_narrow_with_prompts() -> None:
     widths = []
     for prompts in (5, 80):
-        cut = stage_boundaries(planted((8, 16), 24, prompts, 2.5, 3), 3, 2, resamples=200, level=0.95, seed=0)
+        cut = stage_boundaries(planted((8, 16), 24, prompts, 2.5, 3), 3, 2, Sampling(200, level=0.95, seed=0))
         widths.append(float((cut.ci_high - cut.ci_low).mean()))
     assert widths[1] < widths[0] / 2
 
@@ -158,7 +159,7 @@ def test_an_offset_of_a_prompt_makes_no_stage_better_or_worse() -> None:
 def test_fixed_curves_choose_the_breaks() -> None:
     noise = np.random.default_rng(0).normal(0, 0.1, (6, 1, 12))
     fixed = np.repeat([[0.0, 3.0, -3.0]], 4, axis=1)
-    cut = stage_boundaries(Curves(noise, np.repeat(fixed, 5, axis=0)), 3, 2, resamples=20, level=0.95, seed=0)
+    cut = stage_boundaries(Curves(noise, np.repeat(fixed, 5, axis=0)), 3, 2, Sampling(20, level=0.95, seed=0))
     np.testing.assert_array_equal(cut.block, [4, 8])
 
 
@@ -176,18 +177,18 @@ def test_a_straight_line_of_few_blocks() -> None:
 
 def test_the_band_of_a_mean_holds_it_and_shrinks_with_prompts() -> None:
     values = np.random.default_rng(0).normal(3, 1, (400, 5))
-    narrow = mean_band(values, resamples=300, level=0.95, seed=0)
-    wide = mean_band(values[:9], resamples=300, level=0.95, seed=0)
+    narrow = mean_band(values, Sampling(300, level=0.95, seed=0))
+    wide = mean_band(values[:9], Sampling(300, level=0.95, seed=0))
     assert (narrow[0] < values.mean(axis=0)).all()
     assert (values.mean(axis=0) < narrow[1]).all()
     # Student's 2.3 standard errors of 9 prompts against 1.96 of 400
     assert np.mean(wide[1] - wide[0]) / np.mean(narrow[1] - narrow[0]) == pytest.approx(20 / 3 * 2.3 / 1.96, rel=0.3)
-    assert np.isnan(mean_band(values[:1], resamples=10, level=0.95, seed=0)).all()
+    assert np.isnan(mean_band(values[:1], Sampling(10, level=0.95, seed=0))).all()
 
 
 def test_too_few_blocks_and_prompts_have_reasons() -> None:
     short = planted((2,), 5, prompts=3, noise=0.1, seed=0)
-    cut = stage_boundaries(short, 4, 2, resamples=10, level=0.95, seed=0)
+    cut = stage_boundaries(short, 4, 2, Sampling(10, level=0.95, seed=0))
     assert cut.reason == "4 stages of at least 2 blocks need 8 blocks, and the model has 5"
     assert np.isnan(np.stack(cut[:4])).all()
     held = held_out_errors(short, 5, 2, folds=10, seed=0)
@@ -195,7 +196,7 @@ def test_too_few_blocks_and_prompts_have_reasons() -> None:
     assert np.isnan(held.error[2:]).all()
     assert held.best == 2
     alone = planted((6,), 12, prompts=1, noise=0.1, seed=0)
-    cut = stage_boundaries(alone, 2, 2, resamples=10, level=0.95, seed=0)
+    cut = stage_boundaries(alone, 2, 2, Sampling(10, level=0.95, seed=0))
     assert (cut.block.tolist(), cut.reason) == ([6.0], "an interval needs at least two prompts, and there is one")
     assert np.isnan(cut.ci_low).all()
     assert held_out_errors(alone, 5, 2, folds=10, seed=0).reason.endswith("at least two of them, and there is one")
@@ -206,13 +207,13 @@ def test_without_curves_or_prompts_there_are_reasons() -> None:
     nobody = Curves(np.empty((0, 2, 12)), np.empty((0, 12)))
     fixed = Curves(np.empty((3, 0, 12)), np.arange(12.0)[None])
     for curves, reason in ((nothing, "no curve changes over the blocks"), (nobody, "no prompt has a value of every")):
-        assert stage_boundaries(curves, 2, 2, resamples=10, level=0.95, seed=0).reason.startswith(reason)
+        assert stage_boundaries(curves, 2, 2, Sampling(10, level=0.95, seed=0)).reason.startswith(reason)
         assert held_out_errors(curves, 5, 2, folds=10, seed=0).reason.startswith(reason)
-    assert stage_boundaries(fixed, 2, 2, resamples=10, level=0.95, seed=0).block.tolist() == [6.0]
+    assert stage_boundaries(fixed, 2, 2, Sampling(10, level=0.95, seed=0)).block.tolist() == [6.0]
     assert "nothing can be held out" in held_out_errors(fixed, 5, 2, folds=10, seed=0).reason
 
 
 def test_a_model_of_one_block_does_not_fail() -> None:
     one = Curves(np.ones((3, 2, 1)), np.empty((0, 1)))
     assert held_out_errors(one, 5, 2, folds=3, seed=0).best == 1
-    assert "need 4 blocks" in stage_boundaries(one, 2, 2, resamples=5, level=0.95, seed=0).reason
+    assert "need 4 blocks" in stage_boundaries(one, 2, 2, Sampling(5, level=0.95, seed=0)).reason

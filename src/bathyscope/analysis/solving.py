@@ -248,7 +248,7 @@ def _labelled(prompts: PromptSet, label: str, names: Sequence[str], classes: Seq
     )
     parts = []
     for part in prompts.parts or (prompts,):
-        labelled_prompts: list[Prompt] = [one for _, one in zip(part.prompts, labelled) if one is not None]
+        labelled_prompts: list[Prompt] = [prompt for _, prompt in zip(part.prompts, labelled) if prompt is not None]
         if labelled_prompts:
             parts.append(replace(part, prompts=tuple(labelled_prompts), parts=()))
     return PromptSet.union(parts)

@@ -89,12 +89,12 @@ def _handled(answer: Callable[[int, FrameType | None], Any]) -> Iterator[None]:
     before: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
         # None: a handler that was not set from Python and could not be put back
-        before = {one: signal.getsignal(one) for one in _SIGNALS}
-        before = {one: was for one, was in before.items() if was not in (None, signal.SIG_IGN)}
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: handler for number, handler in before.items() if handler not in (None, signal.SIG_IGN)}
     try:
         for number in before:
             signal.signal(number, answer)
         yield
     finally:
-        for number, was in before.items():
-            signal.signal(number, was)
+        for number, handler in before.items():
+            signal.signal(number, handler)

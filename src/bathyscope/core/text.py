@@ -25,7 +25,7 @@ def shown(text: object, keep: str = "") -> str:
     letters = str(text)
     if letters.isprintable():
         return letters
-    return "".join(one if _harmless(one) or one in keep else _escape(one) for one in letters)
+    return "".join(letter if _harmless(letter) or letter in keep else _escape(letter) for letter in letters)
 
 
 def elided(content: object, letters: int) -> str:

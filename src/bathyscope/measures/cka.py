@@ -86,7 +86,7 @@ class Cka(Measure[CkaOptions], declared=DECLARATION):
         return 1.0
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
-        return CkaProbe(facts, [one for one in self.minibatches if one.first in indices])
+        return CkaProbe(facts, [minibatch for minibatch in self.minibatches if minibatch.first in indices])
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         degrees = [sum(max(len(m.groups(kind)) - 1, 0) for m in self.minibatches) for kind in TOKENS]
@@ -140,7 +140,7 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
         # A seed of its own for each minibatch: the same tokens whichever shard computes it.
         sampled_tokens = np.sort(np.random.default_rng([seed, number]).choice(ends[-1], size, replace=False))
         by_prompt = np.split(sampled_tokens, np.searchsorted(sampled_tokens, ends[:-1]))
-        positions = tuple(tuple((one - start).tolist()) for one, start in zip(by_prompt, (0, *ends)))
+        positions = tuple(tuple((tokens - start).tolist()) for tokens, start in zip(by_prompt, (0, *ends)))
         batches.append(Minibatch(picked[0], batch_prompts, positions))
         if len(batches[-1].points("rest")) < FEWEST:
             raise OptionError(
@@ -177,7 +177,7 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     """CKA and its interval by kind of points."""
     cka_of = {kind: ratio(kind_sums, level) for kind, kind_sums in sums.items()}
     ends = {"cka": "values", "ci_low": "low", "ci_high": "high"}
-    data = {name: np.stack([getattr(one, field) for one in cka_of.values()]) for name, field in ends.items()}
+    data = {name: np.stack([getattr(estimate, field) for estimate in cka_of.values()]) for name, field in ends.items()}
     first, second = data["cka"].shape[1:]
     coords = {"tokens": list(cka_of), "boundary": np.arange(first), "boundary_other": np.arange(second)}
     labelled = DECLARATION.dataset(data, coords, percent=f"{100 * level:g} %")

@@ -15,6 +15,7 @@ from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import DepthScoreEstimate, depth_score
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.trend import trend
 
 SCORES = ("layer", "output")
@@ -80,18 +81,16 @@ class Levels(NamedTuple):
 
 def level_results(merged: xr.Dataset, by: str | None, options: DepthScoreOptions, seed: int) -> xr.Dataset:
     """Depth scores by level and their trend, from a run's effects and scores by prompt, with the prompts' labels."""
-    coverage, resamples = options.coverage, options.resamples
+    coverage = options.coverage
     levels = Levels.of(merged, by)
     largest = merged.sel(reduction="max")
     effects = {"layer": largest["effect"].values, "output": largest["output_effect"].values}
     member = clusters_in(merged, options.cluster)
+    sampling = Sampling(options.resamples, coverage, seed, member)
 
     def score(kind: str, level: int, how: str) -> DepthScoreEstimate:
         is_member = levels.of_prompt == level
-        together = None if member is None else member[is_member]
-        return depth_score(
-            effects[kind][is_member], how, cluster=together, resamples=resamples, coverage=coverage, seed=seed
-        )
+        return depth_score(effects[kind][is_member], how, sampling.take(is_member))
 
     scores = [
         [[score(kind, level, how) for how in REDUCTIONS] for level in range(len(levels.names))] for kind in SCORES

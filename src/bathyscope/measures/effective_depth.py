@@ -19,6 +19,7 @@ from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveD
 from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 
 class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
@@ -32,13 +33,11 @@ class EffectiveDepth(Measure[EffectiveDepthOptions], declared=DECLARATION):
         inputs = replace(inputs, cluster=clusters_in(merged["residual"], options.cluster))
         estimates = effective_depth(
             inputs,
-            resamples=options.resamples,
-            level=options.level,
+            Sampling(options.resamples, options.level, seed),
             kl_fraction=options.kl_fraction,
             overlap_threshold=options.overlap_threshold,
-            seed=seed,
         )
-        data = {name: [getattr(one, name) for one in estimates.values()] for name in DECLARATION.table or ()}
+        data = {name: [getattr(estimate, name) for estimate in estimates.values()] for name in DECLARATION.table or ()}
         percent = f"{100 * options.level:g} %"
         dataset = DECLARATION.dataset(data, {"estimator": list(estimates)}, percent=percent)
         dataset.attrs |= {"n_blocks": facts.n_blocks, "level": options.level, "resamples": options.resamples}

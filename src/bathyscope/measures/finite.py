@@ -20,7 +20,7 @@ def require_finite(what: str, values: Iterable[Tensor], quantity: str = "predict
     Raises:
         ModelError: a value is NaN or infinite.
     """
-    if not all(bool(torch.isfinite(one).all()) for one in values):
+    if not all(bool(torch.isfinite(tensor).all()) for tensor in values):
         raise overflow(what, quantity)
 
 

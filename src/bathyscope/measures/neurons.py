@@ -93,7 +93,9 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
 def _tiles(weights: Sequence[OutputWeights]) -> Iterator[Tensor]:
     """Directions of one block's neurons, some at a time."""
     with at_hand(weights):
-        yield from (one.directions(rows) for one in weights for each in one.matrices() for rows in each.split(TILE))
+        yield from (
+            part.directions(rows) for part in weights for matrix in part.matrices() for rows in matrix.split(TILE)
+        )
 
 
 def _census(block_moments: Sequence[FloatArray], threshold: float) -> dict[str, FloatArray]:
@@ -201,7 +203,8 @@ def _experts(weights: Sequence[OutputWeights]) -> NDArray[np.int64]:
 
 def _padded(blocks: Sequence[NDArray[Scalar]], fill: float) -> NDArray[Scalar]:
     """Values [..., neurons] of every block as one array, [..., blocks, neurons], filled where a block has fewer."""
-    padded = np.full((len(blocks), *blocks[0].shape[:-1], max(one.shape[-1] for one in blocks)), fill, blocks[0].dtype)
+    most = max(values.shape[-1] for values in blocks)
+    padded = np.full((len(blocks), *blocks[0].shape[:-1], most), fill, blocks[0].dtype)
     for block, values in zip(padded, blocks):
         block[..., : values.shape[-1]] = values
     return np.moveaxis(padded, 0, -2)

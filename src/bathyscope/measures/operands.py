@@ -56,7 +56,7 @@ def operand_summary(
     """
     if effect is None or LABEL not in merged.coords:
         return None
-    operands: Sequence[tuple[int, ...]] = [tokens_of(one) for one in merged[LABEL].values.tolist()]
+    operands: Sequence[tuple[int, ...]] = [tokens_of(label) for label in merged[LABEL].values.tolist()]
     # prompts that are not measured may be longer than those that are
     tokens = effect.sizes["token"]
     operands = [

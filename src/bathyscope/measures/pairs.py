@@ -20,6 +20,7 @@ from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, Unit
@@ -65,15 +66,9 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         values_PAB, options = merged["interaction"].values, self.options
-        together = clusters_in(merged, options.cluster)
+        sampling = Sampling(options.resamples, options.level, seed, clusters_in(merged, options.cluster))
         a, b = np.triu_indices(values_PAB.shape[1], 1)  # a pair has one interval, whichever block is named first
-        ends = mean_intervals(
-            values_PAB[:, a, b],
-            resamples=options.resamples,
-            level=options.level,
-            seed=seed,
-            cluster=together,
-        )
+        ends = mean_intervals(values_PAB[:, a, b], sampling)
         low_AB, high_AB = np.full((2, *values_PAB.shape[1:]), np.nan)
         for ends_AB, values in zip((low_AB, high_AB), zip(*ends)):
             ends_AB[a, b] = ends_AB[b, a] = values

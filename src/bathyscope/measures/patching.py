@@ -116,16 +116,16 @@ class PatchingProbe(MeasureProbe):
         wave.run(batch, self._patched, lambda block, blocks: step(block / blocks))
 
     def noise(self) -> np.ndarray:
-        return self._by_prompt([one.noise for one in self._patched], ())
+        return self._by_prompt([pair.noise for pair in self._patched], ())
 
     def result(self) -> xr.Dataset:
         parts, boundaries = len(self._parts), self._facts.n_blocks + 1
-        pair_numbers = [one.numbers(self._width) for one in self._patched]
+        pair_numbers = [pair.numbers(self._width) for pair in self._patched]
         single, everywhere = (
-            self._by_prompt([one[which] for one in pair_numbers], shape)
+            self._by_prompt([numbers[which] for numbers in pair_numbers], shape)
             for which, shape in enumerate(((parts, boundaries, self._width, _NUMBERS), (parts, boundaries, _NUMBERS)))
         )
-        answer_log_p = self._by_prompt([one.log_p for one in self._patched], (len(ANSWERS), len(ANSWERS)))
+        answer_log_p = self._by_prompt([pair.log_p for pair in self._patched], (len(ANSWERS), len(ANSWERS)))
         gap = (answer_log_p[:, 0, 0] - answer_log_p[:, 0, 1]) - (answer_log_p[:, 1, 0] - answer_log_p[:, 1, 1])
         data = {
             **_named(single, gap),

@@ -133,7 +133,9 @@ def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
         OptionError: unknown name.
     """
     external = [name for name in names if name not in MEASURES]
-    return {name: one for name, one in expand(external).items() if name not in MEASURES} if external else {}
+    # Those that a measure brings along may be the package's own.
+    declarations = expand(external) if external else {}
+    return {name: declaration for name, declaration in declarations.items() if name not in MEASURES}
 
 
 def make(declaration: Declaration, options: object = None) -> Measure[Any]:
@@ -155,7 +157,7 @@ def make(declaration: Declaration, options: object = None) -> Measure[Any]:
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
     declarations = {point.name: taken(point, "The measure", _read) for point in _entry_points()}
-    return {name: one for name, one in declarations.items() if one is not None}
+    return {name: declaration for name, declaration in declarations.items() if declaration is not None}
 
 
 def declaration_of(measure: type[Measure[Any]]) -> Declaration:

@@ -91,7 +91,7 @@ class ResidualProbe(MeasureProbe):
         """Means and maxima over tokens of all that was noted, [batch, boundaries or blocks]."""
         # the boundaries or blocks of all variables behind one another: one reduction serves them all
         counts = [len(values) for values in self._noted.values()]
-        values_NBT = torch.stack([one for noted in self._noted.values() for one in noted])
+        values_NBT = torch.stack([norm_BT for noted in self._noted.values() for norm_BT in noted])
         kinds_KNB = torch.stack(
             [
                 mean_over_tokens(values_NBT, self._batch),

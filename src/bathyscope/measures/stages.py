@@ -8,7 +8,7 @@ Source: lad2024, stages of inference.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from bathyscope.measures.declared.stages import DECLARATION, StagesOptions
 from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.stages import (
     Curves,
     HeldOut,
@@ -91,16 +92,15 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
     def derive(self, facts: ModelFacts, merged: Mapping[str, xr.Dataset], seed: int) -> xr.Dataset:
         options, n_blocks = self.options, facts.n_blocks
         # also those that cannot be used
-        read = {name: _read(one, merged, n_blocks) for name, one in SIGNATURES.items()}
+        read = {name: _read(signature, merged, n_blocks) for name, signature in SIGNATURES.items()}
         cluster = clusters_in(merged["residual"], options.cluster)
         curves, order = joint_curves(read, cluster)
-        cut = stage_boundaries(
-            curves, options.stages, options.shortest, resamples=options.resamples, level=options.level, seed=seed
-        )
+        sampling = Sampling(options.resamples, options.level, seed)
+        cut = stage_boundaries(curves, options.stages, options.shortest, sampling)
         held_out = held_out_errors(curves, options.most, options.shortest, folds=options.folds, seed=seed)
         dataset = DECLARATION.dataset(
             {
-                **_signatures(read, options, seed, cluster),
+                **_signatures(read, replace(sampling, cluster=cluster)),
                 "standardised": _standardised(read, curves, order),
                 "boundary": cut.block,
                 "ci_low": cut.ci_low,
@@ -129,15 +129,11 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
         return dataset
 
 
-def _signatures(
-    read: Mapping[str, Read], options: StagesOptions, seed: int, cluster: IntArray | None
-) -> dict[str, Any]:
+def _signatures(read: Mapping[str, Read], sampling: Sampling) -> dict[str, Any]:
     """[curve, block] means with intervals, and why a curve takes no part."""
     none = np.full(next(iter(read.values())).values.shape[-1], np.nan)
     bands = [
-        (none, none)
-        if signature.values.ndim == 1
-        else mean_band(signature.values, resamples=options.resamples, level=options.level, seed=seed, cluster=cluster)
+        (none, none) if signature.values.ndim == 1 else mean_band(signature.values, sampling)
         for signature in read.values()
     ]
     return {

@@ -162,7 +162,7 @@ class TranslatedLensProbe(MeasureProbe):
         self._first = test[0] in indices
         # from what the host knows: to ask the mask would be a wait for the device
         sizes = zip(batch.lengths, batch.answers, read, strict=True)
-        self._tokens = [_count(length, answer, positions) * one for length, answer, one in sizes]
+        self._tokens = [_count(length, answer, positions) * is_read for length, answer, is_read in sizes]
         self._read_BT = counted_tokens(batch, read, positions)
         self._states: list[Tensor] = []
         self._found: dict[str, Tensor] = {}

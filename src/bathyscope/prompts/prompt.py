@@ -169,10 +169,10 @@ class PromptSet:
         if len(sets) == 1:
             return sets[0]
         return cls(
-            tuple(prompt for one in sets for prompt in one.prompts),
-            " + ".join(one.dataset for one in sets),
-            all(one.is_data_set for one in sets),
-            tuple(part for one in sets for part in one.parts or (one,)),
+            tuple(prompt for prompt_set in sets for prompt in prompt_set.prompts),
+            " + ".join(prompt_set.dataset for prompt_set in sets),
+            all(prompt_set.is_data_set for prompt_set in sets),
+            tuple(part for prompt_set in sets for part in prompt_set.parts or (prompt_set,)),
         )
 
     def __len__(self) -> int:

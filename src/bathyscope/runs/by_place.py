@@ -17,6 +17,7 @@ from bathyscope.labels import mean_limits
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.selecting import PLACES
 from bathyscope.statistics.bootstrap import Interval, mean_intervals
+from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -71,7 +72,7 @@ class ByPlace:
     @cached_property
     def intervals(self) -> list[Interval]:
         """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
-        return mean_intervals(self.by_prompt, seed=self.seed, cluster=self.cluster, limits=self.limits)
+        return mean_intervals(self.by_prompt, Sampling(seed=self.seed, cluster=self.cluster), limits=self.limits)
 
 
 def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
@@ -97,7 +98,7 @@ def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:
 
 def cost_of_leaving_out(run: Run, cluster: str | None = None) -> ByPlace | None:
     """The loss that leaving out one block adds; None without drop."""
-    return next((one for one in by_block(run, cluster) if one.key == "drop"), None)
+    return next((quantity for quantity in by_block(run, cluster) if quantity.key == "drop"), None)
 
 
 def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iterator[ByPlace]:

@@ -23,8 +23,8 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     Args:
         noise_holds: whether effects beyond the noise floor are more than rounding.
     """
-    prompts = [one.sizes[PROMPT] for one in datasets.values() if PROMPT in one.sizes]
-    tokens = [one["n_tokens"] for one in datasets.values() if "n_tokens" in one.coords]
+    prompts = [dataset.sizes[PROMPT] for dataset in datasets.values() if PROMPT in dataset.sizes]
+    tokens = [dataset["n_tokens"] for dataset in datasets.values() if "n_tokens" in dataset.coords]
     of_all = f"{prompts[0]} of " if prompts and prompts[0] != identity.prompts else ""
     extent = [f"{of_all}{_counted(identity.prompts, 'prompt')}"]
     if tokens:
@@ -83,7 +83,7 @@ def card(verdict: Verdict | None, caption: str, place: str, datasets: Mapping[st
 
 def picture(verdict: Verdict) -> str:
     """The readings on one line of blocks done each, 0 to L: a mark, and a bar for its interval."""
-    readings = [one for one in (verdict.readable, verdict.own, verdict.later) if not math.isnan(one.value)]
+    readings = [reading for reading in (verdict.readable, verdict.own, verdict.later) if not math.isnan(reading.value)]
     scale = (_WIDTH - _LEFT - 20) / verdict.n_blocks
     parts = []
     for row, reading in enumerate(readings):

@@ -47,7 +47,7 @@ def difference(
     Example:
         ``measures.skip.protect_first: run has 1, asked for 0``
     """
-    old, new = (plain(asdict(one) if isinstance(one, Identity) else one, "") for one in (stored, requested))
+    old, new = _plain_fields(stored), _plain_fields(requested)
     old = {name: value for name, value in old.items() if value is not None or name not in TOLD_LATER}
     new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
@@ -72,6 +72,11 @@ def listed(lines: list[str]) -> str:
     first_lines = [f"  {line}" for line in lines[:_SHOWN]]
     more = len(lines) - _SHOWN
     return "\n".join([*first_lines, f"  and {more} more"] if more > 0 else first_lines)
+
+
+def _plain_fields(configuration: Configuration) -> dict[str, Any]:
+    fields: dict[str, Any] = plain(asdict(configuration) if isinstance(configuration, Identity) else configuration, "")
+    return fields
 
 
 def _resolved(model: str) -> str:

@@ -45,7 +45,7 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
             TokenizedPrompt(line["id"], tuple(line["ids"]), line["answer_tokens"], line["labels"], line["dataset"])
             for line in lines
         )
-        pieces = tuple(tuple(one["pieces"]) for one in lines) if all("pieces" in one for one in lines) else None
+        pieces = tuple(tuple(line["pieces"]) for line in lines) if all("pieces" in line for line in lines) else None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"The prompts of a run of {identity.model} on {identity.dataset} cannot be read "
@@ -74,7 +74,7 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
     if not coords_by_dataset:
         raise StoreError(without)
     coords = max(coords_by_dataset, key=lambda prompt_coords: len(set(COORDINATES) & set(prompt_coords)))
-    count = next(one.sizes[PROMPT] for one in datasets if PROMPT in one.sizes)
+    count = next(dataset.sizes[PROMPT] for dataset in datasets if PROMPT in dataset.sizes)
     names = coords.pop("prompt_id", range(count))
     lengths = coords.pop("n_tokens", [0] * count)
     sets = coords.pop("dataset", [identity.dataset] * count)

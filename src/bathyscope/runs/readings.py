@@ -1,6 +1,6 @@
 """The three depths behind the verdict, each a mean over prompts in blocks done, with what controls read.
 
-- readable: the mean over tokens of the boundary from which on the top-1 token is the final one (lens);
+- readable: the mean over tokens of the boundary after which the top-1 token no longer changes (lens);
 - own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
 - later: the same of the effect on the output at later tokens only (skip, ``output_future``).
 
@@ -20,6 +20,7 @@ from scipy import stats
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
+from bathyscope.statistics.sampling import Sampling
 
 Datasets = Mapping[str, xr.Dataset]
 
@@ -154,16 +155,18 @@ class DepthReading:
     def _count(self, chosen: np.ndarray) -> int:
         return int(chosen.sum()) if self.cluster is None else int(np.unique(self.cluster[chosen]).size)
 
+    @property
+    def sampling(self) -> Sampling:
+        """How prompts are resampled for its interval."""
+        return Sampling(RESAMPLES, LEVEL, self.seed, self.cluster)
+
     @cached_property
     def _interval(self) -> Interval:
         has_value = ~np.isnan(self.by_prompt)
         return mean_interval(
             self.by_prompt[has_value],
-            resamples=RESAMPLES,
-            level=LEVEL,
-            seed=self.seed,
+            self.sampling.take(has_value),
             limits=(0.0, float(self.n_blocks)),
-            cluster=None if self.cluster is None else self.cluster[has_value],
         )
 
     @property

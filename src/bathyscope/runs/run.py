@@ -110,7 +110,8 @@ class Run:
         if PROMPTS not in self.files:
             return remembered_prompts(datasets, self.identity)
         stored = decode_prompts(self.files[PROMPTS], self.identity)
-        measured = next((set(one["prompt_id"].values.tolist()) for one in datasets if "prompt_id" in one.coords), None)
+        names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
+        measured = next((set(names.tolist()) for names in names_by_dataset), None)
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])

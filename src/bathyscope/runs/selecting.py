@@ -59,11 +59,16 @@ def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> di
     """What results say of some prompts; what they say of all together is not among it."""
     selected = {}
     for name, dataset in datasets.items():
-        names = [one for one, values in dataset.data_vars.items() if PROMPT in values.dims or values.dims == _OF_NAMES]
+        by_prompt = dataset[
+            [
+                variable
+                for variable, values in dataset.data_vars.items()
+                if PROMPT in values.dims or values.dims == _OF_NAMES
+            ]
+        ]
         # Labels of prompts may accompany results of all prompts together.
-        if not any(PROMPT in dataset[one].dims for one in names):
+        if not any(PROMPT in values.dims for values in by_prompt.data_vars.values()):
             continue
-        by_prompt = dataset[names]
         if PROMPT not in dataset.coords:
             selected[name] = by_prompt.isel({PROMPT: list(numbers)})
             continue
@@ -79,8 +84,8 @@ def of_all_prompts(datasets: Mapping[str, xr.Dataset]) -> list[str]:
     """What results say of all prompts together: names of measures, and of variables of those that say more."""
     names = []
     for name, dataset in datasets.items():
-        together = {one: values for one, values in dataset.data_vars.items() if values.dims != _OF_NAMES}
-        of_all = [str(one) for one, values in together.items() if PROMPT not in values.dims]
+        together = {variable: values for variable, values in dataset.data_vars.items() if values.dims != _OF_NAMES}
+        of_all = [str(variable) for variable, values in together.items() if PROMPT not in values.dims]
         if of_all and len(of_all) == len(together):
             names.append(name)
         elif of_all:
@@ -117,7 +122,13 @@ def of_places(datasets: Mapping[str, xr.Dataset], some: Some) -> dict[str, xr.Da
     Raises:
         OptionError: no number of a block, or one that is not there.
     """
-    places = {int(place) for one in datasets.values() for dim in _BOTH if dim in one.dims for place in one[dim].values}
+    places = {
+        int(place)
+        for dataset in datasets.values()
+        for dim in _BOTH
+        if dim in dataset.dims
+        for place in dataset[dim].values
+    }
     chosen: set[int] = set()
     for part in _parts(some):
         numbers = _range(part)
@@ -138,7 +149,7 @@ def _parts(some: Some) -> list[str]:
     listed: Iterable[object] = (
         some.split(",") if isinstance(some, str) else some if isinstance(some, Iterable) else [some]
     )
-    parts = [part for one in listed if (part := str(one).strip())]
+    parts = [part for item in listed if (part := str(item).strip())]
     if not parts:
         raise OptionError(f"{some!r} selects nothing; name what is wanted, or leave it out for everything.")
     return parts

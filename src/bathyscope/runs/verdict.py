@@ -22,16 +22,16 @@ from bathyscope.runs.departures import Departure, Settings, departures, protecte
 from bathyscope.runs.readings import (
     CLOSE,
     LEVEL,
-    RESAMPLES,
     Datasets,
     DepthReading,
     Null,
     mean_of,
     readings_by_prompt,
 )
-from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
 from bathyscope.statistics.reduce import weighted_mean
 from bathyscope.statistics.sample_size import FEWEST, units_needed
+from bathyscope.statistics.sampling import cluster_weights
 
 __all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
 
@@ -85,18 +85,19 @@ class Verdict:
         """The interval of the mean of readable and own over prompts, or clusters; NaN where either has none."""
         if math.isnan(self.readable.low) or math.isnan(self.own.low):
             return Interval(math.nan, math.nan)
-        both, cluster = (self.readable.by_prompt, self.own.by_prompt), self.readable.cluster
-        rng = np.random.default_rng(self.readable.seed)
-        counts_RP = resample_counts(self.readable.by_prompt.size, RESAMPLES, rng, cluster)
+        both = self.readable, self.own
+        sampling = self.readable.sampling
+        # One draw of prompts serves both readings, which are of the same prompts and go together.
+        counts_RP = sampling.counts(self.readable.by_prompt.size)
         # each reading over the prompts that have it, as it is printed; a resample without any of them says nothing
-        resampled = [weighted_mean(values[:, None], counts_RP)[:, 0] for values in both]
-        fewest = min((self.readable, self.own), key=lambda reading: reading.units)
+        resampled = [weighted_mean(reading.by_prompt[:, None], counts_RP)[:, 0] for reading in both]
+        fewest = min(both, key=lambda reading: reading.units)
         has_value = ~np.isnan(fewest.by_prompt)
         return bootstrap_interval(
             self._middle,
             np.asarray((resampled[0] + resampled[1]) / 2),
-            cluster_weights(np.ones(has_value.sum()), None if cluster is None else cluster[has_value]),
-            level=LEVEL,
+            cluster_weights(np.ones(has_value.sum()), sampling.take(has_value).cluster),
+            level=sampling.level,
             limits=(0.0, float(self.n_blocks)),
         )
 
@@ -191,7 +192,7 @@ class Verdict:
             other = "untrained " if self.readable.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
         if self.departed:
-            caveats.append(f"not the standard definition: {', '.join(one.option for one in self.departed)}")
+            caveats.append(f"not the standard definition: {', '.join(departure.option for departure in self.departed)}")
         return f" ({'; '.join(caveats)})" if caveats else ""
 
     def _later_sentence(self) -> str:
@@ -280,7 +281,11 @@ class Verdict:
 
     def _precision_advice(self) -> str:
         """How many prompts would make the interval a block wide; empty where it is."""
-        ends = [self.interval] if self.agree else [Interval(one.low, one.high) for one in (self.readable, self.own)]
+        ends = (
+            [self.interval]
+            if self.agree
+            else [Interval(reading.low, reading.high) for reading in (self.readable, self.own)]
+        )
         widest = max(high - low for low, high in ends)
         if widest <= CLOSE:
             return ""
@@ -343,14 +348,16 @@ def verdict_of(
     controls_by_kind: dict[str, list[dict[str, FloatArray]]] = {}
     for label, datasets in (controls or {}).items():
         controls_by_kind.setdefault(label.rpartition("-")[0], []).append(by_prompt(datasets))
-    made = {}
+    readings: dict[str, DepthReading] = {}
     for name, values in by_prompt(measures).items():
         rows = {kind: np.stack([seed_of[name] for seed_of in seeds]) for kind, seeds in controls_by_kind.items()}
         nulls = {kind: Null(row, values - row, cluster) for kind, row in rows.items()}
-        made[name] = DepthReading(name, values, n_blocks, seed, nulls, cluster)
+        readings[name] = DepthReading(name, values, n_blocks, seed, nulls, cluster)
     skip = measures.get("skip")
     return Verdict(
-        **made,
+        readable=readings["readable"],
+        own=readings["own"],
+        later=readings["later"],
         n_blocks=n_blocks,
         changed_by_last=_changed_by_last(measures["lens"]),
         departed=departures(settings, has_skip=skip is not None),

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts, small_sample
+from bathyscope.statistics.bootstrap import bootstrap_interval, small_sample
+from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights
 
 _ROUNDING = 1e-12
 _FEWEST_DRAWN = 10
@@ -41,27 +42,24 @@ class Compared:
     """The difference from the best is within what chance does at the level; True where there is no p-value."""
 
 
-def compared_with_best(
-    values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
-) -> Compared:
+def compared_with_best(values: ArrayLike, sampling: Sampling = OF_DIFFERENCES) -> Compared:
     """Means of candidates over the same prompts, and which cannot be told from the smallest.
 
     Args:
         values: [candidates, prompts], finite.
-        resamples: bootstrap resamples of the prompts; no p-value is below 1 / (resamples + 1).
-        level: coverage of each interval, and of all comparisons together.
-        cluster: [prompts], prompts of one number are drawn together; None = each for itself.
+        sampling: of the prompts; its level is the coverage of each interval, and of all comparisons together, and no
+            p-value is below 1 / (resamples + 1).
 
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, resampled, weights = _resampled(values, resamples, seed, cluster)
+    mean, resampled, weights = _resampled(values, sampling)
     best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
     if weights.size < 2:
         return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool))
     intervals = [
-        bootstrap_interval(float(estimate), row, weights, level=level, limits=(-math.inf, math.inf))
+        bootstrap_interval(float(estimate), row, weights, level=sampling.level, limits=(-math.inf, math.inf))
         for estimate, row in zip(mean, resampled)
     ]
     pairs = list(combinations(range(len(mean)), 2))
@@ -74,7 +72,7 @@ def compared_with_best(
             if best in pair:
                 p_value[sum(pair) - best] = p
     low, high = (np.array(ends) for ends in zip(*intervals))
-    return Compared(mean, low, high, best, p_value, p_value >= 1 - level)
+    return Compared(mean, low, high, best, p_value, p_value >= 1 - sampling.level)
 
 
 @dataclass(frozen=True)
@@ -88,30 +86,26 @@ class Simultaneous:
     """Of a mean of 0, corrected for their number."""
 
 
-def simultaneous(
-    values: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
-) -> Simultaneous:
+def simultaneous(values: ArrayLike, sampling: Sampling = OF_DIFFERENCES) -> Simultaneous:
     """Means of several differences over the same prompts, with one bound on any error among them.
 
     Args:
         values: [candidates, prompts], finite: what each prompt gains or loses.
-        resamples, level, cluster: as in :func:`compared_with_best`.
+        sampling: as in :func:`compared_with_best`.
 
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, resampled, weights = _resampled(values, resamples, seed, cluster)
+    mean, resampled, weights = _resampled(values, sampling)
     if weights.size < 2:
         none = np.full(len(mean), math.nan)
         return Simultaneous(mean, none, none, none)
     apart = _Apart(mean, resampled, weights)
-    reach = apart.reach(level)
+    reach = apart.reach(sampling.level)
     return Simultaneous(mean, mean - reach, mean + reach, apart.p_values())
 
 
-def simultaneous_gains(
-    gains: ArrayLike, *, resamples: int = 2000, level: float = 0.95, seed: int = 0, cluster: IntArray | None = None
-) -> Simultaneous:
+def simultaneous_gains(gains: ArrayLike, sampling: Sampling = OF_DIFFERENCES) -> Simultaneous:
     """The same for differences of two shares on the same prompts.
 
     A prompt that gains and one that loses are added, each a cluster of its own, so that prompts that agree in
@@ -119,7 +113,7 @@ def simultaneous_gains(
 
     Args:
         gains: [candidates, prompts], −1, 0 or 1.
-        resamples, level, cluster: as in :func:`compared_with_best`.
+        sampling: as in :func:`compared_with_best`.
 
     Raises:
         OptionError: as :func:`simultaneous`.
@@ -127,22 +121,22 @@ def simultaneous_gains(
     observed = np.asarray(gains, dtype=np.float64)
     # Two imaginary prompts, one gained and one lost, keep a positive width where all prompts agree.
     added = np.broadcast_to([1.0, -1.0], (len(observed), 2))
-    clusters = None if cluster is None else np.append(cluster, cluster.max() + np.array([1, 2]))
-    result = simultaneous(np.hstack([observed, added]), resamples=resamples, level=level, seed=seed, cluster=clusters)
+    if sampling.cluster is not None:
+        clusters = np.append(sampling.cluster, sampling.cluster.max() + np.array([1, 2]))
+        sampling = replace(sampling, cluster=clusters)
+    result = simultaneous(np.hstack([observed, added]), sampling)
     return replace(result, low=result.low.clip(-1), high=result.high.clip(None, 1))
 
 
-def _resampled(
-    values: ArrayLike, resamples: int, seed: int, cluster: IntArray | None
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _resampled(values: ArrayLike, sampling: Sampling) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 2 or 0 in observed.shape:
         raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {observed.shape} was given.")
     prompts = observed.shape[1]
-    counts = resample_counts(prompts, resamples, np.random.default_rng(seed), cluster)
-    resampled = observed @ counts.T / (prompts if cluster is None else counts.sum(axis=1))
-    return observed.mean(axis=1), resampled, cluster_weights(np.ones(prompts), cluster)
+    counts = sampling.counts(prompts)
+    resampled = observed @ counts.T / (prompts if sampling.cluster is None else counts.sum(axis=1))
+    return observed.mean(axis=1), resampled, cluster_weights(np.ones(prompts), sampling.cluster)
 
 
 class _Apart:
@@ -150,7 +144,7 @@ class _Apart:
 
     Args:
         mean: [differences].
-        drawn: their means in each resample, [differences, resamples].
+        resampled: their means in each resample, [differences, resamples].
         weights: of the prompts, or clusters, that are drawn.
     """
 

@@ -9,13 +9,16 @@ docs/design/intervals.md holds the measurements behind the choice.
 """
 
 import math
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.statistics.sampling import Sampling, cluster_weights
+
+_USUAL: Final = Sampling()
 
 BIAS_FACTOR = 2.0
 """Bias of a crossing over what resampling shows of it: 1 on a smooth curve, up to about 2.4 where many equal
@@ -38,33 +41,6 @@ class SmallSample(NamedTuple):
 
     shrinkage: float
     degrees_of_freedom: float
-
-
-def resample_counts(
-    n_prompts: int, resamples: int, rng: np.random.Generator, cluster: IntArray | None = None
-) -> FloatArray:
-    """How often each prompt is drawn with replacement: ``[resamples, n_prompts]``, rows summing to n_prompts.
-
-    Times the prompts' own weights, these are the weights of the resampled means. With clusters these are drawn, as
-    many as there are, and each prompt as often as its cluster.
-    """
-    if cluster is not None:
-        numbers, member = np.unique(cluster, return_inverse=True)
-        # A drawn cluster brings all its prompts, so a prompt counts as often as its cluster was drawn.
-        return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
-    prompts = rng.integers(n_prompts, size=(resamples, n_prompts))
-    # One count for all resamples together: every resample has its own range of n_prompts cells.
-    cell = prompts + n_prompts * np.arange(resamples)[:, None]
-    counts = np.bincount(cell.ravel(), minlength=resamples * n_prompts)
-    return counts.reshape(resamples, n_prompts).astype(np.float64)
-
-
-def cluster_weights(weights: ArrayLike, cluster: IntArray | None = None) -> FloatArray:
-    """``[clusters]``, the summed weights of each cluster's prompts; the prompts' own where there are no clusters."""
-    prompt_weights = np.asarray(weights, dtype=np.float64)
-    if cluster is None:
-        return prompt_weights
-    return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=prompt_weights).astype(np.float64)
 
 
 def small_sample(weights: ArrayLike) -> SmallSample:
@@ -155,12 +131,9 @@ def extended(estimate: float, reach: float, bias: float, limits: tuple[float, fl
 
 def mean_interval(
     values: ArrayLike,
+    sampling: Sampling = _USUAL,
     *,
-    resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
     limits: tuple[float, float] = (-math.inf, math.inf),
-    cluster: IntArray | None = None,
     weights: ArrayLike | None = None,
 ) -> Interval:
     """Interval of the mean of ``values`` [prompts] by :func:`bootstrap_interval`; each prompt counts the same.
@@ -172,13 +145,13 @@ def mean_interval(
     """
     numbers = np.asarray(values, dtype=np.float64)
     weights_P = np.ones(numbers.size) if weights is None else np.asarray(weights, dtype=np.float64)
-    sampled_weights = cluster_weights(weights_P, cluster)
+    sampled_weights = cluster_weights(weights_P, sampling.cluster)
     if sampled_weights.size < 2:
         return Interval(math.nan, math.nan)
-    counts = resample_counts(numbers.size, resamples, np.random.default_rng(seed), cluster) * weights_P
+    counts = sampling.counts(numbers.size) * weights_P
     means = counts @ numbers / counts.sum(axis=1)
     estimate = float(weights_P @ numbers / weights_P.sum())
-    return bootstrap_interval(estimate, means, sampled_weights, level=level, limits=limits)
+    return bootstrap_interval(estimate, means, sampled_weights, level=sampling.level, limits=limits)
 
 
 def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[float, float]:
@@ -198,12 +171,9 @@ def mean_variance(values: ArrayLike, cluster: IntArray | None = None) -> tuple[f
 
 def mean_intervals(
     values_PX: ArrayLike,
+    sampling: Sampling = _USUAL,
     *,
-    resamples: int = 1000,
-    level: float = 0.95,
-    seed: int = 0,
     limits: tuple[float, float] = (-math.inf, math.inf),
-    cluster: IntArray | None = None,
     weights: ArrayLike | None = None,
 ) -> list[Interval]:
     """:func:`mean_interval` of every column of ``values`` [prompts, X], prompts without a value left out of it."""
@@ -212,13 +182,13 @@ def mean_intervals(
     has_value = ~np.isnan(numbers)
     whole = np.flatnonzero(has_value.all(0))
     intervals = [Interval(math.nan, math.nan)] * numbers.shape[1]
-    sampled_weights = cluster_weights(weights_P, cluster)
+    sampled_weights = cluster_weights(weights_P, sampling.cluster)
     if sampled_weights.size > 1 and whole.size:
-        counts = resample_counts(len(numbers), resamples, np.random.default_rng(seed), cluster) * weights_P
+        counts = sampling.counts(len(numbers)) * weights_P
         means = counts @ numbers[:, whole] / counts.sum(axis=1, keepdims=True)
         # The formulas of bootstrap_interval, for all columns at once: one by one they take ten times as long.
         shrinkage, degrees_of_freedom = small_sample(sampled_weights)
-        reach = stats.t.ppf((1 + level) / 2, degrees_of_freedom) * means.std(0, ddof=1) / math.sqrt(shrinkage)
+        reach = stats.t.ppf((1 + sampling.level) / 2, degrees_of_freedom) * means.std(0, ddof=1) / math.sqrt(shrinkage)
         mean = weights_P @ numbers[:, whole] / weights_P.sum()
         bias = BIAS_FACTOR * (np.median(means, axis=0) - mean)
         low = np.maximum(mean - reach - np.maximum(bias, 0.0), limits[0])
@@ -229,11 +199,8 @@ def mean_intervals(
         chosen = has_value[:, column]
         intervals[column] = mean_interval(
             numbers[chosen, column],
-            resamples=resamples,
-            level=level,
-            seed=seed,
+            sampling.take(chosen),
             limits=limits,
-            cluster=None if cluster is None else cluster[chosen],
             weights=weights_P[chosen],
         )
     return intervals

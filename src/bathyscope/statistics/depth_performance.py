@@ -89,12 +89,12 @@ def regress(
     at[:, 1] = np.linspace(layers.min(), layers.max(), points)
     others, slopes = np.delete(design, 1, axis=1), list(range(1, len(terms)))
     t = fit.tvalues[slopes]
-    errors = [_errors(one, at, len(terms), level) for one in kinds.values()]
+    errors = [_errors(kind_fit, at, len(terms), level) for kind_fit in kinds.values()]
     values = {
         "coefficient": fit.params[: len(terms)],
         "partial_r2": np.array([math.nan, *(t**2 / (t**2 + fit.df_resid))]),
         "vif": np.array([math.nan, *(variance_inflation_factor(design, place) for place in slopes)]),
-        **{name: np.array([one[name] for one in errors]) for name in errors[0]},
+        **{name: np.array([kind_errors[name] for kind_errors in errors]) for name in errors[0]},
         "mean_response": at @ fit.params,
         "adjusted_layers": layers.mean() + OLS(layers, others).fit().resid,
         "adjusted_score": score.mean() + OLS(score, others).fit().resid,

@@ -7,13 +7,15 @@ score.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
+from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect
+from bathyscope.statistics.sampling import Sampling, cluster_weights
 
 _OVER_PROMPTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "mean": lambda values: values.mean(axis=-1),
@@ -21,6 +23,7 @@ _OVER_PROMPTS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "max": lambda values: values.max(axis=-1),
 }
 _CHUNK = 1 << 22
+_USUAL: Final = Sampling()
 
 
 @dataclass(frozen=True)
@@ -37,15 +40,7 @@ class DepthScoreEstimate:
     """Why there is no score or no interval; empty where both exist."""
 
 
-def depth_score(
-    effect: ArrayLike,
-    reduction: str,
-    *,
-    cluster: ArrayLike | None = None,
-    resamples: int = 1000,
-    coverage: float = 0.95,
-    seed: int = 0,
-) -> DepthScoreEstimate:
+def depth_score(effect: ArrayLike, reduction: str, sampling: Sampling = _USUAL) -> DepthScoreEstimate:
     """The depth score of the prompts' effects, reduced over prompts first.
 
     The mean over prompts is what intervals are good at. A maximum over few prompts hangs on one of them, which
@@ -56,11 +51,11 @@ def depth_score(
             reduction over prompts; or ``[prompts, L]``, an output effect for each skipped block, e_s itself. A prompt
             with a NaN is left out.
         reduction: over prompts, for each entry: ``mean``, ``p95`` (linear quantile) or ``max``.
-        cluster: ``[prompts]``, prompts of one number are resampled as one; None = each for itself.
+        sampling: of the prompts.
     """
     values = np.asarray(effect, dtype=np.float64)
     has_value = ~np.isnan(values).any(axis=tuple(range(1, values.ndim)))
-    values, member = values[has_value], None if cluster is None else np.asarray(cluster)[has_value]
+    values, member = values[has_value], sampling.take(has_value).cluster
     n_prompts, n_blocks = values.shape[:2]
     if not n_prompts:
         return DepthScoreEstimate(reason="no prompt has an effect")
@@ -74,7 +69,9 @@ def depth_score(
     if weights.size == 1:
         what = "prompts" if member is None else "clusters"
         return DepthScoreEstimate(score, reason=f"an interval needs at least two {what}, and there is one")
-    picked = np.random.default_rng(seed).integers(weights.size, size=(resamples, weights.size))
+    # A quantile or a maximum over prompts needs the drawn prompts themselves, not only how often each was drawn.
+    rng = np.random.default_rng(sampling.seed)
+    picked = rng.integers(weights.size, size=(sampling.resamples, weights.size))
     if member is None:
         pieces = np.array_split(picked, math.ceil(picked.size * math.prod(values.shape[1:]) / _CHUNK))
     else:  # clusters differ in size, and so do the resamples
@@ -82,6 +79,6 @@ def depth_score(
         pieces = [np.concatenate([of_cluster[place] for place in row])[None] for row in picked]
     resampled = [centre_of_mass(curve(np.moveaxis(reduce(by_entry[..., piece]), -1, 0))) for piece in pieces]
     low, high = bootstrap_interval(
-        score, np.concatenate(resampled), weights, level=coverage, limits=(0.0, n_blocks - 1.0)
+        score, np.concatenate(resampled), weights, level=sampling.level, limits=(0.0, n_blocks - 1.0)
     )
     return DepthScoreEstimate(score, low, high)

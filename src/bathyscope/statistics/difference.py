@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,12 +27,11 @@ from bathyscope.statistics.bootstrap import (
     BIAS_FACTOR,
     SmallSample,
     bias_of,
-    cluster_weights,
     extended,
-    resample_counts,
     small_sample,
 )
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
 
 _ROUNDING = 1e-12
 
@@ -73,17 +72,21 @@ class Contrast:
     (Schuirmann 1987). NaN without a bound, and for whole-numbered estimators."""
 
 
-def paired_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
+def paired_difference(
+    first: Reading, second: Reading, sampling: Sampling = OF_DIFFERENCES, *, bound: float | None = None
+) -> Contrast:
     """Return second − first of two runs on the same prompts, in the same order; both see the same resamples.
 
-    Prompts without a value in either run are left out of both. Options are those of :func:`contrast`.
+    Prompts without a value in either run are left out of both. Arguments are those of :func:`contrast`.
     """
-    return contrast([[Term(first, -1.0), Term(second, 1.0)]], **options)
+    return contrast([[Term(first, -1.0), Term(second, 1.0)]], sampling, bound=bound)
 
 
-def two_sample_difference(first: Reading, second: Reading, **options: Any) -> Contrast:
+def two_sample_difference(
+    first: Reading, second: Reading, sampling: Sampling = OF_DIFFERENCES, *, bound: float | None = None
+) -> Contrast:
     """Return second − first of two runs on different prompts, each resampled on its own (see :func:`contrast`)."""
-    return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], **options)
+    return contrast([[Term(first, -1.0)], [Term(second, 1.0)]], sampling, bound=bound)
 
 
 def slope_coefficients(x: ArrayLike) -> FloatArray:
@@ -99,12 +102,7 @@ def slope_coefficients(x: ArrayLike) -> FloatArray:
 
 
 def contrast(
-    cohorts: Sequence[Sequence[Term]],
-    *,
-    resamples: int = 2000,
-    level: float = 0.95,
-    seed: int = 0,
-    bound: float | None = None,
+    cohorts: Sequence[Sequence[Term]], sampling: Sampling = OF_DIFFERENCES, *, bound: float | None = None
 ) -> Contrast:
     """Σ c_i x_i over the runs of all cohorts, with a bootstrap interval over prompts.
 
@@ -112,21 +110,24 @@ def contrast(
     estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term). The
     variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite. The
     p-value inverts the same interval and is never below 1/(resamples + 1), which is what so many resamples
-    can show. Equal inputs and ``seed`` give equal results.
+    can show.
 
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
     lies between them.
 
     Args:
         cohorts: runs on the same prompts, in the same order and the same clusters, stand in one cohort.
+        sampling: of the prompts; clusters are those of the readings.
         bound: above 0: values within ±bound are as good as none; None = not asked.
     """
+    assert sampling.cluster is None, "readings have their own clusters"
+    level = sampling.level
     usable = [_usable(terms) for terms in cohorts]
     together = _group_by_clusters(usable)
     # Groups without a common cluster are independent samples, so each is resampled from its own stream.
-    streams = np.random.SeedSequence(seed).spawn(len(together))
+    streams = np.random.SeedSequence(sampling.seed).spawn(len(together))
     parts = [
-        _part([usable[number] for number in numbers], resamples, np.random.default_rng(stream))
+        _part([usable[number] for number in numbers], sampling.resamples, np.random.default_rng(stream))
         for numbers, stream in zip(together, streams)
     ]
     result = _real_valued(parts, cohorts, level, bound)

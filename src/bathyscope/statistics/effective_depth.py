@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.crossing import (
     KL_FRACTION,
     OVERLAP_THRESHOLD,
@@ -30,6 +30,7 @@ from bathyscope.statistics.crossing import (
 )
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling, cluster_weights
 
 
 @dataclass(frozen=True)
@@ -90,6 +91,7 @@ class DepthEstimate:
 
 
 Locate = Callable[..., FloatArray]
+_USUAL: Final = Sampling()
 
 CURVES = ("cosine", "kl", "overlap")
 READINGS = ("", "interpolated_")
@@ -140,14 +142,15 @@ class Estimator(Reading):
     offset: float = 0.0
     """Blocks done at the real-valued depth 0."""
 
-    def means(self, resamples: int, seed: int) -> Means:
+    def means(self, sampling: Sampling) -> Means:
         """Return the mean and resampled means of the prompts' values, which estimators of one curve share."""
+        assert sampling.cluster is None, "readings have their own clusters"
         usable = self.take(self.has_value)
         curve = weighted_mean(usable.values, usable.weights)
         weights = cluster_weights(usable.weights, usable.cluster)
         if len(weights) < 2:
             return Means(curve, np.empty((0, usable.values.shape[1])), weights)
-        counts = resample_counts(len(usable.weights), resamples, np.random.default_rng(seed), usable.cluster)
+        counts = replace(sampling, cluster=usable.cluster).counts(len(usable.weights))
         return Means(curve, weighted_mean(usable.values, counts * usable.weights), weights)
 
     def read(self, means: Means, n_blocks: int, level: float) -> DepthEstimate:
@@ -193,18 +196,18 @@ def _whole_ratio(whole: Locate, offset: float, of_whole: float, n_blocks: int, r
 
 def effective_depth(
     curves: DepthInputs,
-    resamples: int = 1000,
-    level: float = 0.95,
+    sampling: Sampling = _USUAL,
+    *,
     kl_fraction: float = KL_FRACTION,
     overlap_threshold: float = OVERLAP_THRESHOLD,
-    seed: int = 0,
 ) -> dict[str, DepthEstimate]:
     """All estimators (keys and order of :data:`ESTIMATORS`) with intervals from resampling prompts.
 
     Curves are token-weighted over prompts (hu2025). Token depths and the effect behind the centre of mass are
-    prompt-weighted: each prompt counts the same. Equal inputs and ``seed`` give equal results.
+    prompt-weighted: each prompt counts the same.
 
     Args:
+        sampling: of the prompts; clusters are those of the curves.
         kl_fraction: share of the largest KL below which the kl criterion is met, in (0, 1].
         overlap_threshold: overlap above which the overlap criterion is met, in [0, 1).
     """
@@ -212,8 +215,8 @@ def effective_depth(
     estimates: dict[str, DepthEstimate] = {}
     for name, estimator in estimators(curves, kl_fraction, overlap_threshold).items():
         if estimator.curve not in means:
-            means[estimator.curve] = estimator.means(resamples, seed)
-        estimates[name] = estimator.read(means[estimator.curve], curves.n_blocks, level)
+            means[estimator.curve] = estimator.means(sampling)
+        estimates[name] = estimator.read(means[estimator.curve], curves.n_blocks, sampling.level)
     return estimates
 
 

@@ -63,5 +63,9 @@ def operand_trend(left_PJ: ArrayLike, *, cluster: IntArray | None = None, seed: 
     scores, steps = left[problem, step], step.astype(np.float64)
     if problem.size:
         counts = np.maximum(np.bincount(problem), 1)
-        scores, steps = (one - (np.bincount(problem, weights=one) / counts)[problem] for one in (scores, steps))
+
+        def within_problem(values: FloatArray) -> FloatArray:
+            return np.asarray(values - (np.bincount(problem, weights=values) / counts)[problem])
+
+        scores, steps = within_problem(scores), within_problem(steps)
     return trend(scores, steps, cluster=problem if cluster is None else cluster[problem], seed=seed)

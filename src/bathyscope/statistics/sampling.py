@@ -1,24 +1,26 @@
-"""How intervals over prompts are made: one object for everything that has one."""
+"""How prompts are drawn again for an interval: how often, from which seed, and which of them as one."""
 
-from dataclasses import dataclass
-from typing import Any
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.statistics.bootstrap import Interval, mean_interval, resample_counts
 
 
 @dataclass(frozen=True, eq=False)
 class Sampling:
-    """A bootstrap over prompts.
+    """A bootstrap over prompts: everything that an interval is computed with, next to the values.
 
     Args:
         resamples: of the prompts.
         level: coverage of the intervals.
-        seed: of drawing.
-        cluster: [prompts], prompts of one number are drawn together; None = each for itself.
+        seed: of drawing; equal values and an equal seed give equal intervals.
+        cluster: [prompts], prompts of one number are drawn together; None = each for itself. What is read off
+            ``Reading`` or ``Curves`` has its clusters there, since these are cut to the prompts that have a value.
     """
 
     resamples: int = 1000
@@ -31,15 +33,41 @@ class Sampling:
         """What a result says of its intervals, without the clusters, which it names by their label."""
         return {"level": self.level, "resamples": self.resamples, "seed": self.seed}
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The same as arguments of functions that draw."""
-        return {**self.record, "cluster": self.cluster}
-
-    def mean_interval(self, values_P: ArrayLike) -> Interval:
-        """Return the interval of a mean over prompts."""
-        return mean_interval(values_P, **self.options)
-
     def counts(self, prompts: int) -> FloatArray:
         """Return how often each prompt is drawn, [resamples, prompts]."""
         return resample_counts(prompts, self.resamples, np.random.default_rng(self.seed), self.cluster)
+
+    def take(self, prompts: ArrayLike) -> Sampling:
+        """Return the same of some of the prompts, given by a mask or their numbers."""
+        return self if self.cluster is None else replace(self, cluster=self.cluster[np.asarray(prompts)])
+
+
+OF_DIFFERENCES: Final = Sampling(resamples=2000)
+"""For what has a p-value, which is never below 1 / (resamples + 1) and is corrected for many tests."""
+
+
+def resample_counts(
+    n_prompts: int, resamples: int, rng: np.random.Generator, cluster: IntArray | None = None
+) -> FloatArray:
+    """How often each prompt is drawn with replacement: ``[resamples, n_prompts]``, rows summing to n_prompts.
+
+    Times the prompts' own weights, these are the weights of the resampled means. With clusters these are drawn, as
+    many as there are, and each prompt as often as its cluster.
+    """
+    if cluster is not None:
+        numbers, member = np.unique(cluster, return_inverse=True)
+        # A drawn cluster brings all its prompts, so a prompt counts as often as its cluster was drawn.
+        return np.take(resample_counts(numbers.size, resamples, rng), member, axis=1)
+    prompts = rng.integers(n_prompts, size=(resamples, n_prompts))
+    # One count for all resamples together: every resample has its own range of n_prompts cells.
+    cell = prompts + n_prompts * np.arange(resamples)[:, None]
+    counts = np.bincount(cell.ravel(), minlength=resamples * n_prompts)
+    return counts.reshape(resamples, n_prompts).astype(np.float64)
+
+
+def cluster_weights(weights: ArrayLike, cluster: IntArray | None = None) -> FloatArray:
+    """``[clusters]``, the summed weights of each cluster's prompts; the prompts' own where there are no clusters."""
+    prompt_weights = np.asarray(weights, dtype=np.float64)
+    if cluster is None:
+        return prompt_weights
+    return np.bincount(np.unique(cluster, return_inverse=True)[1], weights=prompt_weights).astype(np.float64)

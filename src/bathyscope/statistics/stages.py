@@ -7,6 +7,7 @@ Source: lad2024, stages of inference.
 """
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bathyscope.core.arrays import FloatArray, IntArray
-from bathyscope.statistics.bootstrap import cluster_weights, mean_variance, resample_counts, widened
+from bathyscope.statistics.bootstrap import mean_variance, widened
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling, cluster_weights
 
 Breaks = tuple[int, ...]
 
@@ -113,10 +115,12 @@ def step_fit(curves: FloatArray, breaks: Breaks) -> FloatArray:
     return fit
 
 
-def stage_boundaries(
-    curves: Curves, stages: int, shortest: int, *, resamples: int, level: float, seed: int
-) -> Boundaries:
-    """Boundaries of a given number of stages, at least 2, with intervals from resampling prompts."""
+def stage_boundaries(curves: Curves, stages: int, shortest: int, sampling: Sampling) -> Boundaries:
+    """Boundaries of a given number of stages, at least 2, with intervals from resampling prompts.
+
+    Clusters are those of the curves.
+    """
+    assert sampling.cluster is None, "curves have their own clusters"
     missing = np.full(stages - 1, np.nan)
     n_prompts, cluster = len(curves.by_prompt), curves.cluster
     weights = cluster_weights(np.ones(n_prompts), cluster)
@@ -126,7 +130,7 @@ def stage_boundaries(
     if weights.size < 2:
         what = "prompts" if cluster is None else "clusters"
         return Boundaries(block, missing, missing, missing, f"an interval needs at least two {what}, and there is one")
-    counts = resample_counts(n_prompts, resamples, np.random.default_rng(seed), cluster)
+    counts = replace(sampling, cluster=cluster).counts(n_prompts)
     resampled = np.array(
         [
             segmentations(standardised(np.concatenate([mean, curves.fixed])), stages, shortest)[-1]
@@ -135,20 +139,21 @@ def stage_boundaries(
         dtype=np.float64,
     )
     ends = np.array(
-        [_interval(place, resampled_places, weights, level) for place, resampled_places in zip(block, resampled.T)]
+        [
+            _interval(place, resampled_places, weights, sampling.level)
+            for place, resampled_places in zip(block, resampled.T)
+        ]
     )
     return Boundaries(block, ends[:, 0], ends[:, 1], (resampled == block).mean(axis=0), "")
 
 
-def mean_band(
-    values: FloatArray, *, resamples: int, level: float, seed: int, cluster: IntArray | None = None
-) -> tuple[FloatArray, FloatArray]:
+def mean_band(values: FloatArray, sampling: Sampling) -> tuple[FloatArray, FloatArray]:
     """Interval of the mean over prompts of ``[P, ...]``, entry by entry, ``[...]`` each; NaN for a single prompt."""
-    weights = cluster_weights(np.ones(len(values)), cluster)
+    weights = cluster_weights(np.ones(len(values)), sampling.cluster)
     if weights.size < 2:
         return np.full(values.shape[1:], np.nan), np.full(values.shape[1:], np.nan)
-    counts = resample_counts(len(values), resamples, np.random.default_rng(seed), cluster)
-    low, high = np.quantile(weighted_mean(values, counts), widened(weights, level), axis=0)
+    resampled = weighted_mean(values, sampling.counts(len(values)))
+    low, high = np.quantile(resampled, widened(weights, sampling.level), axis=0)
     return low, high
 
 

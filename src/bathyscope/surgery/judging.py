@@ -6,6 +6,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing import RANDOM, Found, Search, Subset
 from bathyscope.surgery.ledger import Ledger
@@ -34,7 +35,7 @@ class Proof:
         assert max_cost is not None
         for size in range(1, len(self._search.units)):
             costs = self._test([self._search.find(size).choice])[0]
-            if not self._sampling.mean_interval(costs).high < max_cost:
+            if not mean_interval(costs, self._sampling).high < max_cost:
                 return size - 1
         return len(self._search.units) - 1
 
@@ -43,7 +44,7 @@ class Proof:
         names, ledger = list(found.candidates), self._ledger
         cost = np.stack([self._test(own).mean(axis=0) for own in found.candidates.values()])
         calibration = [self._search.costs(own, "measuring") for own in found.candidates.values()]
-        against = compared_with_best(cost, **self._sampling.options)
+        against = compared_with_best(cost, self._sampling)
         n_blocks, alone = ledger.model.n_blocks, [own[0] for own in found.candidates.values()]
         detailed = ledger.values(
             "test", [without(n_blocks, own) for own in alone], ("loss", "kl", "agreement"), title="comparing"

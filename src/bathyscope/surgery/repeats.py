@@ -21,6 +21,7 @@ from bathyscope.prompts.samples import by_clusters, judging, require_answers, to
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.records import Act, model_of, record_of, settings_of
 from bathyscope.wavefront.histories import following, twice
@@ -197,19 +198,18 @@ def repeat_scan(
             ledger = Ledger(ready, {"test": read}, None, over, progress)
             full = following(Schedule.standard(n_blocks))
             found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
-        judge: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
-        cost = simultaneous(found["loss"][1:], **judge, cluster=together)
+        sampling = Sampling(resamples, level, seed, together)
+        cost = simultaneous(found["loss"][1:], sampling)
         data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
         attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
         attrs |= {"weight_hash": ready.weight_hash, "config_hash": config_hash(ready.hf)}
         attrs |= {"precision": str(ready.dtype).removeprefix("torch.")}
-        attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **judge}
+        attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **sampling.record}
         attrs |= told_clusters(cluster, together)
         p_value, helps = cost.p_value, cost.high < 0
         if answered.any():
             right = found["right"][:, answered]
-            own = None if together is None else together[answered]
-            gain = simultaneous_gains(right[1:] - right[0], **judge, cluster=own)
+            gain = simultaneous_gains(right[1:] - right[0], sampling.take(answered))
             data |= {
                 "accuracy": right[1:].mean(axis=1),
                 "gain": (right[1:] - right[0]).mean(axis=1),

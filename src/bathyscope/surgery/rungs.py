@@ -12,9 +12,9 @@ from transformers import PreTrainedModel
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights
+from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval
 from bathyscope.statistics.least_squares import Array
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.repaired import NONE, Rung
 from bathyscope.wavefront.batch import plan_batches
@@ -112,8 +112,8 @@ def measured_rung(
 
 def _gained(name: str, cost_P: Array, none_P: Array, sampling: Sampling) -> Rung:
     """Return a rung with its cost, and with what it gains over no repair on the same prompts."""
-    low, high = sampling.mean_interval(cost_P)
-    gain_low, gain_high = sampling.mean_interval(none_P - cost_P)
+    low, high = mean_interval(cost_P, sampling)
+    gain_low, gain_high = mean_interval(none_P - cost_P, sampling)
     return Rung(
         name,
         float(cost_P.mean()),

@@ -185,7 +185,9 @@ class TreeRun:
 
     def _choose(self) -> _Key:
         """Return the block whose waiting histories run next."""
-        leading = next((key for key, stack in self._waiting.items() if any(one.node.leads for one in stack)), None)
+        leading = next(
+            (key for key, stack in self._waiting.items() if any(waiting.node.leads for waiting in stack)), None
+        )
         if leading is not None:
             # The first history goes alone: it is the last one that began to wait.
             return leading

@@ -19,6 +19,7 @@ from bathyscope.pages.comparison.table import difference_rows, no_difference
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 ONE, TWO = a_run(model="own/one"), a_run(model="own/two", shift=0.1)
 
@@ -39,7 +40,7 @@ def test_every_number_is_that_of_the_statistics() -> None:
     first, second = (side.readings() for side in sides_of([ONE, TWO]))
     one = found.data.sel(comparison="two − one")
     for name in ESTIMATORS:
-        wanted = paired_difference(first[name], second[name], resamples=300, seed=4, level=0.9)
+        wanted = paired_difference(first[name], second[name], Sampling(300, level=0.9, seed=4))
         cell = one.sel(estimator=name)
         for variable, field in {
             "difference": "estimate",
@@ -53,7 +54,7 @@ def test_every_number_is_that_of_the_statistics() -> None:
             np.testing.assert_equal(cell[variable].item(), getattr(wanted, field), err_msg=f"{name}: {variable}")
         assert (cell["reference_ratio"].item(), cell["other_ratio"].item()) == wanted.estimates
         assert cell["depth_difference"].item() == pytest.approx(10 * wanted.estimate)
-        own = effective_depth(found.sides[0].curves, resamples=300, seed=4, level=0.9)[name]
+        own = effective_depth(found.sides[0].curves, Sampling(300, level=0.9, seed=4))[name]
         assert found.runs["ratio"].sel(run="one", estimator=name).item() == own.ratio
         assert found.runs["ci_low"].sel(run="one", estimator=name).item() == pytest.approx(own.ci_low / 10)
     p = one["p_value"].to_series().dropna()
@@ -180,11 +181,11 @@ def test_clusters_are_those_of_the_statistics() -> None:
     plain = [sides_of([run])[0].readings()["settle"] for run in runs]
     clustered = [dataclasses.replace(reading, cluster=number) for reading in plain]
     settle = found.data.sel(estimator="settle", comparison="two − one")
-    wanted = paired_difference(*clustered, resamples=200)
+    wanted = paired_difference(*clustered, Sampling(200))
     assert (settle["ci_low"].item(), settle["ci_high"].item()) == (wanted.ci_low, wanted.ci_high)
-    own = effective_depth(dataclasses.replace(sides_of(runs)[0].curves, cluster=number), resamples=200)["settle"]
+    own = effective_depth(dataclasses.replace(sides_of(runs)[0].curves, cluster=number), Sampling(200))["settle"]
     assert found.runs["ci_low"].sel(run="one", estimator="settle").item() == pytest.approx(own.ci_low / 10)
-    assert own.ci_low != effective_depth(sides_of(runs)[0].curves, resamples=200)["settle"].ci_low
+    assert own.ci_low != effective_depth(sides_of(runs)[0].curves, Sampling(200))["settle"].ci_low
 
 
 def test_clusters_that_read_alike_are_the_same_whatever_they_are_written_as() -> None:
@@ -205,8 +206,8 @@ def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
         for other in (two, booked("own/two", [book + "2" for book in BOOKS], seed=1, dataset="b.jsonl"))
     )
     assert found["kind"].item() == alone["kind"].item() == "two-sample"
-    assert found["ci_low"].item() == two_sample_difference(*readings, resamples=200).ci_low
-    assert alone["ci_low"].item() == two_sample_difference(readings[0], apart, resamples=200).ci_low
+    assert found["ci_low"].item() == two_sample_difference(*readings, Sampling(200)).ci_low
+    assert alone["ci_low"].item() == two_sample_difference(readings[0], apart, Sampling(200)).ci_low
     assert found["ci_low"].item() != alone["ci_low"].item()
 
 
@@ -260,7 +261,7 @@ def test_no_difference_can_be_found() -> None:
     )
     readings = [side.readings()["settle"] for side in sides_of([ONE, near])]
     p = found.data["p_equivalence"].sel(estimator="settle").values
-    assert p[0] == paired_difference(*readings, resamples=200, bound=0.1).p_equivalence < 0.01
+    assert p[0] == paired_difference(*readings, Sampling(200), bound=0.1).p_equivalence < 0.01
     assert p[1] > 0.95
     assert found.data["equivalence"].values.tolist() == [0.1, 0.1]
     assert found.summary().endswith("4 tests ask for a difference of more than 1 block, and 2 rule it out.")

@@ -18,6 +18,7 @@ from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import two_sample_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
 from bathyscope.statistics.permutation import permutation_p
+from bathyscope.statistics.sampling import Sampling
 
 CLASSES = ["both"] * 7 + ["neither"] * 6 + ["only deep"] * 8
 QUICK = {"resamples": 100, "permutations": 99}
@@ -37,7 +38,7 @@ def test_a_group_is_the_run_of_its_prompts_alone() -> None:
     (side,) = sides_of([RUN])
     for name in found["group"].values:
         own = side.where(np.array(CLASSES) == name, str(name))
-        wanted = effective_depth(own.curves, resamples=100, level=0.9, seed=3)
+        wanted = effective_depth(own.curves, Sampling(100, level=0.9, seed=3))
         for estimator in ESTIMATORS:
             cell = found.sel(group=name, estimator=estimator)
             assert cell["value"].item() == pytest.approx(wanted[estimator].ratio, abs=1e-12)
@@ -57,7 +58,7 @@ def test_differences_are_those_of_two_samples_and_corrected_together() -> None:
         for estimator in ESTIMATORS:
             first, second = (readings[estimator].take(member) for member in members)
             cell = one.sel(estimator=estimator)
-            wanted = two_sample_difference(first, second, resamples=100, seed=3)
+            wanted = two_sample_difference(first, second, Sampling(100, seed=3))
             for name, field in {
                 "difference": "estimate",
                 "difference_low": "ci_low",
@@ -106,7 +107,7 @@ def test_clusters_within_groups_are_dealt_whole_and_others_paired() -> None:
         first, second = (
             replace(reading, cluster=number).take(np.array(CLASSES) == name) for name in ("only deep", "both")
         )
-        wanted = two_sample_difference(first, second, resamples=100)
+        wanted = two_sample_difference(first, second, Sampling(100))
         assert (one["difference_low"].item(), one["difference_high"].item()) == (wanted.ci_low, wanted.ci_high)
         p = permutation_p(first, second, permutations=99) if label == "book" else wanted.p_value
         assert one["p_value"].item() == p

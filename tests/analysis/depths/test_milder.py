@@ -13,6 +13,7 @@ from bathyscope.errors import OptionError
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 
 PROMPTS, BLOCKS = 12, 5
 
@@ -51,7 +52,7 @@ def test_the_difference_is_paired_by_prompt_at_each_place_and_over_all() -> None
         one.dropped[-1], weights @ ((drop[:, :-1] + drop[:, 1:]) / 2).mean(axis=1) / weights.sum()
     )
     reading = [Reading(v.mean(axis=1)[:, None], weights, lambda m: m[..., 0]) for v in (swap - between, swap)]
-    wanted = paired_difference(*reading, resamples=4000)
+    wanted = paired_difference(*reading, Sampling(4000))
     overall = one.sel(place="all")
     assert (float(overall.difference_low), float(overall.p_value)) == pytest.approx((wanted.ci_low, wanted.p_value))
     assert float(overall.difference_high) < 0, "swap is milder"

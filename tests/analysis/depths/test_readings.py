@@ -8,12 +8,13 @@ from support.compared import a_run
 
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 CURVES = sides_of([a_run(blocks=12, prompts=5, spread=0.1)])[0]
 
 
 def test_every_estimator_has_a_reading_of_the_same_ratio() -> None:
-    readings, found = CURVES.readings(), effective_depth(CURVES.curves, resamples=10)
+    readings, found = CURVES.readings(), effective_depth(CURVES.curves, Sampling(10))
     assert tuple(readings) == tuple(found) == ESTIMATORS
     for name, reading in readings.items():
         ratio = reading.estimate()
@@ -28,7 +29,7 @@ def test_a_resample_is_the_run_with_prompts_repeated() -> None:
     curves = {
         name: np.repeat(value, times, axis=0) for name, value in vars(repeated.curves).items() if value is not None
     }
-    wanted = effective_depth(type(repeated.curves)(**curves), resamples=10)
+    wanted = effective_depth(type(repeated.curves)(**curves), Sampling(10))
     for name, reading in CURVES.readings().items():
         (ratio,) = reading.estimate(times[None])
         whole = ratio if reading.whole is None else reading.whole(ratio)

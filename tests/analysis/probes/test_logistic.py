@@ -14,8 +14,9 @@ from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope.analysis.probes.logistic import FOLDS, STRENGTHS, Settings, accuracy, fit
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.statistics.sampling import Sampling
 
-SETTINGS = Settings(C=1.0, resamples=400, level=0.95, seed=0)
+SETTINGS = Settings(C=1.0, sampling=Sampling(400))
 
 
 def rows(n: int, seed: int, scale: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
@@ -37,7 +38,7 @@ def test_a_linear_label_is_found_in_any_unit(scale: float) -> None:
 
 def test_labels_of_held_out_rows_enter_nothing_but_their_own_verdict() -> None:
     (train, labels), (held_out, held_out_labels) = rows(100, 0), rows(40, 1)
-    chosen = Settings(C=None, resamples=10, level=0.95, seed=0)
+    chosen = Settings(C=None, sampling=Sampling(10))
     one = fit(train, labels, held_out, held_out_labels, chosen)
     other = fit(train, labels, held_out, 1 - held_out_labels, chosen)
     assert (one.correct == ~other.correct).all()
@@ -56,7 +57,7 @@ def test_the_penalty_is_the_best_by_cross_validation_within_the_training_rows() 
         C: cross_val_score(make_pipeline(StandardScaler(), LogisticRegression(C=C)), features, labels, cv=folds).mean()
         for C in STRENGTHS
     }
-    found = fit(features, labels, features, labels, Settings(C=None, resamples=10, level=0.95, seed=0))
+    found = fit(features, labels, features, labels, Settings(C=None, sampling=Sampling(10)))
     assert max(scores, key=scores.__getitem__) == found.C
     assert scores[found.C] > min(scores.values())
 
@@ -99,7 +100,7 @@ def test_intervals_of_good_probes_hold_the_truth() -> None:
 )
 def test_too_few_rows_are_refused(labels: list[int], message: str) -> None:
     with pytest.raises(PromptError) as caught:
-        Settings(C=None, resamples=10, level=0.95, seed=0).require_rows(np.array(labels), "Training rows")
+        Settings(C=None, sampling=Sampling(10)).require_rows(np.array(labels), "Training rows")
     assert message in str(caught.value)
     assert str(caught.value).startswith("Training rows: ")
 
@@ -113,7 +114,7 @@ def test_too_few_rows_are_refused(labels: list[int], message: str) -> None:
 )
 def test_settings_out_of_range(given: dict[str, float], message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Settings(**{"C": 1.0, "resamples": 10, "level": 0.95, "seed": 0, **given})
+        Settings(**{"C": 1.0, "sampling": Sampling(10), **given})
     assert message in str(caught.value)
 
 
@@ -123,7 +124,7 @@ def test_without_scikit_learn_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPa
     with pytest.raises(
         OptionError, match=r"need scikit-learn, which is not installed: pip install 'bathyscope\[probes\]'"
     ):
-        Settings(C=1.0, resamples=10, level=0.95, seed=0)
+        Settings(C=1.0, sampling=Sampling(10))
 
 
 def test_a_probe_that_does_not_converge_is_no_result(monkeypatch: pytest.MonkeyPatch) -> None:

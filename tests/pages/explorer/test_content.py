@@ -21,6 +21,7 @@ from bathyscope.pages.explorer.content import content
 from bathyscope.pages.explorer.pack import Pack
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 
 @pytest.mark.parametrize(("kind", "error"), [("f16", 5e-4), ("f24", 1.6e-5), ("permille", None), ("whole", 0.0)])
@@ -88,7 +89,9 @@ def test_intervals_of_the_page_resample_clusters_and_the_page_says_so() -> None:
     added = (run["drop"].loss - run["drop"].baseline_loss).values
     own, alone = ({one["key"]: one for one in told["blocks"]}["drop"] for told in (meta, plain))
     for block in range(3):
-        assert (own["low"][block], own["high"][block]) == pytest.approx(mean_interval(added[:, block], cluster=member))
+        assert (own["low"][block], own["high"][block]) == pytest.approx(
+            mean_interval(added[:, block], Sampling(cluster=member))
+        )
     assert own["low"] != alone["low"]
     with pytest.raises(OptionError, match="have no label 'page'"):
         content(run, "x", cluster="page")

@@ -26,6 +26,7 @@ from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.page import report
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 ONCE = complete_run(L=3, prompts=5, tokens=8)
 COPIES = 3
@@ -112,7 +113,7 @@ def test_every_interval_of_a_page_resamples_clusters_and_says_so(tmp_path: Path)
     assert found.headline.partition(". ")[0] in page
     added = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).values
     costliest = int(added.mean(0).argmax())
-    low, high = mean_interval(added[:, costliest], cluster=member)
+    low, high = mean_interval(added[:, costliest], Sampling(cluster=member))
     assert f"block {costliest} ({added.mean(0)[costliest]:+.2g}, {low:+.2g} to {high:+.2g} nats)" in found.costly
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.result import against_full, assemble
 from bathyscope.surgery.benchmarks.variants import variants
@@ -41,7 +42,7 @@ def test_rows_hold_both_models_and_their_paired_difference() -> None:
     ends = share_difference_interval(PRUNED[0], FULL[0], level=0.9)
     assert tuple(rows.loc["acc", ["difference_low", "difference_high"]]) == ends
     gaps = np.subtract(PRUNED[1], FULL[1])
-    wanted = mean_interval(gaps, resamples=300, level=0.9, seed=1)
+    wanted = mean_interval(gaps, Sampling(300, level=0.9, seed=1))
     assert tuple(rows.loc["loglikelihood", ["difference_low", "difference_high"]]) == wanted
     assert rows.loc["perplexity", ["full_low", "difference", "difference_high"]].isna().all()
     assert rows.loc["perplexity", "pruned"] == pytest.approx(math.exp(13.5 / 6))

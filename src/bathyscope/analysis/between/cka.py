@@ -55,8 +55,8 @@ def cka(
     with alone(model, other):
         chosen = coerce(CkaOptions, options, Cka.name)
         source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-        models = [loaded(one) for one in (model, other)]
-        read = [tokenized(one, source, seed=seed, beyond_context=beyond_context) for one in models]
+        models = [loaded(side) for side in (model, other)]
+        read = [tokenized(loaded_model, source, seed=seed, beyond_context=beyond_context) for loaded_model in models]
         measures = [Cka(chosen), Cka(chosen)]
         for measure, loaded_model, model_prompts in zip(measures, models, read):
             measure.prepare(
@@ -87,9 +87,9 @@ def _sums(models: Sequence[Model], measures: Sequence[Cka], kinds: tuple[str, ..
     total: dict[str, HsicSums] = {}
     # Both models sample the same points, so their Gram matrices belong to the same tokens.
     for pair in zip(*(measure.minibatches for measure in measures), strict=True):
-        points = [representations(wave, one) for wave, one in zip(waves, pair)]
+        points = [representations(wave, minibatch) for wave, minibatch in zip(waves, pair)]
         for kind in kinds:
-            gram_pair = [grams(one, minibatch.points(kind)) for one, minibatch in zip(points, pair)]
+            gram_pair = [grams(stream_points, minibatch.points(kind)) for stream_points, minibatch in zip(points, pair)]
             sums = minibatch_sums(gram_pair[0], gram_pair[1], pair[0].groups(kind))
             total[kind] = total[kind] + sums if kind in total else sums
     return total

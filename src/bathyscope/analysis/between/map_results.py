@@ -14,14 +14,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.core.arrays import IntArray
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.shards import encode_results, read_results
-from bathyscope.statistics.bootstrap import bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner, relative_depths
 from bathyscope.statistics.least_squares import Array
+from bathyscope.statistics.sampling import Sampling, cluster_weights, resample_counts
 from bathyscope.statistics.splits import Splits
 
 if TYPE_CHECKING:
@@ -90,27 +90,16 @@ _TABLE: Table = {
 }
 
 
-def dataset(
-    errors: MapErrors,
-    ridge_ST: Array,
-    streams: Streams,
-    splits: Splits,
-    *,
-    resamples: int,
-    level: float,
-    seed: int,
-    cluster: IntArray | None = None,
-) -> xr.Dataset:
-    """All arrays of the maps, from their errors on the test prompts and each pair's penalty.
-
-    ``cluster`` is [prompts], prompts of one number are resampled as one; None = each for itself.
-    """
+def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, splits: Splits, sampling: Sampling) -> xr.Dataset:
+    """All arrays of the maps, from their errors on the test prompts and each pair's penalty."""
     tested = splits.test
-    test_cluster = None if cluster is None else cluster[list(tested)]
-    resampled = resample_counts(len(tested), resamples, np.random.default_rng([seed, 1]), test_cluster)
+    test_cluster = sampling.take(list(tested)).cluster
+    # A stream of its own: the same seed has dealt the prompts out to fitting and testing.
+    rng = np.random.default_rng([sampling.seed, 1])
+    resampled = resample_counts(len(tested), sampling.resamples, rng, test_cluster)
     metrics = errors.metrics(np.concatenate([np.ones((1, len(tested))), resampled]))
     tokens_U = cluster_weights([streams.tokens([number]) for number in tested], test_cluster)
-    ends = partial(_with_ends, tokens_U=tokens_U, level=level)
+    ends = partial(_with_ends, tokens_U=tokens_U, level=sampling.level)
     error_WST = metrics["relative_error"]
     best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
     sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
@@ -118,9 +107,9 @@ def dataset(
     for name, limits in _METRICS.items():
         data |= ends(name, metrics[name], limits)
     data |= {"ridge": ridge_ST, "mean_error": errors.mean_error()}
-    data |= {direction: one.best[0] for direction, one in zip(DIRECTIONS, best)}
+    data |= {direction: aligned.best[0] for direction, aligned in zip(DIRECTIONS, best)}
     for name, limits in _DIAGONAL.items():
-        data |= ends(name, np.stack([getattr(one, name) for one in best], axis=1), limits, grouped=True)
+        data |= ends(name, np.stack([getattr(aligned, name) for aligned in best], axis=1), limits, grouped=True)
     data["deviation_chance"] = [deviation_by_chance(*size) for size in sizes]
     data["deviation_constant"] = [deviation_of_one_partner(*size) for size in sizes]
     coords = {
@@ -130,7 +119,7 @@ def dataset(
         "relative_depth_target": ("target", relative_depths(streams.boundaries[1])),
         "direction": list(DIRECTIONS),
     }
-    return labelled(_TABLE, data, coords, percent=f"{100 * level:g} %")
+    return labelled(_TABLE, data, coords, percent=f"{100 * sampling.level:g} %")
 
 
 def _with_ends(

@@ -12,7 +12,6 @@ at hand, those that test them. How many sources form a block decides how much me
 import math
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 import torch
@@ -31,6 +30,7 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.least_squares import RIDGE, Array
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import Splits, require_tokens, split
 
 
@@ -88,7 +88,7 @@ def maps(
         {'source': 3, 'target': 5}
     """
     with alone(source, target):
-        if not ridge or not all(0 <= one < math.inf for one in ridge):
+        if not ridge or not all(0 <= penalty < math.inf for penalty in ridge):
             raise OptionError(
                 f"ridge={list(ridge)} is not allowed; give one or more penalties, each 0 or more, such as "
                 f"{list(RIDGE)}."
@@ -105,15 +105,17 @@ def maps(
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
         errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
-        settings: Any = {"resamples": resamples, "level": level, "seed": seed}
-        data = dataset(errors, ridge_ST, streams, splits, **settings, cluster=together).assign_attrs(
+        sampling = Sampling(resamples, level, seed, together)
+        data = dataset(errors, ridge_ST, streams, splits, sampling).assign_attrs(
             source_model=first.name,
             target_model=second.name,
             prompts=read.dataset,
             **_counts(streams, splits),
             sources_per_pass=block,
             passes=-(-streams.boundaries[0] // block),
-            **settings,
+            resamples=resamples,
+            level=level,
+            seed=seed,
             **({} if cluster is None else {"cluster": cluster}),
         )
         return maps_result(data)
@@ -177,8 +179,12 @@ class _Mapping:
 
 
 def _require_same_tokens(first: Model, read: Prompts, second: Model, other: Prompts) -> None:
-    pairs = zip_longest(read, other)
-    differs = next(((one, other) for one, other in pairs if one is None or other is None or one.ids != other.ids), None)
+    unequal = (
+        (prompt, counterpart)
+        for prompt, counterpart in zip_longest(read, other)
+        if prompt is None or counterpart is None or prompt.ids != counterpart.ids
+    )
+    differs = next(unequal, None)
     if differs is not None:
         name = next(prompt.id for prompt in differs if prompt is not None)
         lengths = [f"{len(prompt or ())} tokens for {model.name}" for prompt, model in zip(differs, (first, second))]

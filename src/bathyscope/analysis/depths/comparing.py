@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
+from bathyscope.statistics.sampling import Sampling
 
 NAN = math.nan
 
@@ -85,10 +86,10 @@ def compare(
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
-    estimates_of = {id(side): side.estimates(level, resamples, seed) for side in compared}
+    sampling = Sampling(resamples, level, seed)
+    estimates_of = {id(side): side.estimates(sampling) for side in compared}
     for comparison, bound in zip(plan.contrasts, bounds):
-        settings = {"resamples": resamples, "level": level, "seed": seed, "bound": bound}
-        row = _answer(comparison, paired, estimates_of, chosen, settings)
+        row = _answer(comparison, paired, estimates_of, chosen, sampling, bound)
         rows.append(row)
         notes += [*row.notes, *differing_options(comparison.sides)]
     attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
@@ -112,7 +113,8 @@ def _answer(
     paired: bool | None,
     estimates_of: Mapping[int, dict[str, DepthEstimate]],
     estimators: Sequence[str],
-    settings: Mapping[str, Any],
+    sampling: Sampling,
+    bound: float | None,
 ) -> ComparisonRow:
     cohorts, notes = _cohorts(comparison.sides, paired)
     readings = [side.readings() for side in comparison.sides]
@@ -126,7 +128,7 @@ def _answer(
             ]
             for cohort in cohorts
         ]
-        difference = contrast(terms, **settings)
+        difference = contrast(terms, sampling, bound=bound)
         by_side = dict(zip(order, difference.estimates))
         contrasts.append(difference)
         ratios.append((by_side.get(0, NAN), by_side.get(len(comparison.sides) - 1, NAN)))

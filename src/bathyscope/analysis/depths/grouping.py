@@ -32,6 +32,7 @@ from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, bloc
 from bathyscope.statistics.effective_depth import estimators as estimators_of
 from bathyscope.statistics.permutation import permutation_p, share_clusters
 from bathyscope.statistics.reading import Reading, only_entry
+from bathyscope.statistics.sampling import Sampling
 
 SHARE: Final = "deep_thinking_ratio"
 """The one estimator that is a share of tokens itself, and no depth."""
@@ -102,24 +103,26 @@ def grouped(
     require_all_blocks(opened, "This run")
     member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
     groups = _groups(opened, by)
+    sampling = Sampling(resamples, level, seed)
     if member is not None:
         _warn_of_few_clusters(groups, member)
-    estimator_of = {name: replace(one, cluster=member) for name, one in _estimators(opened).items()}
+    estimator_of = {name: replace(estimator, cluster=member) for name, estimator in _estimators(opened).items()}
     names = chosen_estimators(estimator_of if estimators is None else estimators, estimator_of, "This run has")
     chosen, blocks = {name: estimator_of[name] for name in names}, opened.n_blocks
-    by_group = {name: [one.take(members) for members in groups.values()] for name, one in chosen.items()}
+    by_group = {name: [estimator.take(members) for members in groups.values()] for name, estimator in chosen.items()}
     group_estimates = [
-        [one.read(one.means(resamples, seed), blocks, level) for one in row] for row in by_group.values()
+        [estimator.read(estimator.means(sampling), blocks, level) for estimator in row] for row in by_group.values()
     ]
     pairs = list(combinations(range(len(groups)), 2))
-    difference = partial(two_sample_difference, resamples=resamples, level=level, seed=seed)
     test = partial(_p_value, permutations=permutations, seed=seed)
-    readings = {name: [one if name == SHARE else one.ratio(blocks) for one in row] for name, row in by_group.items()}
-    between = [[difference(row[a], row[b]) for row in readings.values()] for a, b in pairs]
+    readings = {
+        name: [reading if name == SHARE else reading.ratio(blocks) for reading in row] for name, row in by_group.items()
+    }
+    between = [[two_sample_difference(row[a], row[b], sampling) for row in readings.values()] for a, b in pairs]
     p_values = np.array(
         [
-            [test(row[a], row[b], one) for row, one in zip(readings.values(), row_)]
-            for (a, b), row_ in zip(pairs, between)
+            [test(row[a], row[b], contrast) for row, contrast in zip(readings.values(), contrasts)]
+            for (a, b), contrasts in zip(pairs, between)
         ]
     )
     coords = {
@@ -132,8 +135,8 @@ def grouped(
     }
     attrs = {"by": by, "run": opened.caption(), "n_blocks": blocks, "level": level, "resamples": resamples}
     attrs |= {"permutations": permutations, "seed": seed, **({} if cluster is None else {"cluster": cluster})}
-    found_values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
-    data = labelled(_TABLE, found_values, coords).assign_attrs(attrs)
+    values = {**_of_groups(by_group, group_estimates, blocks), **_of_pairs(between, p_values, list(chosen))}
+    data = labelled(_TABLE, values, coords).assign_attrs(attrs)
     return LabelledResult(data, _conclude(data), tidy)
 
 
@@ -196,7 +199,7 @@ def _estimators(run: Run) -> dict[str, Estimator]:
             estimator_of[SHARE] = Estimator(share, weights, only_entry, limits, curve=SHARE, explain=_why_none)
     if "depth_score" in run.measures:
         estimator_of |= _scores(run["depth_score"])
-    estimator_of = {name: one for name, one in estimator_of.items() if not np.isnan(one.values).all()}
+    estimator_of = {name: estimator for name, estimator in estimator_of.items() if not np.isnan(estimator.values).all()}
     if not estimator_of:
         raise OptionError(
             f"This run holds {', '.join(run.measures) or 'nothing'}; depths of groups are read off residual, lens and "
@@ -236,7 +239,7 @@ def _of_groups(
         "ci_low": gathered(group_estimates, "ci_low") / unit,
         "ci_high": gathered(group_estimates, "ci_high") / unit,
         "depth": np.where(is_share, np.nan, depth),
-        "n": [[int((~np.isnan(one.values).all(axis=1)).sum()) for one in row] for row in by_group.values()],
+        "n": [[int((~np.isnan(reading.values).all(axis=1)).sum()) for reading in row] for row in by_group.values()],
         "reason": np.array([[estimate.reason for estimate in row] for row in group_estimates], dtype=object),
     }
 

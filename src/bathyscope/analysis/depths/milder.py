@@ -16,6 +16,7 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading, only_entry
+from bathyscope.statistics.sampling import Sampling
 
 EVERYWHERE = "all"
 """The place that is the mean over all."""
@@ -67,6 +68,7 @@ def milder(
         )
     member = None if cluster is None else run.prompts.clusters(cluster)
     weights = np.sign(token_weights(drop))
+    sampling = Sampling(resamples, level, seed)
     numbers = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
     for row, quantity in enumerate(_QUANTITIES):
         without = drop[quantity].transpose("prompt", "dropped")
@@ -80,7 +82,7 @@ def milder(
                 Reading(values[:, chosen].mean(axis=1)[:, None], weights, only_entry, limits, cluster=member)
                 for values in (first, second)
             ]
-            difference = paired_difference(*readings, resamples=resamples, level=level, seed=seed)
+            difference = paired_difference(readings[0], readings[1], sampling)
             numbers[row, place] = (
                 *difference.estimates,
                 difference.estimate,

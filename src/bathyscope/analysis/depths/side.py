@@ -22,6 +22,7 @@ from bathyscope.runs.names import model_names, run_names
 from bathyscope.runs.run import Run
 from bathyscope.statistics.effective_depth import DepthEstimate, DepthInputs, effective_depth, estimators
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 
 _OF_INTERVALS = ("resamples", "level", "cluster")
 """Options that say nothing of what was measured."""
@@ -68,26 +69,22 @@ class ComparedPrompts:
 
     def where(self, chosen: NDArray[np.bool_], name: str) -> ComparedPrompts:
         """The side of some of the prompts."""
-        curve_values = {one.name: getattr(self.curves, one.name) for one in fields(self.curves)}
-        cut: dict[str, Any] = {
-            field: None if values is None else values[chosen] for field, values in curve_values.items()
-        }
+        by_prompt = {field.name: getattr(self.curves, field.name) for field in fields(self.curves)}
+        cut: dict[str, Any] = {field: None if values is None else values[chosen] for field, values in by_prompt.items()}
         return replace(self, name=name, prompts=list(compress(self.prompts, chosen)), curves=DepthInputs(**cut))
 
     def readings(self) -> dict[str, Reading]:
         """Estimator → its reading of the ratio, for what the run has measured."""
         estimator_of = estimators(self.curves, self.options.kl_fraction, self.options.overlap_threshold)
-        return {name: one.ratio(self.n_blocks) for name, one in estimator_of.items()}
+        return {name: estimator.ratio(self.n_blocks) for name, estimator in estimator_of.items()}
 
-    def estimates(self, level: float, resamples: int, seed: int) -> dict[str, DepthEstimate]:
+    def estimates(self, sampling: Sampling) -> dict[str, DepthEstimate]:
         """Every estimator's depth with its own interval."""
         return effective_depth(
             self.curves,
-            resamples=resamples,
-            level=level,
+            sampling,
             kl_fraction=self.options.kl_fraction,
             overlap_threshold=self.options.overlap_threshold,
-            seed=seed,
         )
 
 
@@ -211,8 +208,8 @@ def _refuse_parts(runs: Sequence[Run]) -> None:
     unfinished = [run for run in runs if run.manifest["record"].get("finished", "") is None]
     for run, other in combinations(unfinished, 2):
         if run.manifest["identity"] == other.manifest["identity"]:
-            folders = [shlex.quote(str(one.path)) for one in (run, other)]
-            first_shards, others = (one.manifest["record"]["shards"] for one in (run, other))
+            folders = [shlex.quote(str(part.path)) for part in (run, other)]
+            first_shards, others = (part.manifest["record"]["shards"] for part in (run, other))
             raise OptionError(
                 f"{folders[0]} and {folders[1]} hold {len(first_shards)} and {len(others)} of the "
                 f"{len(run.identity.plan)} shards of one survey (--part): they are one run, of one model on one set "

@@ -58,7 +58,7 @@ def _sources(
 ) -> Iterator[tuple[nn.Module, list[int], list[int]]]:
     """Modules, their inputs that are wanted, and the place of each in the list of neurons."""
     for block, groups in enumerate(weights):
-        starts = accumulate((one.neurons for one in groups), initial=0)
+        starts = accumulate((group.neurons for group in groups), initial=0)
         for group, start in zip(groups, starts):
             columns = {
                 place: neuron - start

@@ -28,6 +28,7 @@ from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.neurons import OutputWeights, output_weights
 from bathyscope.options import Coverage, Range, Resamples, checked
+from bathyscope.statistics.sampling import Sampling
 
 KINDS = ("prediction", "suppression")
 CLASS = "ing"
@@ -98,7 +99,7 @@ def ing_probe(
         ModelError: the model cannot be ready, or has no tokenizer, no such token, or no neurons to be read.
     """
     with alone(model):
-        settings = Settings(C, resamples, level, seed)
+        settings = Settings(C, Sampling(resamples, level, seed))
         ready = loaded(model)
         require_room(ready, window - 1, window)
         in_class_V, weights, chosen = _choose(ready, neurons)
@@ -107,7 +108,7 @@ def ing_probe(
         )
         for part, where in (("Training half", sampled.training), ("Held-out half", ~sampled.training)):
             settings.require_rows(sampled.labels[where], part)
-        places = [(one.block, one.neuron) for kind in KINDS for one in chosen[kind]]
+        places = [(place.block, place.neuron) for kind in KINDS for place in chosen[kind]]
         activations, top1 = last_activations(ready, weights, places, sampled.ids.tolist(), progress)
         values = dict(zip(KINDS, np.split(activations.numpy(), [len(chosen[KINDS[0]])], axis=1)))
         right = in_class_V[top1.numpy()] == (sampled.labels == 1)
@@ -180,7 +181,7 @@ def _choose(model: Model, count: int) -> tuple[NDArray[np.bool_], Sequence[Seque
     (effects_LN,) = effects_by_block(weights, unembedding, of_class[None])
     for effects_N, block in zip(effects_LN, weights):
         # what is no input of a module, as within routed experts, cannot be read
-        hidden = np.array([not one.visible for one in block for _ in range(one.neurons)], dtype=bool)
+        hidden = np.array([not group.visible for group in block for _ in range(group.neurons)], dtype=bool)
         effects_N[: len(hidden)][hidden] = np.nan
     in_class_V = np.zeros(model.anatomy.vocabulary, dtype=bool)
     in_class_V[vocabulary_ids[of_class]] = True
@@ -237,15 +238,15 @@ def _dataset(
         return [[*row, *[none] * (count - len(row))] for row in listed]
 
     data: dict[str, Any] = {
-        name: padded(([getattr(one, name) for one in chosen[kind]] for kind in KINDS), none)
+        name: padded(([getattr(neuron, name) for neuron in chosen[kind]] for kind in KINDS), none)
         for name, none in {"block": -1, "neuron": -1, "effect": np.nan, "skew": np.nan, "kurtosis": np.nan}.items()
     }
     for prefix, fits in (("", alone), ("ensemble_", together)):
-        judged = [[accuracy(one.correct, settings) for one in row] for row in fits]
+        judged = [[accuracy(probe_fit.correct, settings) for probe_fit in row] for row in fits]
         for column, name in enumerate(_ACCURACY):
-            data[f"{prefix}{name}"] = padded([one[column] for one in row] for row in judged)
-        data[f"{prefix}train_accuracy"] = padded([one.train_accuracy for one in row] for row in fits)
+            data[f"{prefix}{name}"] = padded([accuracies[column] for accuracies in row] for row in judged)
+        data[f"{prefix}train_accuracy"] = padded([probe_fit.train_accuracy for probe_fit in row] for row in fits)
     data["added"] = padded(added, -1)
     data |= {f"top1_{name}": value for name, value in zip(_ACCURACY, top1)}
     coords = {"kind": list(KINDS), "rank": np.arange(count), "size": np.arange(1, count + 1)}
-    return labelled(_TABLE, data, coords, percent=f"{100 * settings.level:g} %")
+    return labelled(_TABLE, data, coords, percent=f"{100 * settings.sampling.level:g} %")

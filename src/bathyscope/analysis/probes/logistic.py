@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_interval
 
 STRENGTHS = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -29,14 +30,11 @@ class Settings:
     Args:
         C: inverse strength of the L2 penalty on standardised features; None = the best of ``STRENGTHS`` by
             cross-validation within the training rows.
-        resamples: bootstrap resamples of the rows that accuracy is measured on.
-        seed: of folds and resamples.
+        sampling: of the rows that accuracy is measured on; its seed is that of the folds too.
     """
 
     C: float | None
-    resamples: int
-    level: float
-    seed: int
+    sampling: Sampling
 
     def __post_init__(self) -> None:
         if self.C is not None and not (self.C > 0 and math.isfinite(self.C)):
@@ -94,7 +92,7 @@ def fit(train: Array, labels: Labels, held_out: Array, held_out_labels: Labels, 
         warnings.simplefilter("error", ConvergenceWarning)
         try:
             if settings.C is None:
-                folds = StratifiedKFold(FOLDS, shuffle=True, random_state=settings.seed)
+                folds = StratifiedKFold(FOLDS, shuffle=True, random_state=settings.sampling.seed)
                 # of equal strengths the first, the strongest penalty, is taken
                 search = GridSearchCV(model, {"logisticregression__C": STRENGTHS}, cv=folds, error_score="raise")
                 search.fit(train, labels)
@@ -117,8 +115,5 @@ def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
     """
     right = correct.astype(np.float64)
     if right.size > 1 and np.ptp(right) == 0:
-        return Accuracy(float(right.mean()), *share_interval(right, level=settings.level))
-    interval = mean_interval(
-        right, resamples=settings.resamples, level=settings.level, seed=settings.seed, limits=(0.0, 1.0)
-    )
-    return Accuracy(float(right.mean()), *interval)
+        return Accuracy(float(right.mean()), *share_interval(right, level=settings.sampling.level))
+    return Accuracy(float(right.mean()), *mean_interval(right, settings.sampling, limits=(0.0, 1.0)))

@@ -30,6 +30,7 @@ from bathyscope.model.anatomy.attention import attention_heads
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.probe import BaselineView, Probe
@@ -124,7 +125,7 @@ def subjoiner(
         ids = [token_ids for kind in placed.values() for token_ids in kind.values()]
         require_room(ready, len(ids[0]), window)
         measured = Measured(placed, attention_to_earlier(ready, ids, pieces - 1, progress))
-        dataset = _dataset(measured, top, resamples, level, seed)
+        dataset = _dataset(measured, top, Sampling(resamples, level, seed))
         dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
         dataset.attrs |= {"level": level, "resamples": resamples}
         return LabelledResult(dataset, _conclude(dataset), _tabulate)
@@ -209,31 +210,31 @@ class Measured:
         whole = self.attention[half & ~self.split].mean(0)
         return np.asarray(self.attention[half & self.split].mean(0) - whole)
 
-    def interval(self, block: int, head: int, resamples: int, level: float, seed: int) -> Contrast:
+    def interval(self, block: int, head: int, sampling: Sampling) -> Contrast:
         """One head's score on the held-out words, either kind resampled on its own."""
         readings = []
         for kind in (~self.split, self.split):
             values = self.attention[self.held_out & kind, block, head]
             readings.append(Reading(values, np.ones(len(values)), np.asarray, (0.0, 1.0)))
-        return two_sample_difference(readings[0], readings[1], resamples=resamples, level=level, seed=seed)
+        return two_sample_difference(readings[0], readings[1], sampling)
 
 
-def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: int) -> xr.Dataset:
+def _dataset(measured: Measured, top: int, sampling: Sampling) -> xr.Dataset:
     ranking, score = measured.score(held_out=False), measured.score(held_out=True)
     # equals stay in the order of blocks and heads; NaN comes last
     order = np.argsort(-ranking, axis=None, kind="stable")[: min(top, int(np.isfinite(ranking).sum()))]
     blocks, heads = np.unravel_index(order, ranking.shape)
-    intervals = [measured.interval(b, h, resamples, level, seed) for b, h in zip(blocks.tolist(), heads.tolist())]
+    intervals = [measured.interval(b, h, sampling) for b, h in zip(blocks.tolist(), heads.tolist())]
     values = {
         "score": score,
         "ranking_score": ranking,
         "top_block": blocks,
         "top_head": heads,
-        "top_score": [one.estimate for one in intervals],
-        "ci_low": [one.ci_low for one in intervals],
-        "ci_high": [one.ci_high for one in intervals],
-        "top_split": [one.estimates[1] for one in intervals],
-        "top_whole": [one.estimates[0] for one in intervals],
+        "top_score": [contrast.estimate for contrast in intervals],
+        "ci_low": [contrast.ci_low for contrast in intervals],
+        "ci_high": [contrast.ci_high for contrast in intervals],
+        "top_split": [contrast.estimates[1] for contrast in intervals],
+        "top_whole": [contrast.estimates[0] for contrast in intervals],
         "attention": measured.attention,
     }
     coords = {
@@ -244,4 +245,4 @@ def _dataset(measured: Measured, top: int, resamples: int, level: float, seed: i
         "split": ("word", measured.split),
         "held_out": ("word", measured.held_out),
     }
-    return labelled(_TABLE, values, coords, percent=f"{100 * level:g} %")
+    return labelled(_TABLE, values, coords, percent=f"{100 * sampling.level:g} %")

@@ -21,6 +21,7 @@ from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import Coverage, Distinct, Range, Resamples, checked
+from bathyscope.statistics.sampling import Sampling
 
 _SOURCE = "lad2024, probes"
 _WHAT = "a word's meaning in two sentences"
@@ -78,7 +79,7 @@ def wic_probe(
         ModelError: the model cannot be ready, or has no tokenizer.
     """
     with alone(model):
-        settings = Settings(C, resamples, level, seed)
+        settings = Settings(C, Sampling(resamples, level, seed))
         ready = loaded(model)
         if ready.tokenizer is None:
             raise ModelError("WiC rows are text, and this model has no tokenizer; load it with tokenizer=.")
@@ -135,14 +136,15 @@ def _features(states_P2D: Array, name: str) -> Array:
 
 
 def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) -> xr.Dataset:
-    judged = [[accuracy(one.correct, settings) for one in row] for row in fits.values()]
+    judged = [[accuracy(probe_fit.correct, settings) for probe_fit in row] for row in fits.values()]
     values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
-    values |= {name: [[getattr(one, name) for one in row] for row in fits.values()] for name in ("train_accuracy", "C")}
+    for name in ("train_accuracy", "C"):
+        values[name] = [[getattr(probe_fit, name) for probe_fit in row] for row in fits.values()]
     values["majority"] = majority
-    values["correct"] = np.array([[probe.correct for probe in row] for row in fits.values()])
+    values["correct"] = np.array([[probe_fit.correct for probe_fit in row] for row in fits.values()])
     coords = {
         "features": list(fits),
         "boundary": np.arange(values["correct"].shape[1]),
         "row": np.arange(values["correct"].shape[2]),
     }
-    return labelled(_TABLE, values, coords, percent=f"{100 * settings.level:g} %")
+    return labelled(_TABLE, values, coords, percent=f"{100 * settings.sampling.level:g} %")

@@ -15,7 +15,7 @@ from bathyscope.prompts.datasets.dataset import DataSet
 from bathyscope.prompts.datasets.published import DATA_SETS
 
 GROUP: Final = "bathyscope.datasets"
-REGISTRY: Final = MappingProxyType({one.name: one for one in DATA_SETS})
+REGISTRY: Final = MappingProxyType({dataset.name: dataset for dataset in DATA_SETS})
 """Every data set of this package by its name, in alphabetical order."""
 
 

@@ -13,6 +13,7 @@ import xarray as xr
 from bathyscope.core.arrays import FloatArray
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.statistics.bootstrap import Interval, mean_interval
+from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.shelf import Score
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant
@@ -166,7 +167,7 @@ def against_full(found: Evaluation, schedule: str, *, resamples: int, level: flo
     bootstrap over documents. Metrics that are no mean of the documents' own values have none.
     """
     rows: dict[tuple[str, str], list[float]] = {}
-    mean = partial(mean_interval, resamples=resamples, level=level, seed=seed)
+    mean = partial(mean_interval, sampling=Sampling(resamples, level, seed))
 
     def interval(values: FloatArray) -> Interval:
         return share_interval(values, level=level) if are_shares(values) else mean(values)

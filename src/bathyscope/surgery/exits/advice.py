@@ -21,8 +21,9 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, told_clusters
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import Interval, bootstrap_interval, cluster_weights, resample_counts
+from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
 from bathyscope.statistics.risk import fewest_prompts, passing
+from bathyscope.statistics.sampling import cluster_weights, resample_counts
 from bathyscope.statistics.shares import clustered_share, difference_of
 from bathyscope.surgery.exits import times
 from bathyscope.surgery.exits.drafting import Counts, counts, counts_of, total

@@ -8,6 +8,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit.summary import describe, summarise
 from bathyscope.pages.figures.options import FigureOptions, options_of
 from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
 
 CURVES = np.array([[1.0, 2.0], [3.0, 10.0], [5.0, 0.0]])
 TOKENS = np.array([10, 20, 70])
@@ -93,7 +94,7 @@ def test_the_band_is_students_interval_with_the_runs_seed() -> None:
         assert summary.low is not None
         assert summary.high is not None
         ends.append((summary.low[0], summary.high[0]))
-        assert ends[-1] == pytest.approx(mean_interval(values[:, 0], seed=seed))
+        assert ends[-1] == pytest.approx(mean_interval(values[:, 0], Sampling(seed=seed)))
     assert ends[0] != ends[1]
     reach = stats.t.ppf(0.975, 11) * values.std(ddof=1) / np.sqrt(12)
     assert (ends[0][1] - ends[0][0]) / 2 == pytest.approx(reach, rel=0.15)

@@ -14,6 +14,7 @@ from bathyscope.measures.effective_depth import depth_inputs
 from bathyscope.pages.figures.of.lens import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import effective_depth
+from bathyscope.statistics.sampling import Sampling
 
 BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
@@ -102,7 +103,7 @@ def test_figure_and_table_say_the_same_depth_of_tokens(row: int, name: str) -> N
     ax = axes_titled(drawn_from(FIGURE, run, panels=["settling"]), "Where predictions settle")
     mean = [line for line in ax.get_lines() if line.get_label() == "mean"][row]
     inputs = depth_inputs(run["residual"], run["lens"], run["skip"])
-    assert mean.get_xdata()[0] == pytest.approx(effective_depth(inputs, resamples=100)[name].depth)
+    assert mean.get_xdata()[0] == pytest.approx(effective_depth(inputs, Sampling(100))[name].depth)
 
 
 def test_settling_of_several_norms_has_a_row_each() -> None:

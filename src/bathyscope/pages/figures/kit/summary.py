@@ -17,6 +17,7 @@ from bathyscope.pages.figures.options import FigureOptions, RunOptions
 from bathyscope.prompts.parts import resampled
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.statistics.sampling import Sampling
 
 LEVEL: Final = 0.95
 _MANY: Final = 6
@@ -73,7 +74,8 @@ def summarise(
         return Summary(mean_X, None, None)
     # the intervals of the verdict, and of blocks at a page's head: one mean has one interval wherever it stands
     seed = options.seed if isinstance(options, RunOptions) else 0
-    intervals = mean_intervals(values_PX, level=LEVEL, seed=seed, limits=limits, cluster=cluster_P, weights=weights_P)
+    sampling = Sampling(level=LEVEL, seed=seed, cluster=cluster_P)
+    intervals = mean_intervals(values_PX, sampling, limits=limits, weights=weights_P)
     low_X, high_X = np.array(intervals).T
     return Summary(mean_X, low_X, high_X)
 
