@@ -290,6 +290,15 @@ def test_a_planted_trend_is_found_and_measured() -> None:
     assert (flat.trend_ci_high > 0).all()
 
 
+def test_levels_that_are_texts_stand_in_the_order_of_the_numbers_in_them() -> None:
+    """As ``compare`` and ``group`` have them; alphabetically, 10 hops would come before 2."""
+    levels = np.repeat([2, 10, 3], 4)
+    data = effects_of(levels, 0.1).assign_coords(hops=("prompt", [f"{n} hops" if n else "" for n in [*levels[:-1], 0]]))
+    found = level_results(data, "hops", DepthScoreOptions(resamples=9, permutations=9), seed=0)
+    assert found.level.values.tolist() == ["2 hops", "3 hops", "10 hops"]
+    assert found.n_prompts.values.tolist() == [4, 3, 4]
+
+
 def test_clusters_are_drawn_and_signed_as_one() -> None:
     """Levels of copies of prompts: by clusters as sure as with one of each, and surer only without them."""
     settings: dict[str, Any] = {"resamples": 200, "permutations": 9999}

@@ -190,8 +190,8 @@ _COMPARISON = (
     Bug(
         "analysis/depths/grouping",
         "groups-are-compared-the-other-way-round",
-        "difference(row[a], row[b])",
-        "difference(row[b], row[a])",
+        "two_sample_difference(row[a], row[b], sampling)",
+        "two_sample_difference(row[b], row[a], sampling)",
         "analysis/depths/test_grouped.py",
     ),
     Bug(

@@ -48,7 +48,7 @@ _WAVEFRONT = (
         "wavefront/test_compare.py",
     ),
     Bug(
-        "wavefront/slots",
+        "wavefront/prefix",
         "the-control-lends-to-every-tail",
         "[self.donors[tail] for tail in tails]",
         "[self.donors[0] for _ in tails]",

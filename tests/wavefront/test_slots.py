@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.wavefront.calls import CallPolicy, CallResult
-from bathyscope.wavefront.slots import LentPrefix, Slots
+from bathyscope.wavefront.prefix import LentPrefix
+from bathyscope.wavefront.slots import Slots
 
 ROWS, BATCH, TOKENS, WIDTH = 7, 2, 3, 4
 

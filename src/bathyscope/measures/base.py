@@ -134,7 +134,7 @@ class Measure(abc.ABC, Generic[Options]):
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
         by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
             that grows by prompts keeps it, and computes all others again.
-        listens: measures whose probes leave it values (``MeasureProbe.beside``), where they are in the survey.
+        listens: measures whose probes leave it values (``MeasureProbe.tokens``), where they are in the survey.
         looks_at_weights: ``unavailable`` and ``prepare`` run the model or read its weights; they are left out where
             only the cost is asked for, of a model without weights.
         compares_in_all_ways: it compares predictions in most of the ways that there are, and not in one or two (for

@@ -1,6 +1,6 @@
 """What it costs each prompt to leave blocks out or run them again: losses at the end of a tree of histories.
 
-Per prompt, means over the tokens that are foretold, all but the first or those of the answer: cross-entropy,
+Per prompt, means over the tokens that are predicted, all but the first or those of the answer: cross-entropy,
 KL(full ‖ changed) and top-1 agreement with the full model, in nats and shares; and whether every token of the prompt's
 answer is the most probable one.
 """
@@ -79,7 +79,7 @@ class _Landing:
         self._compared = [metric for metric in metrics if metric in _NAMES]
         self._answered = "right" in metrics
         self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
-        # where a token that counts is foretold, and its id
+        # where a token that counts is predicted, and its id
         predicting = batch.predicting(answer=over == "answer")
         self._samples = samples
         if samples is not None:

@@ -12,7 +12,7 @@ from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
-from bathyscope.prompts.parts import clusters_in
+from bathyscope.prompts.parts import clusters_in, levels_in_order
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.depth_score import DepthScoreEstimate, depth_score
 from bathyscope.statistics.sampling import Sampling
@@ -64,12 +64,10 @@ class Levels(NamedTuple):
             reason = f"a trend needs prompts with a label such as {', '.join(DIFFICULTY_LABELS)}"
             return cls(np.array([EVERYONE], dtype=object), np.zeros(n_prompts, dtype=np.intp), reason)
         values = merged[by].values
+        names, of_prompt = levels_in_order(values.tolist())
         has_text = values.dtype.kind not in "iuf"
-        has_label = values != "" if has_text else ~np.isnan(values.astype(np.float64))
-        names, member = np.unique(values[has_label], return_inverse=True)
-        of_prompt = np.full(n_prompts, -1, dtype=np.intp)
-        of_prompt[has_label] = member
-        return cls(names, of_prompt, f"the labels {by!r} are texts; a trend needs numbers" if has_text else "")
+        reason = f"the labels {by!r} are texts; a trend needs numbers" if has_text else ""
+        return cls(np.array(names, dtype=values.dtype), of_prompt, reason)
 
     @property
     def difficulty(self) -> np.ndarray:

@@ -56,9 +56,18 @@ def members_by_value(prompts: Sequence[TokenizedPrompt], label: str) -> dict[Any
 
     Errors are those of :func:`label_values`.
     """
-    appearing, member = parts(label_values(prompts, label))
-    values = appearing if label == DATASET else sorted(appearing, key=rank)
-    return {value: member == appearing.index(value) for value in values}
+    values = label_values(prompts, label)
+    names, member = parts(values) if label == DATASET else levels_in_order(values)
+    return {name: member == number for number, name in enumerate(names)}
+
+
+def levels_in_order(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]:
+    """The different values in the order of :func:`rank`, and for each prompt which it has; −1 where it has none."""
+    appearing, member = parts(values)
+    ordered = sorted(appearing, key=rank)
+    # The last place, which −1 names, stands for prompts without a value.
+    number = np.array([*(ordered.index(value) for value in appearing), -1], dtype=np.intp)
+    return ordered, number[member]
 
 
 def rank(level: Any) -> tuple[int, float, str]:

@@ -1,7 +1,7 @@
 """At which boundary does the input of a problem's j-th step leave its token, and does that grow with j?
 
 A token's stream matters at a boundary as far as replacing it there (erasure, patching) changes the answer. It is *left*
-from the boundary on behind which less than a tenth of its largest effect is found. A model that works a problem off
+at the first boundary after which less than a tenth of its largest effect remains. A model that works a problem off
 step by step leaves later inputs later; one that reads all of them at once leaves all at one boundary.
 """
 

@@ -20,7 +20,8 @@ from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import packed
 from bathyscope.wavefront.probe import BaselineView, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
-from bathyscope.wavefront.slots import CONTROL, LentPrefix, Slots
+from bathyscope.wavefront.prefix import LentPrefix
+from bathyscope.wavefront.slots import CONTROL, Slots
 from bathyscope.wavefront.tail import group_tails
 
 
@@ -65,7 +66,7 @@ class DirectRows:
             rows += [_DirectRow(r.block, r.protect, before, group) for r, group, before in packed(late, batch.size)]
         self._rows = sorted(rows, key=lambda r: r.block)
         self._contributions: dict[int, Tensor] = {}
-        # Where a block's contribution is left out, [batch, tokens, 1]; the same for every block that sees the row.
+        # Where a block's contribution is left out, [batch, tokens, 1]: formed once, for all later blocks that see it.
         self._mask_left_out = cache(
             lambda protect, before: within(batch.tokens, protect, before, batch.ids_BT.device)[..., None]
         )
@@ -80,6 +81,7 @@ class DirectRows:
 
     def _run(self, block: nn.Module, plain: BaselineView, rows: Sequence[_DirectRow]) -> Iterator[RowsView]:
         """Run the block on the control and on all rows, then on the tails that these lend to."""
+        # New slots for every block: nothing is carried on, so no state outlives a visit.
         slots = Slots(self._replay, self._policy, 1 + len(rows))
         slots.receive(self._plain.passed)
         slots.state[CONTROL] = plain.before_BTD

@@ -4,6 +4,11 @@ One *visit* of a block goes down this list: the plain forward; direct rows; full
 borrow keys and values of the full rows; replaced rows. Each call's result is shown to the probes as a view and
 released.
 
+Three histories are unchanged, and are told apart by what they are computed in. The *plain forward* (``plain``, called
+baseline in views and results) runs alone, in the model's own shape, and equals the model bit by bit. The *control* runs
+in the calls of the changed rows, and they are compared with it. The *control tail* does the same for tails. How far a
+control is from the plain forward is the noise floor: rounding alone.
+
 Several batches of prompts may share the visits. Such a *convoy* loads each block once for all its batches, which
 matters where blocks are streamed from a disk; every batch still has calls of its own, so its numbers are those it has
 alone.

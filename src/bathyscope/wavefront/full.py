@@ -1,8 +1,12 @@
 """Full rows: histories that own every token of their prompts, advanced together block by block.
 
 The *wave* stands at one block at a time. Every row whose next block is that one joins the same calls, led by the
-control. Rows whose schedule goes back to earlier blocks (swaps, repeats) fall behind the wave and catch up in calls of
-their own.
+control. A row comes into being at the boundary where it parts from the control, or from another row (``plan``):
+``drop:5`` is the control's h_5, waits while the wave visits block 5, and joins at block 6.
+
+Rows whose schedule goes back to earlier blocks fall behind the wave: ``swap:5`` joins at block 6 and then needs block
+5; a repeat needs its whole window again. They catch up at once, in calls of their own without the control, and are in
+step again before the wave moves on. Without a control there, only contributions of parts are shown of those calls.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -24,7 +28,7 @@ from bathyscope.wavefront.slots import CONTROL, Slots
 
 _PARTS = ("attention", "mlp")
 Place = tuple[int, int]
-"""A track, and how many of its steps are done."""
+"""Where in a history: the number of its track, and how many of the track's steps are done."""
 
 
 class PartTaps:
@@ -57,9 +61,11 @@ class PartTaps:
 
 def _place_of_step(tracks: Sequence[Track], track: int, step: int) -> Place:
     """Return where a step of a row's schedule runs, which may be on a track that the row's own track forks from."""
+    # Steps before the birth are the blocks 0 … birth − 1 in order, which the control runs for every track.
     done = step - tracks[track].birth.boundary
     if done < 0:
         raise ValueError(f"step {step} belongs to the part of the schedule that is the control's")
+    # A track that forked has its first steps from its parent, which may have forked itself.
     while done < tracks[track].done_at_birth:
         origin = tracks[track].origin
         assert isinstance(origin, Fork)
@@ -120,6 +126,7 @@ class FullRows(Slots):
         self._spawn(index)
         yield from self._catch_up(below=index)
         joining = [runner for runner in self._runners if runner.next_block == index]
+        # Runner r has slot r + 1, behind the control's.
         slots = [CONTROL, *(runner.slot for runner in joining)]
         control_before = self.control.clone()
         silent_masks = self._mask_silent_parts(joining)
@@ -178,7 +185,11 @@ class FullRows(Slots):
                 self._fork_from(runner)
 
     def _skip_at_birth(self, birth: Birth, slot: int) -> None:
-        """Give the tokens, or channels, that skip a block the stream that went into it."""
+        """Give the tokens, or channels, that skip a block the stream that went into it.
+
+        The slot holds the control's stream behind the block, which tokens that do not skip it keep. A part that is left
+        out needs its block to run: it is silenced there (``_mask_silent_parts``).
+        """
         size = {"block": self.state.shape[2], "channels": self.state.shape[3]}.get(birth.skips)
         if size is not None:
             mask = within(size, birth.protect, birth.before, self.state.device)
@@ -206,6 +217,8 @@ class FullRows(Slots):
         """Count a step, put protected tokens back on the control's stream, and begin the tracks that fork here."""
         runner.done += 1
         birth = runner.track.birth
+        # Of a schedule, a row stands at boundary birth + done whichever blocks took it there; of a skip, protected
+        # tokens have run every block themselves.
         if birth.protect and not birth.skips:
             head = self._heads[birth.boundary + runner.done]
             self.state[runner.slot][:, : birth.protect] = head[:, : birth.protect]
@@ -227,6 +240,7 @@ class FullRows(Slots):
             ]
             if not behind:
                 return
+            # The earliest block first, so that rows which need the same ones run together.
             index = min(next_block for next_block, _ in behind)
             runners = [runner for next_block, runner in behind if next_block == index]
             slots = [runner.slot for runner in runners]

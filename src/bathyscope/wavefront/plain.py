@@ -1,4 +1,7 @@
-"""The plain forward: the model's own history, in calls of the model's own shape, so that it is bit-equal to it."""
+"""The plain forward: the model's own history, in calls of the model's own shape, so that it is bit-equal to it.
+
+Views and results call it the baseline. It is not what changed rows are compared with: that is the control (``slots``).
+"""
 
 from contextlib import nullcontext
 
@@ -19,7 +22,8 @@ class PlainForward:
     """One batch, block by block; contributions of parts, and attention weights, are read where they are wanted."""
 
     def __init__(self, anatomy: Anatomy, replay: Replay, *, parts: bool, weights: bool) -> None:
-        self._replay, self._weights = replay, weights
+        self._replay = replay
+        self._weights = weights
         self._sites = anatomy.sites if parts else {}
         self.resid_BTD = replay.recording.resid0_BTD
         self.passed: State = {}
@@ -27,7 +31,7 @@ class PlainForward:
         self._finite: list[Tensor] = []
 
     def advance(self, block: nn.Module, index: int) -> BaselineView:
-        """Moves over one block and shows it."""
+        """Move over one block and show it."""
         before = self.resid_BTD
         watch = attending(block, self._replay.batch, self._replay.tokens) if self._weights else nullcontext(Seen())
         out = None
@@ -40,12 +44,13 @@ class PlainForward:
                 before.device,
             )
         self.resid_BTD = out
+        # A flag on the device; to read it here would wait for the block to end.
         self._finite.append(torch.isfinite(self.resid_BTD).all())
         parts = {part: value.to(before.device).reshape(before.shape) for part, value in taken.items()}
         return BaselineView(index, before, self.resid_BTD, parts.get("attention"), parts.get("mlp"), seen.attention)
 
     def require_finite(self) -> None:
-        """Asked once at the end, so that an accelerator is not waited for at every block.
+        """Refuse a stream that overflowed; once at the end, so that no block waits for an accelerator.
 
         Raises:
             ModelError: a residual stream that is not finite, with the block where it began.

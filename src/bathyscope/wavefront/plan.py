@@ -2,6 +2,15 @@
 
 Two histories with the same beginning and the same first steps are one track until they part. ``drop:5`` and
 ``swap:5`` both begin by running block 6 on h_5, so that call is made once.
+
+A history is written as its *birth*, where it parts from the control, and its *steps*, the blocks that it runs from
+there. In a model of 8 blocks:
+
+- ``drop:5``, which spares no token, is born at boundary 5 (h_5) and runs 6 7.
+- ``swap:5`` is born at boundary 5 and runs 6 5 7; it forks from ``drop:5`` after one step.
+- A skip of block 5 that spares the first token is born at boundary 6, behind the block: its other tokens take h_5 in
+  place of h_6. It runs 6 7.
+- The attention of block 5 left out: born at boundary 5, runs 5 6 7, with that part silenced in the first step.
 """
 
 from __future__ import annotations
@@ -41,7 +50,15 @@ class Fork:
 
 @dataclass
 class Track:
-    """One history that is really computed: where it begins, the blocks it runs, and whom it serves."""
+    """One history that is really computed: where it begins, the blocks it runs, and whom it serves.
+
+    Args:
+        origin: what its first state is a copy of: the control's at its birth, or another track's.
+        birth: where its history parts from the control; of a fork that of the track it forks from.
+        steps: the blocks from the birth on, those before a fork among them.
+        done_at_birth: how many of the steps another track has run for it; 0 unless it forks.
+        requests: the rows that it is.
+    """
 
     origin: Birth | Fork
     birth: Birth
@@ -129,6 +146,7 @@ def _compile_row(request: ScheduleRow | SkipRow, n_blocks: int) -> tuple[Birth, 
     """Return where a requested row begins, and the blocks that it runs from there."""
     if isinstance(request, SkipRow):
         if request.part == "block" and request.protect == 0:
+            # Skipped at every token, the block is dropped: one track with drop and swap, which are born there too.
             return Birth(request.block), tuple(range(request.block + 1, n_blocks))
         return _compile_skip(request.block, request.part, n_blocks, request.protect)
     prefix = request.schedule.clean_prefix
@@ -139,5 +157,6 @@ def _compile_skip(
     block: int, part: str, n_blocks: int, protect: int, before: tuple[int, ...] | None = None
 ) -> tuple[Birth, tuple[int, ...]]:
     """Return where a row without a block, or without a part of it, begins, and the blocks that it runs from there."""
+    # A silenced part takes its block to run; a skipped block is jumped over, and the row begins behind it.
     first = block if part in ("attention", "mlp") else block + 1
     return Birth(first, part, protect, before), tuple(range(first, n_blocks))

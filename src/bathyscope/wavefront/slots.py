@@ -5,8 +5,10 @@ nothing is changed, but which runs in the same calls as the changed rows. A chan
 not with the plain forward, because a matrix product rounds differently in a batch of another size: what rounding does
 to both cancels, and what the control differs from the plain forward is the noise floor of the survey.
 
-A visit of a block takes some of the slots, divides them into calls of a good size, and writes each result back to its
-slots after the caller has seen it.
+A *visit* of a block (``Slots.run``) takes some of the slots, divides them into calls of a good size, and writes each
+result back to its slots after the caller has seen it. To the block, the rows of a call are further prompts: [rows,
+batch, tokens, width] is flattened to [rows · batch, tokens, width], and the arguments that were recorded for each
+prompt are repeated for every row.
 
 Suffixes name the axes of a tensor: B prompts of the batch, T tokens, D width. Rows come first: [rows, batch, tokens,
 width].
@@ -26,46 +28,10 @@ from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.sites import replaced, tapped
 from bathyscope.wavefront.calls import CallPolicy, CallResult, even_pieces, halves, while_memory_lasts
 from bathyscope.wavefront.places import at, index
+from bathyscope.wavefront.prefix import LentPrefix, LentRows
 
 CONTROL = 0
 """The slot of the control row, in which nothing is changed."""
-
-
-@dataclass(frozen=True)
-class LentPrefix:
-    """Keys and values of one block at the tokens before ``start``, lent to the tails of one prompt.
-
-    A tail computes the tokens from ``start`` on alone. Its attention also looks at earlier tokens, and there a tail
-    equals its donor, a row that owns all tokens; so the donor's keys and values stand in for them.
-
-    Args:
-        keys, values: [lending rows, batch, heads, tokens, head width]; None where the block computed none.
-        donors: for every tail the place of its donor among the lending rows.
-        prompt: the prompt of the batch whose tokens are lent.
-        start: tokens 0 … start − 1 are lent.
-        attends: the block looks at keys and values, so that tails need a mask.
-    """
-
-    keys: Tensor | None
-    values: Tensor | None
-    donors: Sequence[int]
-    prompt: int
-    start: int
-    attends: bool
-
-    def cache(self, tails: Sequence[int]) -> CaptureCache:
-        """Return the cache for a call on some tails, given by their places in ``donors``."""
-        if self.keys is None or self.values is None:
-            return CaptureCache(start=self.start)
-        rows = [self.donors[tail] for tail in tails]
-        return CaptureCache(self._prefix_of(self.keys, rows), self._prefix_of(self.values, rows), self.start)
-
-    def _prefix_of(self, states: Tensor, rows: list[int]) -> Tensor:
-        """Return the lent part of keys or values, one row for each tail of the call."""
-        if len(set(rows)) == 1:
-            # All tails share one donor, as replaced rows do: a view of its row repeats it without a copy.
-            return states[rows[0], self.prompt, :, : self.start].expand(len(rows), -1, -1, -1)
-        return states[at(rows, states.device), self.prompt, :, : self.start]
 
 
 @dataclass(frozen=True)
@@ -138,9 +104,7 @@ class Slots:
         self._prompts_B = index(prompts, resid0_BTD.device)
         self.state = resid0_BTD.new_empty(slots, len(prompts), replay.tokens - start, resid0_BTD.shape[-1])
         self._passed: State = {}
-        self._lent_pieces: list[tuple[Tensor, Tensor]] = []
-        self._lending_slots: Sequence[int] = ()
-        self._attends = False
+        self._lent = LentRows()
 
     @property
     def control(self) -> Tensor:
@@ -153,7 +117,10 @@ class Slots:
         return {key: tuple(t[CONTROL] for t in tensors) for key, tensors in self._passed.items()}
 
     def receive(self, passed: State) -> None:
-        """Give every slot what blocks have passed on so far, [batch of the recording, …] each."""
+        """Give every slot what blocks have passed on so far, [batch of the recording, …] each.
+
+        Tails get it of all tokens: before a tail parts from the control, its history is the control's.
+        """
         n_slots = len(self.state)
         self._passed = {
             key: tuple(_repeat_in_slots(t[self._prompts_B][None], n_slots) for t in tensors)
@@ -186,6 +153,7 @@ class Slots:
             instead: part → where it adds another value than its contribution, True in a mask [rows, batch, tokens],
                 and that value: [batch, tokens, width], or the number 0 for nothing.
         """
+        # A view of the buffer where the slots are neighbours: each call's input must be shown before it is overwritten.
         stream = self.state[at(slots, self.state.device)]
         # The control's slot is written back after the first call, so later calls need a copy of its input. Rows that
         # catch up run without the control; then these are simply the first row, and nobody reads them.
@@ -195,16 +163,16 @@ class Slots:
         # of this visit do not take them.
         passed_keys = tuple(self._passed)
         if lends:
-            self._lent_pieces = []
-            self._lending_slots = [slot for slot in slots if slot in lends]
-            self._attends = False
+            self._lent = LentRows([slot for slot in slots if slot in lends])
         row_tokens = stream.shape[1] * stream.shape[2]
         pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // row_tokens)))
         while pending:
             first, last = pending.popleft()
             # Below float32 a matrix product rounds differently for different batch sizes, so each call computes the
-            # control again as its row 0, and every changed row is compared with a control from the same product.
+            # control again as its row 0, and every changed row is compared with a control from the same product. In
+            # float32 products of these sizes agree to rounding, and the control of the first call serves all.
             control_rides_along = slots[0] == CONTROL and first > 0 and self._policy.control_in_every_call
+            # Places among the visited slots; the control, which comes first, is at place 0.
             picked = [0, *range(first, last)] if control_rides_along else list(range(first, last))
             call = _Call(slots[first:last], picked, control_rides_along)
             before = stream[first:last]
@@ -225,12 +193,13 @@ class Slots:
             # The block has run: its inputs are released before the next allocation, above all when memory is short.
             del resid, passed, cache
             if output is None:
+                # No slot has changed yet, so the same rows wait again, in smaller calls.
                 self._policy.shrink(last - first, row_tokens, self.state.device)
                 pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // row_tokens)))
                 continue
             self._store_passed(call, output.passed)
             if prefix is None and output.cache is not None:
-                self._store_lent(index, call, output.cache, lends)
+                self._store_lent(index, call, output.cache)
             if control_rides_along or first == 0:
                 control_after = output.stream[0]
             has_control = control_rides_along or (first == 0 and slots[0] == CONTROL)
@@ -247,19 +216,8 @@ class Slots:
             self.state[at(call.slots, self.state.device)] = after
 
     def lend_prefix(self, donors: Sequence[int], prompt: int, start: int) -> LentPrefix:
-        """Return what donors lend of the block that ran last with ``lends``.
-
-        Args:
-            donors: for each tail the slot of its donor.
-            prompt: the prompt of the tails.
-            start: their first token.
-        """
-        place_of_slot = {slot: place for place, slot in enumerate(self._lending_slots)}
-        if len(self._lent_pieces) > 1:
-            key_pieces, value_pieces = zip(*self._lent_pieces)
-            self._lent_pieces = [(torch.cat(key_pieces), torch.cat(value_pieces))]
-        keys, values = self._lent_pieces[0] if self._lent_pieces else (None, None)
-        return LentPrefix(keys, values, [place_of_slot[donor] for donor in donors], prompt, start, self._attends)
+        """Return what donors, given by their slots for each tail, lend of the block that ran last with ``lends``."""
+        return self._lent.prefix(donors, prompt, start)
 
     def _call(
         self,
@@ -274,10 +232,7 @@ class Slots:
         taps: Collection[str],
         instead: Mapping[str, tuple[Tensor, Tensor]],
     ) -> _Output | None:
-        """Run the block on rows [rows, batch, tokens, width]; None if it ran out of memory.
-
-        The block sees rows and prompts as one batch axis; to it, rows are only further prompts.
-        """
+        """Run the block on rows [rows, batch, tokens, width]; None if it ran out of memory."""
         out = None
         # Nothing of a failed call may be held while it is repeated, least of all its error and the frames it refers to.
         with (
@@ -298,6 +253,7 @@ class Slots:
         if out is None:
             return None
         parts = {part: values.to(out.device).view(resid.shape) for part, values in tapped_parts.items()}
+        # The block has read ``passed`` and put into the same dict what it passes on itself.
         return _Output(out, passed, cache, parts)
 
     def _replace_parts(
@@ -329,20 +285,13 @@ class Slots:
             for buffer, values in zip(self._passed[key], split):
                 buffer[places] = values[call.own_rows]
 
-    def _store_lent(self, index: int, call: _Call, cache: CaptureCache, lends: Collection[int]) -> None:
-        """Store keys and values of those rows of a call that lend, and let go of the others'."""
-        self._attends |= self._replay.attends(index, cache)
-        lending_rows = [row for row, slot in enumerate(call.slots) if slot in lends]
-        if cache.keys is None or cache.values is None or not lending_rows:
-            return
-        places = at(lending_rows, cache.keys.device)
+    def _store_lent(self, index: int, call: _Call, cache: CaptureCache) -> None:
+        """Store what a call's rows lend of the keys and values that the block has computed."""
         keys, values = (
-            t.unflatten(0, (-1, len(self._prompts_B)))[call.own_rows][places] for t in (cache.keys, cache.values)
+            None if states is None else states.unflatten(0, (-1, len(self._prompts_B)))[call.own_rows]
+            for states in (cache.keys, cache.values)
         )
-        if isinstance(places, slice) and len(lending_rows) < len(call.slots):
-            # A slice is a view, which would hold the memory of all rows of the call.
-            keys, values = keys.clone(), values.clone()
-        self._lent_pieces.append((keys, values))
+        self._lent.add(call.slots, keys, values, attends=self._replay.attends(index, cache))
 
 
 def _repeat_in_slots(state: Tensor, slots: int) -> Tensor:

@@ -2,11 +2,21 @@
 
 Take "block s is skipped at the tokens before t". Attention is causal, so the tokens before t never see that the change
 ends at t: at every block they are the tokens of the row in which s is skipped everywhere. That row is the tail's
-*donor*. It runs anyway, among the full rows, and lends the tail its keys and values before t. The tail computes the
-tokens from t on, whose own stream is that of the control until it sees the donor's tokens through attention.
+*donor*. It runs anyway, among the full rows, and lends the tail its keys and values before t.
+
+The tail computes the tokens from t on, block by block:
+
+- Up to boundary s nothing differs, and block s still reads h_s at every token: to skip it replaces what comes out of it.
+  So the tokens from t on leave block s as they do in the control. The tail begins there, as a copy.
+- In every block l > s its tokens attend to the donor's keys and values before t and to their own from t on. The first
+  effect enters through that attention; it is what the measures of later tokens look for.
+- Skipping the last block changes no later token, so such a tail is not computed.
+
+Position-dependent arguments (rotary tables, masks) are those that the recording has for the tokens from t on.
 
 All tails of one prompt and start have the same shape and run in common calls. A tail of the control leads them: it
-takes the control's keys and values, changes nothing, and rounds as the other tails do.
+takes the control's keys and values, changes nothing, and rounds as the other tails do. It begins with the first tail,
+and not at h_0, because until then the full rows' control has the same numbers.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,8 +40,7 @@ class TailRows(Slots):
 
     Args:
         requests: tails to compute, sorted by block. The caller leaves out block L−1: no block comes after it, so
-        skipping
-            it at earlier tokens changes nothing at later ones.
+            skipping it at earlier tokens changes nothing at later ones.
         full: the rows that lend.
     """
 
@@ -56,6 +65,7 @@ class TailRows(Slots):
         if index <= first_skipped:
             return
         self._spawn(index)
+        # The full rows have run this block in the same visit, so what they lend is of this very block.
         donors = [CONTROL, *(self._full.slot(request.donor) for request in self._requests[: self._born])]
         prefix = self._full.lend_prefix(donors, self.prompt, self.start)
         for result in self.run(block, index, range(1 + self._born), prefix=prefix):

@@ -11,9 +11,9 @@ _slope = partial(_label, "", units="boundary/step")
 OPERANDS: Final[Table] = {
     "operand_left": _label(
         "prompt operand",
-        "boundary from which on the token of a step's input no longer matters (label operands)",
+        "boundary after which the token of a step's input no longer matters (label operands)",
         "boundary",
-        "the first from which on the effect is below a tenth of its largest; NaN = it never matters, or to the end",
+        "the first after which the effect is below a tenth of its largest; NaN = it never matters, or to the end",
     ),
     "operand_slope": _slope(
         "boundaries by which the input of a next step is left later",

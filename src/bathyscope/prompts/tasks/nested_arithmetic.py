@@ -25,7 +25,7 @@ MAX_LEAVES, MAX_MODULUS = 256, 100
 
 _LOWER_BOUND = """\
 Conditional: the value of a bracketed Boolean formula is complete for NC1 (Buss 1987), and Boolean formulas are such \
-expressions with * and - (x and y = x * y, not x = 1 - x), which may stand beside the pivot's path; transformers of \
+expressions with * and - (x and y = x * y, not x = 1 - x), which may stand next to the pivot's path; transformers of \
 fixed depth and logarithmic precision compute only what is in uniform TC0 (Merrill & Sabharwal 2023): unless \
 TC0 = NC1, none evaluates all expressions. O(log n) rounds are enough for n operands, whatever the depth (Brent 1974; \
 Buss 1987). Not covered: expressions without *, which are signed sums, and chains alone (k = leaves - 1), whose steps \
