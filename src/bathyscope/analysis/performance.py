@@ -183,6 +183,7 @@ def _texts(rows: Sequence[Mapping[Any, Any]], column: str) -> list[str]:
 
 
 def _numbers(rows: Sequence[Mapping[Any, Any]], column: str) -> FloatArray:
+    # Every row that is wrong is named at once: a table is mended in one go.
     numbers = np.array([_number(row.get(column)) for row in rows])
     wrong = ~np.isfinite(numbers)
     if wrong.any():
@@ -208,6 +209,7 @@ def _places(rows: Sequence[Mapping[Any, Any]], column: str, wrong: NDArray[np.bo
 
 
 def _is_missing(value: Any) -> bool:
+    # NaN, by which pandas marks an empty cell, is the one value that differs from itself.
     return value is None or value == "" or bool(value != value)
 
 

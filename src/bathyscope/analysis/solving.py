@@ -201,6 +201,7 @@ class AnswerProbe(Probe):
     def finish(self, final: FinalStates) -> None:
         batch = final.batch
         state_ND, answer_ids_N = batch.answer_states(final.baseline_BTD), batch.answer_ids_N
+        # Filled slice by slice: where memory runs out a slice is shown again, and overwrites what it left.
         right_N = torch.empty(len(state_ND), dtype=torch.bool, device=state_ND.device)
         log_p_N = torch.empty(len(state_ND), dtype=torch.float64, device=state_ND.device)
 
@@ -232,6 +233,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
             )
             for number, right, log_p in zip(picked, probe.right, probe.log_p):
                 numbers["solved"][number] = float(right.all())
+                # The running product is 1 up to the first mistake and 0 from there on.
                 numbers["right_tokens"][number] = float(right.long().cumprod(0).sum())
                 numbers["answer_logprob"][number] = float(log_p.sum())
             bar.advance(sum(lengths[place] for place in places))
@@ -242,6 +244,7 @@ def _answered(model: Model, prompts: Prompts, progress: bool) -> xr.Dataset:
 
 def _labelled(prompts: PromptSet, label: str, names: Sequence[str], classes: Sequence[str | None]) -> PromptSet:
     """The prompts that have a class, with it as a label and with the names that the whole set gives them."""
+    # An iterator over the whole set, from which each part takes as many as it has.
     labelled = iter(
         None if solver is None else replace(prompt, id=name, labels={**prompt.labels, label: solver})
         for prompt, name, solver in zip(prompts.prompts, names, classes)

@@ -45,6 +45,7 @@ def ended_as_interrupted() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
+    # Python's own answer to SIGINT: it raises KeyboardInterrupt, and so ``finally`` blocks run.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

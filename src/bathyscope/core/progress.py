@@ -62,6 +62,7 @@ class ProgressBar:
         """A line, unless the last one is too recent."""
         now = time.monotonic()
         passed = now - self._began
+        # A log of a long run stays short: the longer it lasts, the fewer lines an hour.
         if self._told is not None and now - self._told < min(max(passed / 10, _SHORTEST), _LONGEST):
             return
         self._told = now

@@ -74,6 +74,7 @@ def read_yaml(text: str) -> Any:
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    # json keeps the last of two values without a word; the first may be what was meant.
     mapping: dict[str, Any] = {}
     for key, value in pairs:
         if key in mapping:

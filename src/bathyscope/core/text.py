@@ -23,6 +23,7 @@ def shown(text: object, keep: str = "") -> str:
         keep: letters that stay although they act, such as ``"\\n"`` where lines are wanted.
     """
     letters = str(text)
+    # Nearly every text is: one pass in C, and no letter is looked at alone.
     if letters.isprintable():
         return letters
     return "".join(letter if _harmless(letter) or letter in keep else _escape(letter) for letter in letters)

@@ -78,6 +78,7 @@ class AttentionLocalityProbe(MeasureProbe):
         pairs_BO = (lengths[:, None] - torch.tensor(self._summed)).clamp_min(0)
         previous = [self._summed.index(i) for i in range(1, PREVIOUS + 1)]
         by_offset = self._by_offset.cpu()
+        # Every pair of tokens counts the same: five offsets' sums over all their pairs, not a mean of five means.
         pooled_BLH = by_offset[..., previous].sum(-1) / pairs_BO[:, None, None, previous].sum(-1)
         mean_BLHO = by_offset / pairs_BO[:, None, None]
         weight_BLO = mean_BLHO.nanmean(2)[..., [self._summed.index(i) for i in self._offsets]]
@@ -113,9 +114,11 @@ def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int
         valid = valid_BT[:, first : first + weights_BHQK.shape[2]].double()
         weights_BHQK = weights_BHQK.to(valid.device)
         for column, offset in enumerate(offsets):
+            # The key q − i of every query q is a diagonal; queries of this chunk begin at ``first``.
             start = max(0, offset - first)  # the first query of the chunk that has such a key
             diagonal_BHQ = weights_BHQK.diagonal(first - offset, dim1=2, dim2=3)
             by_offset[:, :, column] += torch.einsum("bhq,bq->bh", diagonal_BHQ.double(), valid[:, start:])
+        # Query 0 has no other key, and would count its weight of 1 on itself.
         later = slice(1 if first == 0 else 0, None)
         first_key += torch.einsum("bhq,bq->bh", weights_BHQK[:, :, later, 0].double(), valid[:, later])
     return by_offset, first_key

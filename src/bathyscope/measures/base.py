@@ -184,6 +184,7 @@ class Measure(abc.ABC, Generic[Options]):
             cls.requires, cls.derived = declared.requires, declared.derived
             cls.needs_answers, cls.__doc__ = declared.needs_answers, cls.__doc__ or declared.summary
         elif "name" not in vars(cls):
+            # MyMeasure → my_measure; a subclass of a named measure is a measure of its own.
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, options: Options | Mapping[str, Any] | None = None) -> None:

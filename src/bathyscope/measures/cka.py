@@ -108,12 +108,14 @@ class CkaProbe(MeasureProbe):
         self._covariance = np.zeros((len(_TERMS), *self._hsic.shape))
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        # Sums of minibatches are added, here and between shards; the ratio is taken once, of the sums of the whole run.
         for done, minibatch in enumerate(self._minibatches, start=1):
             points_LND = representations(wave, minibatch)
             for kind, tokens in enumerate(TOKENS):
                 grams_LNN = grams(points_LND, minibatch.points(tokens))
                 sums = minibatch_sums(grams_LNN, grams_LNN, minibatch.groups(tokens))
                 self._hsic[kind] += sums.values[0]
+                # Of one model with itself these three say all nine: the others are their transposes and diagonals.
                 self._covariance[:, kind] += sums.covariance[[0, 0, 1], [0, 1, 2]]
             step(done / len(self._minibatches))
 
@@ -158,6 +160,7 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     order: list[int] = []
     for picked in plan_batches(lengths, 1, wave.policy.tokens, anatomy.equal_lengths):
         row_of = {prompt: row for row, prompt in enumerate(picked)}
+        # Batches go by length; the points are put back into the order of the minibatch at the end.
         points_of_batch = [
             (i, row_of[p], position) for i, (p, position) in enumerate(minibatch.positions) if p in row_of
         ]

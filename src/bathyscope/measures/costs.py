@@ -99,6 +99,7 @@ class _Landing:
             self._full_ND = state_ND
         if self._answered:
             self.found["right"][list(numbers)] = self._right(resid_BTD)
+        # Only the tokens that count: a history's whole state is released when this returns.
         self._kept.append((list(numbers), state_ND))
         # the full model is ahead of the others, but for those that only lack its last blocks
         if not self._compared or (self._full_ND is not None and len(self._kept) >= _AT_ONCE):

@@ -122,6 +122,7 @@ def answer_positions(
         offsets = range(0, answer - MARGIN, STEP) if positions == "every" else range(min(answer, 1))
         # tokens before PROTECT_FIRST are never skipped
         candidates = [first + k for k in offsets if first + k > PROTECT_FIRST]
+        # One generator through all prompts, as published: which tokens a prompt gets depends on those before it.
         generator.shuffle(candidates)
         positions_of_prompts.append(tuple(candidates[:COUNT]))
     return positions_of_prompts

@@ -58,6 +58,7 @@ def relative(gap_RBT: Tensor, size_RBT: Tensor, stream_RBT: Tensor) -> Tensor:
         stream_RBT: of the residual stream that that is added to.
     """
     vanishes = size_RBT <= FLOOR * stream_RBT
+    # A row that changes none of the vanishing contributions has a true 0 there, which must stay in its means.
     rounding = (vanishes & (gap_RBT > 0)).any(-1, keepdim=True)
     return (gap_RBT / size_RBT.clamp_min(EPS)).masked_fill(vanishes & rounding, LEFT_OUT)
 
@@ -152,7 +153,7 @@ class EffectProbe(MeasureProbe):
         self._later = {
             measure.before(cell, prompt, t): cell
             for prompt, starts in enumerate(positions)
-            for t in dict.fromkeys(starts)
+            for t in dict.fromkeys(starts)  # a position that is given twice is measured once
             for cell in cells
         }
         super().__init__([*self._all, *self._later])
@@ -206,6 +207,7 @@ class EffectProbe(MeasureProbe):
         effects = np.zeros(self._shape) if reach == "all" else self._unseen(self._shape)
         for prompt, places, values_KR in self._reduced[reach]:
             parts, skipped = [part for _, (part, _) in places], [s for _, (_, s) in places]
+            # With a slice between index lists numpy puts the places first: [places, reductions].
             effects[prompt, parts, :, skipped, [block for block, _ in places]] = values_KR.T.cpu().numpy()
         return effects
 
@@ -225,6 +227,7 @@ class EffectProbe(MeasureProbe):
             if control:
                 rows.append(same_or(control_ND, tail.baseline_ND[: self._end]))
             change = compare(final.reader, control_ND, rows, ["l2"])["l2"]
+            # Tails of several t are joined before they are reduced: a maximum or quantile over t is over all tokens.
             tails.setdefault(tail.prompt, []).append((list(mine), change[: len(mine)]))
             if control:
                 self._noise[tail.prompt] = torch.maximum(self._noise[tail.prompt], change[-1].max())
@@ -270,6 +273,7 @@ class EffectProbe(MeasureProbe):
             places, values_RN = pooled(several)
             self._finite &= (values_RN.amax(0) < torch.inf).all()
             self._reduced["future"].append((prompt, places, reduce_tokens(values_RN)))
+        # The control against the plain forward, in the units of an effect, is what rounding alone would show.
         for (prompt, _), calls in self._control.items():
             gap_RBT = calls.relative().clamp_min(0.0)
             if prompt is None:

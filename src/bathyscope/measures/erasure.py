@@ -64,6 +64,7 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
             sums = BoundaryReader(partial(_summed, keep_BT))
             wave.run(batch, [sums])
             total_LD = total_LD + torch.stack(sums.taken)
+        # A published fault divides by prompts × width in place of the number of tokens.
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
         self.values_LD = (total_LD / by).float()
 
@@ -121,6 +122,7 @@ class ErasureProbe(AnsweredProbe):
         length = self._batch.lengths[prompt]
         predicting = range(length - 1 - self.answer(prompt), length - 1)
         looked_at = range(erased.start, length) if self._options.future else predicting
+        # States come group by group; each position takes the maximum over what has landed so far.
         for position in looked_at:
             # rows that are erased later than this position do not differ here
             rows = erased[: max(0, position + (position in predicting) - erased.start)]
@@ -141,6 +143,7 @@ class ErasureProbe(AnsweredProbe):
         place = position - states.start
         rows = states.rows_LSND[:, :tokens, place]
         control = states.control_ND[place]
+        # In the same products as the rows: h_L erased, which no block sees, and the plain forward for the noise.
         others = torch.stack([self._final_D.to(control), states.baseline_ND[place]])
         change = at_one_position(states.reader, control, torch.cat([rows.flatten(0, 1), others]), l2)
         noise = self._noise[states.replacement.prompt]

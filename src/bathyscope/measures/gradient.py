@@ -62,6 +62,7 @@ class GradientProbe(MeasureProbe):
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         facts, boundaries = self._facts, self._facts.n_blocks + 1
+        # Not in ``finish``: the wave has released its rows by now, and gradients have their memory.
         with differentiating(wave.anatomy.model):
             for done, trajectory in enumerate(self._kept):
                 ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()

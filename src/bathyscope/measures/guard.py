@@ -102,6 +102,7 @@ def _watching(name: str, method: str, see: Callable[..., None]) -> Callable[...,
     def watch(view: Any) -> None:
         block = getattr(view, "block", None)
         place = f"{method}()" if block is None else f"{method}() at block {block}"
+        # Torch counts in-place writes in ``_version``, which autograd relies on; no copy of the view is needed.
         before = {id(tensor): tensor._version for _, tensor in _tensors(view)}
         with _named(name, place):
             see(view)

@@ -102,6 +102,7 @@ class IntegratedGradientsProbe(AnsweredProbe):
                 chain = AnswerChain(wave.anatomy, blocks, ids, self.answer(trajectory.prompt))
                 self._probability[trajectory.prompt] = chain.probability
                 integrator = Integrator(chain, trajectory, rules(self._options), wave.policy.tokens)
+                # A path of block l runs the L − l blocks behind it, which is also its share of the progress.
                 for index in range(n_blocks):
                     self._integrate(integrator, index)
                     done += trajectory.length * (n_blocks - index)

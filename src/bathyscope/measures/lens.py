@@ -81,6 +81,7 @@ class LensProbe(MeasureProbe):
         self._found: list[dict[str, Tensor]] = []
 
     def baseline(self, view: BaselineView) -> None:
+        # Stored, not read at once: the reference is h_L, and boundaries that share a product round alike.
         self._boundaries.append(self._batch.flat(view.before_BTD))
 
     def finish(self, final: FinalStates) -> None:
@@ -106,6 +107,7 @@ class LensProbe(MeasureProbe):
             )
             values = {name: comparison[metric] for name, metric in _METRICS.items()}
             require_finite("The lens", [values["entropy"], values["kl_lens_final"], values["kl_final_lens"]])
+            # Reciprocals, because a mean of ranks would show little but the worst tokens.
             values["mrr"] = 1 / comparison["rank"]
             values["settle_depth"] = settle_depth(comparison["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
@@ -135,6 +137,7 @@ class LensProbe(MeasureProbe):
         """The positions of one prompt that its means are over."""
         if self._options.positions == "answer":
             assert answer_tokens is not None
+            # A token is predicted at the one before it.
             return slice(-1 - answer_tokens, -1)
         return slice(1, -1) if self._options.positions == "inner" else slice(None)
 

@@ -85,6 +85,7 @@ def _block_moments(weights: Sequence[OutputWeights], unembedding: Unembedding) -
     values = [np.empty((len(MOMENTS), 0))]
     for rows_ND in _tiles(weights):
         moments = unembedding.moments(rows_ND)
+        # A neuron whose output weights are all 0 has no direction, and so no cosines.
         filled = (rows_ND != 0).any(-1).cpu().numpy()
         values.append(np.where(filled, [moments.mean, moments.variance, moments.skew, moments.kurtosis], np.nan))
     return np.concatenate(values, axis=1)
@@ -121,6 +122,7 @@ def _profile(
     values = np.full((3, len(CLASSES), TOP), np.nan)
     edges = np.full((len(CLASSES), TOP, BINS + 1), np.nan)
     shares = np.full((len(CLASSES), TOP, len(SIDES), BINS), np.nan)
+    # The effect on a class is a product with one vector, its mean row of W_U: no [neurons, vocabulary] is formed.
     effects = effects_by_block(weights, unembedding, classes_CV)
     top = [ranked(effects_LN)[:TOP] for effects_LN in effects]
     directions_at = directions_by_place(weights, {(b, n) for places in top for b, n in places.tolist()})
@@ -186,6 +188,7 @@ def directions_by_place(
 def ranked(effects_LN: FloatArray) -> NDArray[np.int64]:
     """[neurons, 2] block and neuron by falling size of the effect; those without effect are left out."""
     sizes = np.nan_to_num(np.abs(effects_LN))
+    # Stable, so that equal effects stay in the order of blocks and neurons on every machine.
     order = np.argsort(-sizes, axis=None, kind="stable")[: np.count_nonzero(sizes)]
     return np.stack(np.unravel_index(order, sizes.shape), axis=1)
 

@@ -11,6 +11,7 @@ from bathyscope.wavefront.batch import Batch, within
 def mean_over_tokens(values_BT: Tensor, batch: Batch, first: int = 0) -> Tensor:
     """Mean over each prompt's tokens ``first …``, [..., batch] float64; NaN where a prompt has none."""
     keep = within(batch.tokens, first, batch.lengths, batch.ids_BT.device)
+    # Filled before the sum: pads may hold anything, and 0 · NaN would still be NaN.
     total = values_BT.double().masked_fill(~keep, 0.0).sum(-1)
     return total / keep.sum(-1)
 
@@ -47,6 +48,7 @@ def quantile(values_RN: Tensor, q: float, first_R: Tensor | int = 0) -> Tensor:
     Args:
         first_R: how many of the smallest do not count.
     """
+    # What is left out is −∞ and sorts first, so that the quantile is one of the entries behind it.
     ordered = values_RN.sort(-1).values
     first = torch.as_tensor(first_R, device=values_RN.device).expand(values_RN.shape[:-1])[..., None]
     last = ordered.shape[-1] - 1

@@ -109,6 +109,7 @@ class PairsProbe(MeasureProbe):
         loss = self._found["loss"]
         cost = self._matrix(loss[1:] - loss[0])
         alone = np.diagonal(cost, axis1=1, axis2=2)
+        # 0 where the two costs just add up; the diagonal, a block with itself, has no interaction.
         interaction = cost - alone[:, :, None] - alone[:, None, :]
         interaction[:, np.eye(len(self._blocks), dtype=bool)] = np.nan
         data = {

@@ -107,6 +107,7 @@ class PatchingProbe(MeasureProbe):
         pairs = [pair for pair in self._pairs if pair is not None]
         if not pairs:
             return
+        # A prompt may be the source of several targets, and mutual pairs name both: each is computed once.
         prompts = list(dict.fromkeys(ids for pair in pairs for ids in (pair.target.ids, pair.source.ids)))
         batch = Batch.of(prompts, home_of(wave.anatomy.model))
         self._patched = [

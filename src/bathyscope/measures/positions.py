@@ -17,7 +17,7 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
     generator = random.Random(seed)
     sampled: list[tuple[int, ...]] = []
     for length in lengths:
-        # One generator for all prompts, in their order, so that positions do not depend on shards.
+        # Drawn for all prompts before any shard is computed, so that positions do not depend on how work is cut.
         candidates = list(range(STEP, length - MARGIN, STEP))
         generator.shuffle(candidates)
         sampled.append(tuple(candidates[:COUNT]))

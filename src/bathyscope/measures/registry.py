@@ -247,6 +247,7 @@ def _given_as_text(text: str) -> Declaration:
 
 def _run_file(path: Path) -> ModuleType:
     """The module in a file, under the file's name."""
+    # The file is run once, however often its measure is named: a class run twice would be two measures of one name.
     loaded = sys.modules.get(path.stem)
     if loaded is not None and Path(str(loaded.__file__)).absolute() == path.absolute():
         return loaded

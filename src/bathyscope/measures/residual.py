@@ -57,6 +57,7 @@ class ResidualProbe(MeasureProbe):
         if view.attention_BTD is not None and view.mlp_BTD is not None:
             attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
             self._add_part("attn", attention, before, size)
+            # In sequential blocks the MLP reads the stream that attention has added to; in parallel ones h_l.
             if self._facts.anatomy.parallel:
                 self._add_part("mlp", mlp, before, size)
             else:
@@ -128,6 +129,7 @@ def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:
     """Per prompt the largest |h|, where it is among tokens × channels, and the median |h|; float64 [3] each."""
     largest_of_prompts = []
     for row, length in zip(resid_BTD, batch.lengths):
+        # In the stream's own dtype: to widen it first would change no order, and copy all of it.
         size = row[:length].abs().flatten()
         largest, index = size.max(0)
         largest_of_prompts.append(torch.stack([largest.double(), index.double(), size.float().median().double()]))

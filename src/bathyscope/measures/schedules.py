@@ -130,6 +130,7 @@ class ScheduleProbe(MeasureProbe):
         batch = self._batch
         control = self._read(final.control_BTD)
         states = [self._read(final.full[r]) for r in self._rows.values()]
+        # Behind the rows come the control, whose entropy and loss are the normal ones, and the plain forward: noise.
         comparison = compare(
             final.reader,
             control,

@@ -22,6 +22,7 @@ def settle_depth(jsd_BN: Tensor) -> Tensor:
     Returns:
         0 … L; NaN where the divergence is so small nowhere (the final distribution is not finite).
     """
+    # A running minimum first falls to the threshold where the divergence itself first does.
     close = jsd_BN <= SETTLED
     depth = _first(close)
     return depth.masked_fill(~close.any(0), torch.nan)
@@ -35,6 +36,7 @@ def prediction_depth(agreement_BN: Tensor) -> Tensor:
             it is so by definition, whatever a lens with another norm says there.
     """
     n_blocks = agreement_BN.shape[0] - 1
+    # Read from the end: the first boundary that disagrees, or the row put behind h_0 where none does.
     differs_from_end = (agreement_BN[:-1] == 0).flip(0)
     beyond = torch.full_like(differs_from_end[:1], True)
     return n_blocks - _first(torch.cat([differs_from_end, beyond]))

@@ -83,6 +83,7 @@ class SkipProbe(EffectProbe):
         gone_BT = size_BT.clone()
         gone_BT[:, : self._options.protect_first] = 0
         cell = self._options.parts.index("block"), view.block
+        # A stream of 0 keeps every token: all of a contribution is missing, however small it is.
         self.note((None, 0), [(view.block, cell)], gone_BT[None], size_BT, size_BT.new_zeros(()))
 
     def _note_lost_channels(self, view: BaselineView) -> None:
@@ -144,6 +145,7 @@ class SkipProbe(EffectProbe):
             change_RN = self._changes(final, tail.control_ND[places], [state_ND[places] for _, state_ND in cells])
             parts, blocks = [part for (part, _), _ in cells], [block for (_, block), _ in cells]
             sums[tail.prompt, parts, blocks] += sample.total * sample.mean(change_RN).cpu().numpy()
+            # Samples behind different t are drawn independently: variances of their totals add up.
             squares[tail.prompt, parts, blocks] += (sample.total * sample.error(change_RN).cpu().numpy()) ** 2
             totals[tail.prompt, parts, blocks] += sample.total
         # the last block has no tail: skipping it before t changes nothing from t on

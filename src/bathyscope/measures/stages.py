@@ -155,6 +155,7 @@ def _standardised(read: Mapping[str, Read], curves: Curves, order: Sequence[str]
 
 def _evidence(held_out: HeldOut, n_blocks: int, most: int) -> dict[str, Any]:
     """How well k stages describe prompts they were not chosen on."""
+    # Of what a single stage leaves, the floor is how prompts differ, which no number of stages explains.
     total = held_out.error[0] - held_out.floor
     return {
         "heldout_error": held_out.error,
@@ -193,6 +194,7 @@ def _read(signature: Signature, merged: Mapping[str, xr.Dataset], n_blocks: int)
         return Read(np.full(n_blocks, np.nan), "", f"{signature.measure} was not measured")
     array = one_norm(merged[signature.measure])[signature.variable]
     if signature.axis == "boundary":
+        # h_{l+1} is what block l leaves behind: boundary 0 belongs to no block.
         array = array.isel(boundary=slice(1, None)).assign_coords(boundary=np.arange(n_blocks))
     # blocks may have been chosen, or left out where the model cannot run without them
     array = array.reindex({signature.axis: np.arange(n_blocks)}).transpose(..., signature.axis)

@@ -70,12 +70,14 @@ class SwapCosineProbe(MeasureProbe):
         self._baseline = {"attention": view.attention_BTD, "mlp": view.mlp_BTD}
 
     def row_parts(self, view: RowPartsView) -> None:
+        # The control is in the first call of a block in step with the wave. Rows that catch up are compared with it.
         if view.control and view.block not in self._normal:
             self._normal[view.block] = view.control
             self._compare_control(view.block)
         for (row, step), at in view.rows.items():
             block = self._block_of.get(row)
             if block is not None:
+                # Step ℓ of the swapped schedule runs block ℓ+1, at the place of ℓ; the step behind it runs block ℓ.
                 self._compare("index" if step == block else "self", block, {k: v[at] for k, v in view.parts.items()})
 
     def block_done(self, block: int) -> None:

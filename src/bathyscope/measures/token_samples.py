@@ -42,6 +42,7 @@ class TokenSample:
     def mean(self, values_RS: Tensor) -> Tensor:
         """Estimate the mean over all tokens from the values of those that were read, [rows] float64."""
         n_drawn = sum(self.is_drawn)
+        # Horvitz and Thompson: each token counts as one over the chance that it is read.
         weights = [self.population / n_drawn if chance else 1.0 for chance in self.is_drawn]
         weights_S = torch.tensor(weights, dtype=torch.float64, device=values_RS.device)
         return (values_RS.double() * weights_S).sum(-1) / self.total
@@ -53,6 +54,7 @@ class TokenSample:
             return values_RS.new_zeros(values_RS.shape[:-1], dtype=torch.float64)
         drawn_S = torch.tensor(self.is_drawn, device=values_RS.device)
         variance_R = values_RS[..., drawn_S].double().var(-1)
+        # The finite population: had every token been read, none of the error would be left.
         unread = 1 - n_drawn / self.population
         return (self.population / self.total) * (variance_R * unread / n_drawn).sqrt()
 

@@ -38,6 +38,7 @@ class TokenValues:
         for place, prompt in enumerate(self._chosen):
             piece = by_prompt[prompt][..., : self._width]
             padded[place, ..., : piece.shape[-1]] = piece
+        # Half the bytes: values of single tokens are looked at, and means are taken elsewhere, in float64.
         self.values[name] = padded.float() if padded.is_floating_point() else padded.int()
         self.coords.update(coords)
 

@@ -101,7 +101,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
             self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose)
         )
         penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in fit.solve(b, choosing, RIDGE)]
-        # the weights have taken the place of sums
+        # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
         self.translators = Translators(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], penalties, fit.count)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
@@ -191,6 +191,7 @@ class TranslatedLensProbe(MeasureProbe):
         shapes = {**dict.fromkeys(_METRICS, (len(READERS), boundaries)), "prediction_depth": (len(READERS),)}
         data = {name: self._by_prompt(name, shape) for name, shape in shapes.items()}
         data["n_averaged"] = np.array(self._tokens, dtype=np.int64)
+        # A property of the run in results by prompt: the batch with the first read prompt gives it, all others zeros.
         data["ridge"] = np.array([*self._translators.penalties, 0.0]) * self._first
         dataset = DECLARATION.dataset(data, {"reader": list(READERS), "boundary": np.arange(boundaries)})
         dataset["ridge"].attrs["merge"] = "sum"

@@ -25,8 +25,8 @@ class Unembedding:
     """Rows of W_U of the tokens that are part of the vocabulary; the live weights are only read.
 
     Args:
-        known: token ids that the tokenizer has; rows beyond them are padding. None = all. Rows of zeros are padding
-            whatever the tokenizer says.
+        vocabulary_ids: token ids that the tokenizer has; rows beyond them are padding. None = all. Rows of zeros are
+            padding whatever the tokenizer says.
 
     Raises:
         ModelError: quantised weights, a final norm of no known kind, or no row that is a token's.
@@ -44,6 +44,7 @@ class Unembedding:
                 f"Neurons are compared with the unembedding, and all of its {len(self._weight)} rows are padding: they "
                 "are zero, or no token of the tokenizer has their ids. Check the checkpoint and its tokenizer."
             )
+        # The mean row is summed with no mean taken off yet, and is then taken off every row.
         self._mean_D: Tensor | float = 0.0
         sums = torch.stack([rows_VD.sum(0, dtype=torch.float64) for _, rows_VD in self.tiles()])
         self._mean_D = (sums.sum(0) / len(self.kept_V)).float()
@@ -113,6 +114,7 @@ class Unembedding:
 
     def _folded(self, rows_VE: Tensor) -> Tensor:
         rows_VD = rows_VE.float() if self._projection is None else rows_VE.float() @ self._projection
+        # A norm multiplies each channel by its weight; moved into the matrix, it leaves the scale alone.
         rows_VD = rows_VD * (self._gain.to(rows_VD.device) if isinstance(self._gain, Tensor) else self._gain)
         return self._centred(rows_VD)
 

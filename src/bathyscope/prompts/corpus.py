@@ -169,6 +169,7 @@ class Text:
 
     def is_blank(self) -> bool:
         """Whether the file holds something, and nothing but blanks. It is as if unread afterwards."""
+        # Read until something shows: a book may begin with pages of blanks.
         chunk = first = self.file.read(CHUNK)
         while chunk and not chunk.strip():
             chunk = self.file.read(CHUNK)
@@ -219,6 +220,7 @@ def _token_stream(text: Text, tokenizer: PreTrainedTokenizerBase) -> Iterator[in
     before, current = "", ""
     for following in text.chunks(CHUNK):
         yield from _tokens_of(tokenizer, before, current, following[:OVERLAP])
+        # As much text around a chunk as a tokenizer's longest merge or pre-token could reach over its edge.
         before, current = (before + current)[-OVERLAP:], following
     yield from _tokens_of(tokenizer, before, current, "")
 
@@ -269,6 +271,7 @@ def _enough(documents: list[Document], cut: WindowCutter, tokens: int | None, co
         windows = [list(islice(_of_document(document, cut), turns)) for document in documents]
         sizes = [len(prompt.ids or ()) for document_windows in windows for prompt in document_windows]
         over = tokens is not None and sum(sizes) > tokens
+        # Ended also where no document has another window to give.
         if turns is None or over or (count is not None and len(sizes) >= count) or max(map(len, windows)) < turns:
             return windows
         turns *= 2

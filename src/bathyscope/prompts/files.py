@@ -32,6 +32,7 @@ def open_text(path: str | Path) -> Iterator[TextIO]:
     check_exists(path)
     opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
     try:
+        # Errors of decoding and of gzip come while the caller reads, inside of this block.
         with opener(path, "rt", encoding="utf-8-sig") as file:
             yield file
     except UnicodeDecodeError as error:
@@ -132,6 +133,7 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     Fields: ``text`` or ``ids``, ``answer`` or ``answer_tokens``, ``id``, ``labels`` (an object). Every other
     field that holds a text or a number is a label too; lists, objects and nulls are left aside.
     """
+    # No more lines than are asked for are read, or can be wrong.
     rows = list(islice(read_rows(path), count))
     if not rows:
         raise PromptError(f'{path} holds no prompts; write one a line: {{"text": "…"}} or {{"ids": [1, 2]}}.')

@@ -57,6 +57,8 @@ class ArithmeticGenerator:
         steps: Sequence[int | None] = levels.get("steps", [None])
         if "steps" not in levels and per_level is not None and "steps" in self.axes:
             steps = range(1, MAX_STEPS + 1)
+        # Each combination of steps and digits is a level with a generator of its own, so that choosing further levels
+        # changes no problem of these.
         combinations = list(product(steps, levels.get("digits", [2])))
         if count is not None and count < len(combinations):
             raise PromptError(
@@ -88,6 +90,7 @@ class OfTask:
         return (*TASK_OPTIONS, *(field.name for field in fields(TASKS[self.task].options_type)))
 
     def check(self, options: Options) -> None:
+        # The task itself knows what it takes: a first problem shows also that the split is not empty.
         self.prompts(1, options, 0)
 
     def prompts(self, count: int | None, options: Options, seed: int) -> tuple[Prompt, ...]:

@@ -69,6 +69,7 @@ def column_prompts(
         count: how many rows; None = all.
     """
     where = f"{hub} (split {split!r})"
+    # Streamed: of a corpus of terabytes the first rows are fetched alone.
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)
     label_columns = labels.split(",") if labels else []
     columns = (text, *([] if answer is None else [answer]), *label_columns)
@@ -94,6 +95,7 @@ def _prompt(row: Row, text: str, answer: str | None, labels: Iterable[str], wher
     if answer is None:
         return Prompt(text=body, labels=label_values)
     answer_text = str(_value(row, answer, where))
+    # One blank between text and answer, unless one of them brings it along.
     if body.endswith(answer_text) or body[-1:].isspace() or answer_text[:1].isspace():
         return Prompt(text=body, answer=answer_text, labels=label_values)
     return Prompt(text=f"{body} {answer_text}", answer=answer_text, labels=label_values)

@@ -28,6 +28,7 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
     """A prompt's labels as Python's own values; a PromptError for a name or a value that results cannot keep."""
     checked: dict[str, Label] = {}
     for name, value in labels.items():
+        # Numbers of NumPy and torch become Python's, which JSON and the manifest can hold.
         plain = value.item() if hasattr(value, "item") else value
         if not isinstance(name, str) or not name.strip() or "/" in name or not name.isprintable() or name == ".":
             raise PromptError(
@@ -35,6 +36,7 @@ def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:
             )
         if not isinstance(plain, (str, int, float)):
             raise PromptError(f"the label {name!r} must be a text or a number, not {type(value).__name__}.")
+        # HDF5 has integers of 64 bits; Python's have no end.
         if isinstance(plain, int) and not -_MOST <= plain < _MOST:
             raise PromptError(
                 f"the label {name!r} is {_short(plain)}, beyond the whole numbers of 64 bits that results keep; give "

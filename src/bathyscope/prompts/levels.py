@@ -28,6 +28,7 @@ def shares(count: int, levels: int) -> list[int]:
 
 def in_turn(groups: Sequence[Sequence[T]]) -> list[T]:
     """The first of every group, then the second of every group …; a group that has run out is passed over."""
+    # Levels in turn: the first prompts of a set, which a smaller survey takes, have all of them.
     absent = object()
     turns = zip_longest(*groups, fillvalue=absent)
     return [item for turn in turns for item in turn if item is not absent]  # type: ignore[misc]

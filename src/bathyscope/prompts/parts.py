@@ -45,6 +45,7 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
             "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
         )
     values = [prompt.labels.get(label) for prompt in prompts]
+    # Labels from a CSV file are texts, those from Python numbers: in one set of prompts they must meet.
     if not any(isinstance(value, str) for value in values):
         return values
     # where some are texts all are, as results have them: 1 and "1" are one value
@@ -77,6 +78,7 @@ def rank(level: Any) -> tuple[int, float, str]:
     if level in CLASSES:
         return 1, float(CLASSES.index(level)), ""
     number = re.search(r"\d+(\.\d+)?", level)
+    # "level 10" stands behind "level 9"; texts without a number come last, in the order of the alphabet.
     return 2, float(number[0]) if number else np.inf, level
 
 

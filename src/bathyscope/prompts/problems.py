@@ -46,6 +46,7 @@ def generate(kind: Kind, count: int, seed: int, steps: int | None = None, digits
         steps: equations per problem, 1 to 6; None draws the number for each problem. Single operations have 1.
         digits: digits of every operand, 1 to 9; word problems do not use it.
     """
+    # Seeded by text: Python hashes it with SHA-512, the same on every platform and version.
     rng = random.Random(f"{kind}/{seed}/{steps}/{digits}")
     problems = []
     for _ in range(count):
@@ -108,6 +109,7 @@ def _chain(rng: random.Random, steps: int) -> Problem:
 
 def _fitting_event(rng: random.Random, scene: Scene, total: int) -> tuple[Event, int]:
     """An event and its operand such that the total stays a whole number between 1 and the largest."""
+    # Divisions must come out even and leave more than nothing, so that every amount of the story is a whole number.
     operands = {
         "+": range(2, 91),
         "-": range(1, total * 3 // 4 + 1) if total >= 3 else range(0),
@@ -189,6 +191,7 @@ def _listed(parts: list[str]) -> str:
 
 def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
     """One operation is answered directly; a chain is reduced one operation at a time."""
+    # No leading zeros: every operand has exactly as many digits as the label says.
     low = 0 if digits == 1 else 10 ** (digits - 1)
     operands = [rng.randint(low, 10**digits - 1) for _ in range(steps + 1)]
     operators = [rng.choice("+-*") if digits <= 2 else rng.choice("++-*") for _ in range(steps)]
@@ -197,6 +200,7 @@ def _sum(rng: random.Random, steps: int, digits: int) -> Problem:
         return _direct(operands, operators[0], "sum", digits)
     lines = []
     while operators:
+        # As it is taught: products first, then from left to right.
         i = operators.index("*") if "*" in operators else 0
         result = _OPERATIONS[operators[i]](operands[i], operands[i + 1])
         step = f"{operands[i]} {operators[i]} {operands[i + 1]} = {result}"

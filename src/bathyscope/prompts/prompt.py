@@ -93,6 +93,7 @@ def _require_whole(where: str, text: Any) -> None:
 
 def whole_number(value: Any) -> int | None:
     """A whole number of Python, NumPy or torch as Python's; None for anything else, truth values included."""
+    # Numbers of NumPy and torch are arrays without dimensions; True is an int to Python, and no token id.
     plain = value.item() if getattr(value, "ndim", None) == 0 else value
     return int(plain) if isinstance(plain, Integral) and not isinstance(plain, bool) else None
 

@@ -165,6 +165,7 @@ class Prompts(Sequence[TokenizedPrompt]):
             "dataset": np.array([prompt.dataset for prompt in items], dtype=object),
         }
         for name in self.labels:
+            # Types by all prompts, not by this shard's: shards of other types could not be joined.
             everyone, values = self.label(name), [prompt.labels.get(name) for prompt in items]
             if all(value is None or isinstance(value, int | float) for value in everyone):
                 # a prompt without the label has NaN, which only a float can be

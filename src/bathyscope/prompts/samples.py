@@ -65,6 +65,7 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
 
 def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
     """Names of the test prompts of which half of the tokens stand in runs that calibration prompts have too."""
+    # Hashes in place of runs: overlapping runs of a long corpus would take many times its memory.
     calibration_runs = {hash(run) for prompt in calibration for run in _runs(prompt.ids)}
     overlapping = []
     for prompt in test:
@@ -72,6 +73,7 @@ def _largely_of(calibration: Prompts, test: Prompts) -> list[str]:
         for start, run in enumerate(_runs(prompt.ids)):
             if hash(run) in calibration_runs:
                 shared[start : start + _RUN] = True
+        # A common instruction at the beginning is no overlap of texts; half of a prompt is.
         if shared.mean() >= 0.5:
             overlapping.append(prompt.id)
     return overlapping

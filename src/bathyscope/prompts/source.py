@@ -151,6 +151,7 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
     if is_token_ids(items):
         raise PromptError("A flat list of numbers is one prompt, not a list of prompts; write [[…]].")
+    # Neighbouring texts, ids and Prompt objects are one set, so that a list of texts has one name in results.
     resolved: list[PromptSet | SourceSpec] = []
     for named, run in groupby(enumerate(items), key=lambda numbered: _is_named(numbered[1])):
         if named:
@@ -206,5 +207,6 @@ def _plain(value: Any) -> Any:
     """Arrays and tensors of token ids as lists of Python numbers, columns of data sets as lists; all else as it is."""
     if hasattr(value, "tolist"):
         return value.tolist()
+    # A column of a data set is a sequence of its own kind, whose items are read from the disk one by one.
     is_column = isinstance(value, Sequence) and not isinstance(value, (str, bytes, list, tuple, PromptSet))
     return list(value) if is_column else value

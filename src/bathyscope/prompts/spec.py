@@ -116,6 +116,7 @@ class SourceSpec:
 
 def parse(text: str) -> SourceSpec:
     """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
+    # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     is_registered = match is None and named is not None and _taker(named["name"]) is not None
     if is_registered:
@@ -193,6 +194,7 @@ def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
         if key in pairs:
             raise PromptError(f"option {key!r} is given twice; give it once.")
         pairs[key] = _read(key, value, spec.name)
+    # ``count=`` is a task's other way to write COUNT; from here on there is one.
     count = pairs.pop("count", None)
     if count is not None and spec.count is not None:
         raise PromptError(f"say how many, and once, for example {spec.name}:20.")

@@ -50,6 +50,7 @@ def answer_token_count(question: str, answer: str, spans: Sequence[Span]) -> int
             "the tokenizer's character offsets do not cover the text, so the answer's tokens cannot be "
             "found; give ids= with answer_tokens= instead."
         )
+    # A token may begin with the blank before the answer (" 28"): it is the answer's, wherever the seam was put.
     question_end = len(question.rstrip())
     answer_start = len(question) + len(answer) - len(answer.lstrip())
     for span in spans:
@@ -95,6 +96,7 @@ class Encoder:
         """Question and answer as they stand in the text that is measured; a PromptError without a template for them."""
         if not self.chat:
             return question, answer
+        # The template is asked with a marker in the answer's place: what stands before it is the question's.
         turns = [{"role": "user", "content": question.strip()}]
         if answer is None:
             return self._rendered(turns), None
@@ -127,6 +129,7 @@ class Encoder:
         spans: tuple[Span, ...] = ()
         if with_spans:
             mask = list(encoded["special_tokens_mask"])
+            # An EOS behind the answer would be its last token, and its prediction would be measured.
             while mask and mask[-1]:
                 mask.pop()
                 ids.pop()
@@ -136,6 +139,7 @@ class Encoder:
     def _begins_twice(self, text: str, ids: list[int]) -> bool:
         if len(ids) < 2 or ids[0] != ids[1] or ids[0] not in (self.tokenizer.bos_token_id, self.tokenizer.cls_token_id):
             return False
+        # The text itself begins with BOS (a chat written out); a text of two BOS means both.
         plain = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return list(plain[:2]) != ids[:2]
 

@@ -61,6 +61,7 @@ def load_tokenizer(
             f"The tokenizer of {source} cannot be loaded: {reason}. Give a folder with the model's files, or "
             "a name on the hub; prompts of token ids need no tokenizer."
         ) from error
+    # What transformers picks by the model's type may cut text in another way than the checkpoint was trained with.
     chosen = picked
     if picked(PROBE, verbose=False)["input_ids"] != own_tokenizer(PROBE, verbose=False)["input_ids"]:
         warn(
@@ -119,6 +120,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     """
     if tokenizer.is_fast:
         state = json.loads(tokenizer.backend_tokenizer.to_str())
+        # Calling a tokenizer with padding changes these, and no token id: the hash must stay.
         state.pop("padding", None)
         state.pop("truncation", None)
     else:
@@ -145,6 +147,7 @@ def pieces(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> lis
         before = str(tokenizer.decode(list(ids[start:first]))) if first else ""
         for end in range(first + 1, min(first + _CONTEXT, len(ids)) + 1):
             text = str(tokenizer.decode(list(ids[start:end])))
+            # A token that ends half a character changes what was decoded before it; it is then decoded alone.
             alone = not text.startswith(before)
             texts.append(str(tokenizer.decode([ids[end - 1]])) if alone else text[len(before) :])
             before = text

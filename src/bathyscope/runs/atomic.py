@@ -24,6 +24,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         try:
             with open(temporary, "wb") as stream:
                 stream.write(content)
+                # Bytes first, then the name: a file system may write a rename to the disk before the file's content.
                 stream.flush()
                 os.fsync(stream.fileno())
             os.replace(temporary, path)

@@ -119,6 +119,7 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
         if any(dim not in values.coords or dim in MANY for dim in others):
             continue
         label, units = str(values.attrs.get("long_name", name)), str(values.attrs.get("units", ""))
+        # One quantity for each part, reduction or norm: a curve over blocks has one meaning.
         for chosen in product(*(values[dim].values.tolist() for dim in others)):
             by_prompt = values.sel(dict(zip(others, chosen, strict=True)))
             description = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])

@@ -54,8 +54,10 @@ def _values(values: np.ndarray, where: str) -> np.ndarray:
     kind = values.dtype.kind
     if kind in "UT" or (kind == "O" and all(isinstance(value, str) for value in values.flat)):
         clean = [_text(str(value)) for value in values.flat]
+        # A width of its own for each array: shards are padded to the widest when they are merged.
         width = max((len(text) for text in clean), default=1)
         return np.array(clean, dtype=f"<U{max(width, 1)}").reshape(values.shape)
+    # float16 and long doubles have no type in netCDF; times would come back as numbers.
     if kind not in "fiub" or values.dtype in (np.float16, np.longdouble):
         raise StoreError(
             f"{where} is of type {values.dtype}, which the store does not keep; allowed: {_ALLOWED_TYPES}. "
@@ -74,6 +76,7 @@ def _attribute(name: str, value: Any, where: str) -> Any:
             f"Attribute {name!r} of {where} has a meaning of its own in netCDF and would change the values; "
             f"give it another name (reserved: {', '.join(sorted(_RESERVED))})."
         )
+    # As HDF5 gives them back: one type for a whole list, and no truth values, which it stores as numbers.
     plain = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     items = list(plain) if isinstance(plain, list | tuple) else [plain]
     if items and all(type(item) is str for item in items):

@@ -31,7 +31,7 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
         extent.append(_counted(int(tokens[0].sum()), "token"))
     extent.append(identity.dtype)
     floor = _floors(datasets["noise"]) if "noise" in datasets else ""
-    # there a control and the plain forward round alike, which effects do not
+    # Below float32 the control and the plain forward round alike, and effects do not: the floor is no bound then.
     unheld = "" if noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
     model = without_folders(identity.model)
     if identity.adapters is not None:
@@ -99,6 +99,7 @@ def picture(verdict: Verdict) -> str:
     end = f"{_LEFT + verdict.n_blocks * scale:.1f}"
     parts.append(f'<text x="{end}" y="{y}" text-anchor="middle">{verdict.n_blocks}</text>')
     label = escape(verdict.text)
+    # Plain SVG in the page's own colour: a notebook shows it without scripts, in light and in dark.
     return (
         f'<svg width="{_WIDTH}" height="{y + 4}" role="img" aria-label="{label}" font-size="11" fill="currentColor">'
         f"{''.join(parts)}</svg>"

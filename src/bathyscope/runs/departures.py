@@ -35,6 +35,7 @@ def departures(settings: Settings, has_skip: bool) -> tuple[Departure, ...]:
     Args:
         has_skip: whether skip effects were measured; their options do not matter without.
     """
+    # A run of an earlier version stores fewer options; those that it lacks had today's defaults.
     lens = {**vars(LensOptions()), **settings.get("lens", {})}
     listed = []
     if lens["positions"] in _POSITIONS:

@@ -48,10 +48,12 @@ def difference(
         ``measures.skip.protect_first: run has 1, asked for 0``
     """
     old, new = _plain_fields(stored), _plain_fields(requested)
+    # What an earlier schema did not tell cannot contradict what is asked for now.
     old = {name: value for name, value in old.items() if value is not None or name not in TOLD_LATER}
     new = {name: value for name, value in new.items() if name in old or name not in TOLD_LATER}
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
+    # The hashes are of every weight and setting, so that a model may have moved or been renamed.
     if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
         old, new = ({name: value for name, value in identity.items() if name not in _ORIGIN} for identity in (old, new))
     return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))

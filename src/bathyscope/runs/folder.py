@@ -95,6 +95,7 @@ class Folder:
     def __init__(self, path: Path, kind: Kind) -> None:
         self.path, self.kind = path, kind
         try:
+            # In this order: nothing is written into a foreign folder, and nothing is computed for a full disk.
             refuse_foreign(path, kind)
             path.mkdir(parents=True, exist_ok=True)
             probe(path)
@@ -104,6 +105,7 @@ class Folder:
                 f"The folder {str(path)!r} cannot hold {kind.one}: {reason(error)}. Nothing was computed. Make it "
                 f"writable (or free some space), or give another folder (out=..., --out ...)."
             ) from error
+        # Under the lock: what is left of a file belongs to a process that is gone.
         remove_partial(path)
 
     def write(self, name: str, content: bytes) -> str:
@@ -112,6 +114,7 @@ class Folder:
         Raises:
             OSError: the file cannot be written; nothing of it is left then.
         """
+        # The hash is of the bytes in memory, so that a disk that stores others is noticed when they are read.
         path = self.path / plain_name(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content)
@@ -123,6 +126,7 @@ class Folder:
 
     def save(self, tree: dict[str, Any]) -> None:
         """Keep a manifest in place of the former one."""
+        # NaN is no JSON: other programs' readers would refuse the whole manifest.
         content = json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         write_atomically(self.path / self.kind.manifest, content.encode())
 

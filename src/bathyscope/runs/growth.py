@@ -123,6 +123,7 @@ class Growth:
             # the run's may be token ids alone, and the further ones texts
             of_prompts = _OF_PROMPTS if old["tokenizer_hash"] is None or obstacles else _OF_PROMPTS[:-1]
             new |= {name: old[name] for name in of_prompts}
+        # Further measures are no obstacle; those that the run has must have the same options.
         new["measures"] = {name: options for name, options in new["measures"].items() if name in old["measures"]}
         return [*obstacles, *difference(old, new)]
 
@@ -155,7 +156,8 @@ class Growth:
 
         def moved(entry: FileEntry) -> FileEntry:
             name = Path(entry.file)
-            new_name = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"  # the smaller run's names are taken until then
+            # The smaller run's names are taken until the manifest is written; a repeated move finds equal names.
+            new_name = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"
             folder.write(new_name, verified(inside / entry.file, entry.sha256))
             return replace(entry, file=new_name)
 
@@ -166,6 +168,7 @@ class Growth:
                 files={name: moved(entry) for name, entry in record.files.items()},
                 notes={**record.notes, "grown": self._history()},
             )
+            # The one moment at which the larger run takes the smaller one's place: before it, nothing of that is gone.
             folder.save(whole.to_dict())
         except OSError as error:
             raise StoreError(

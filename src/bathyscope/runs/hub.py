@@ -28,6 +28,7 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
     from huggingface_hub import HfApi
 
     name, _ = _named(to)
+    # Looked for first: an upload into a data set that holds a run would mix the files of two.
     api = HfApi()
     try:
         api.create_repo(name, repo_type="dataset", private=private, exist_ok=True)
@@ -59,6 +60,7 @@ def pulled(address: str) -> Path:
 
     name, revision = _named(address)
     try:
+        # The library's cache keeps each commit in a folder of its own: an opened run never changes under its reader.
         snapshot = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
     except (OSError, ValueError) as error:
         raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error

@@ -91,6 +91,7 @@ class Identity:
                 _require_type(getattr(self, name), kind, name)
         ranges = tuple((int(first), int(last)) for first, last in self.plan)
         object.__setattr__(self, "plan", ranges)
+        # Shards without gaps: merged in order they are the prompts, and no result needs their numbers.
         edges = [0, *(last for _, last in ranges)]
         follows = [first for first, _ in ranges] == edges[:-1] and edges[-1] == self.prompts
         if not ranges or not follows or any(first >= last for first, last in pairwise(edges)):
@@ -107,6 +108,7 @@ class Identity:
 
     def digest(self) -> str:
         """SHA-256 of the configuration, the same under later schemas that tell more."""
+        # Only what differs from its default: a field that a later version adds leaves earlier digests as they were.
         changed = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return hashlib.sha256(json.dumps(changed, sort_keys=True).encode()).hexdigest()
 
@@ -247,6 +249,7 @@ def plain(value: Any, where: str) -> Any:
         return {str(key): plain(inner, f"{where}.{key}") for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [plain(inner, f"{where}[{i}]") for i, inner in enumerate(value)]
+    # Exact types: a subclass (an enum, a NumPy number) would be written as something else than it is.
     if value is None or type(value) in (str, int, bool) or (type(value) is float and math.isfinite(value)):
         return value
     raise StoreError(

@@ -94,6 +94,7 @@ def _concatenated(parts: Sequence[xr.Variable]) -> np.ndarray:
     shape = [max(sizes) for sizes in zip(*(part.shape for part in parts), strict=True)]
     shape[axis] = sum(part.shape[axis] for part in parts)
     padded = any(part.shape[i] < size for part in parts for i, size in enumerate(shape) if i != axis)
+    # Integers have no value for "missing": padded ones become floats, which are exact up to 2⁵³.
     dtype = np.result_type(*(part.dtype for part in parts))
     if padded and dtype.kind in "iub":
         dtype = np.dtype(np.float64)
@@ -108,6 +109,7 @@ def _concatenated(parts: Sequence[xr.Variable]) -> np.ndarray:
 
 
 def _added(where: str, parts: Sequence[xr.Variable]) -> np.ndarray:
+    # One after the other, in the order of the shards, so that rounding is the same however work was shared out.
     total = parts[0].values.copy()
     for part in parts[1:]:
         _require(part.shape == total.shape, where, f"shapes {part.shape} and {total.shape}")

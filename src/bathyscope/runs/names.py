@@ -58,6 +58,7 @@ def _suffixes(runs: Sequence[Run]) -> list[str]:
 def model_names(models: Sequence[str]) -> list[str]:
     """Each model without folders or owner; where two different ones would then be called the same, with them."""
     short = [PurePath(model).name or model for model in models]
+    # A name is taken twice only by different models: two runs of one model share theirs, and are numbered.
     called = {(name, model) for name, model in zip(short, models)}
     shared = Counter(name for name, _ in called)
     return [model if shared[name] > 1 else name for name, model in zip(short, models)]

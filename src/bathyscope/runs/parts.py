@@ -52,6 +52,7 @@ class Part:
                 f"part={self}: the survey has {count} shard{'s' * (count > 1)} and cannot be cut into {self.of} parts. "
                 f"Give fewer (at most {count}), or smaller shards (batch_tokens=..., --batch-tokens ...)."
             )
+        # Neighbours, and every shard in one part, whatever the number of parts.
         return range((self.number - 1) * count // self.of, self.number * count // self.of)
 
     def __str__(self) -> str:

@@ -24,6 +24,7 @@ class Pieces(Folder):
     def __init__(self, path: Path, kind: Kind, identity: Mapping[str, Any]) -> None:
         super().__init__(path, kind)
         try:
+            # As a manifest gives it back: tuples are lists there, and would differ from themselves.
             requested: dict[str, Any] = json.loads(json.dumps(identity))
             manifest = self.manifest()
             identity_and_files: tuple[dict[str, Any], dict[str, str]] = (

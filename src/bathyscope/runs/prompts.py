@@ -30,6 +30,7 @@ def encode_prompts(prompts: Prompts, text: bool) -> bytes:
         if text:
             line["pieces"] = prompts.pieces(number)
         lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+    # A byte-level token may hold half a character, which decoding leaves as a lone surrogate.
     return "".join(lines).encode("utf-8", errors="replace")
 
 

@@ -71,6 +71,7 @@ class Null:
         (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
         seeds, so that the interval then speaks of that one control. NaN with fewer than two prompts, or clusters.
         """
+        # Prompts are random in the same way in every control; seeds are, too. Their variances add up.
         paired = self.difference[:, self._paired]
         cluster = None if self.cluster is None else self.cluster[self._paired]
         prompt_variance, prompt_freedom = mean_variance(paired.mean(0) if paired.size else [], cluster)
@@ -82,6 +83,7 @@ class Null:
         total = sum(variance for variance, _ in parts)
         if total == 0:
             return Interval(self.moved, self.moved)
+        # Few seeds have few degrees of freedom; where they make up most of the variance, so has the interval.
         freedom = total**2 / sum(variance**2 / part_freedom for variance, part_freedom in parts)
         reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
         return Interval(self.moved - reach, self.moved + reach)
@@ -228,6 +230,7 @@ def blocks_until(effect: ArrayLike, share: float = SHARE) -> FloatArray:
     total = values.sum(-1, keepdims=True)
     with np.errstate(invalid="ignore", divide="ignore"):
         done = np.cumsum(values, -1) / total
+    # The share is reached within this block: as much of the block counts as its effect was needed.
     last = np.argmax(done >= share, axis=-1)
     reached = np.take_along_axis(done, last[..., None], -1)[..., 0]
     share_of_last = np.take_along_axis(values / np.where(total > 0, total, 1.0), last[..., None], -1)[..., 0]

@@ -109,6 +109,7 @@ class Run:
         datasets = [self[name] for name in self.measures]
         if PROMPTS not in self.files:
             return remembered_prompts(datasets, self.identity)
+        # A part of a run, or one that is not finished, has results of fewer prompts than its file.
         stored = decode_prompts(self.files[PROMPTS], self.identity)
         names_by_dataset = (dataset["prompt_id"].values for dataset in datasets if "prompt_id" in dataset.coords)
         measured = next((set(names.tolist()) for names in names_by_dataset), None)
@@ -127,6 +128,7 @@ class Run:
             return self.identity.n_blocks
         extents = (("block", 0), ("boundary", 1))
         sizes = [self[name].sizes for name in self.measures]
+        # Blocks may have been left out of one measure: the largest extent is that of the whole model.
         block_counts = [extent_of[dim] - beyond for extent_of in sizes for dim, beyond in extents if dim in extent_of]
         if not block_counts:
             raise StoreError(

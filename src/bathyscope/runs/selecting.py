@@ -158,4 +158,5 @@ def _parts(some: Some) -> list[str]:
 def _range(text: str) -> range:
     """``3`` and ``0-4`` as numbers; nothing for another text."""
     match = _NUMBERS.fullmatch(text)
+    # The caller lists the numbers: twelve digits of a mistyped range would fill the memory.
     return range(0) if match is None or len(text) > 12 else range(int(match[1]), int(match[2] or match[1]) + 1)

@@ -55,6 +55,7 @@ def encode(datasets: Mapping[str, xr.Dataset], marks: Mapping[str, str] | None =
         for path, dataset in groups.items()
     }
     root = groups.get("/", xr.Dataset()).assign_attrs(marks or {})
+    # In memory first: a file is written in one go (``atomic``), and its hash is known before it is.
     tree, content = xr.DataTree.from_dict({**groups, "/": root}), io.BytesIO()
     # as DataTree.to_netcdf does it, into a file of our own
     with _Remembering(content, "w", track_order=True) as file, h5netcdf.File(file, "w") as netcdf:
@@ -161,6 +162,7 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
     """
     if "DIMENSION_LIST" not in stored.attrs:
         return (name,) * stored.ndim
+    # HDF5 refers to a dimension's scale, not to its name; the last part of the scale's own name is the dimension.
     references = [h5py.h5r.dereference(refs[0], stored.id) for refs in stored.attrs["DIMENSION_LIST"]]
     for scale in references:
         if scale not in scales:
@@ -182,6 +184,7 @@ def _digest(datasets: Datasets) -> str:
     for name, dataset in sorted(datasets.items()):
         digest.update(json.dumps([name, dataset.attrs], sort_keys=True).encode())
         for label, variable in sorted(dataset.variables.items(), key=lambda item: str(item[0])):
+            # Shape and type enter the hash: the same bytes in another shape are other results.
             form = [str(label), list(variable.dims), variable.dtype.str, list(variable.shape), variable.attrs]
             digest.update(json.dumps(form, sort_keys=True).encode())
             digest.update(np.ascontiguousarray(variable.values).tobytes())

@@ -17,6 +17,7 @@ def tidy(dataset: xr.Dataset) -> pd.DataFrame:
     without labels are numbered from 0. The columns are first all dimensions, then coordinates (prompt_id,
     n_tokens …), then variables, each in the dataset's order.
     """
+    # Sets of dimensions are not multiplied out: prompts × blocks × tokens × heads would repeat every number many times.
     sets: dict[tuple[Hashable, ...], list[Hashable]] = {}
     for name, variable in dataset.data_vars.items():
         sets.setdefault(variable.dims, []).append(name)

@@ -83,6 +83,7 @@ class Verdict:
     @property
     def interval(self) -> Interval:
         """The interval of the mean of readable and own over prompts, or clusters; NaN where either has none."""
+        # Two means of the same prompts: their own intervals say nothing of how far they go together.
         if math.isnan(self.readable.low) or math.isnan(self.own.low):
             return Interval(math.nan, math.nan)
         both = self.readable, self.own
@@ -286,6 +287,7 @@ class Verdict:
             if self.agree
             else [Interval(reading.low, reading.high) for reading in (self.readable, self.own)]
         )
+        # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
         widest = max(high - low for low, high in ends)
         if widest <= CLOSE:
             return ""

@@ -107,6 +107,7 @@ class RunWriter:
         """All shards as one dataset a measure, prompts in order: what run-level results are computed from."""
         if self.missing:
             raise StoreError(f"Results are merged once every shard is there; missing: {self.missing}.")
+        # Run-level results and the finished run both read it; shards are decoded once.
         if self._merged is None:
             shards = sorted(self._manifest.record.shards.items())
             self._merged = merge([self._read(entry, index) for index, entry in shards])
@@ -151,6 +152,7 @@ class RunWriter:
 
     def _keep(self, what: str, datasets: dict[str, xr.Dataset], index: int | None) -> None:
         """A file and the manifest that lists it, both of them or none also where Ctrl-C comes in between."""
+        # Encoded before signals wait: that is the slow part, and may be interrupted.
         content = encode(datasets, self._manifest.identity.marks(index)) if self._folder is not None else b""
         with uninterrupted(), self._writing(what):
             if self._folder is None:
@@ -199,6 +201,7 @@ def _resumed(stored: Manifest, requested: Manifest, path: Path) -> Manifest:
     complete = len(shards) == len(stored.identity.plan) and record.derived is not None and _whole(path, record.derived)
     if complete and record.finished is not None:
         return stored
+    # A finished run may be opened with any versions; an unfinished one would hold bits of two.
     lines = version_difference(record.versions, requested.record.versions)
     if lines:
         raise StoreError(

@@ -18,9 +18,9 @@ from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import packed
+from bathyscope.wavefront.prefix import LentPrefix
 from bathyscope.wavefront.probe import BaselineView, RowsView
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
-from bathyscope.wavefront.prefix import LentPrefix
 from bathyscope.wavefront.slots import CONTROL, Slots
 from bathyscope.wavefront.tail import group_tails
 

@@ -6,7 +6,7 @@ ends at t: at every block they are the tokens of the row in which s is skipped e
 
 The tail computes the tokens from t on, block by block:
 
-- Up to boundary s nothing differs, and block s still reads h_s at every token: to skip it replaces what comes out of it.
+- Up to boundary s nothing differs, and block s still reads h_s at every token: skipping replaces its output.
   So the tokens from t on leave block s as they do in the control. The tail begins there, as a copy.
 - In every block l > s its tokens attend to the donor's keys and values before t and to their own from t on. The first
   effect enters through that attention; it is what the measures of later tokens look for.

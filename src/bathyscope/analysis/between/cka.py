@@ -63,6 +63,7 @@ def cka(
                 ModelFacts(loaded_model.anatomy, loaded_model.checks, model_prompts.tokenizer), model_prompts, seed
             )
         same_ids = [p.ids for p in read[0]] == [p.ids for p in read[1]]
+        # With other token ids a prompt's inner tokens have no counterpart; its end has one.
         sums = _sums(models, measures, TOKENS if same_ids else ("last",))
         data = similarities(sums, chosen.level).assign_attrs(model=models[0].name, other=models[1].name)
         return LabelledResult(data, _conclude(data, chosen.level), _tabulate)

@@ -51,6 +51,8 @@ class MapErrors:
             "summed_error": (self.size_PST, self.norm_PT),
             "r2": (self.square_PST, self.spread_PT),
         }
+        # A mean of ratios, a ratio of sums, and a share of variance: each is a sum over prompts divided by another,
+        # so that resampling prompts needs their weights alone and no forward pass.
         shares = {
             name: _share(np.einsum("wp,pst->wst", weights_WP, above, optimize=True), (weights_WP @ below)[:, None])
             for name, (above, below) in pairs.items()
@@ -63,6 +65,7 @@ class MapErrors:
 
     def _put(self, sums_P: Array, states: States, values_N: Tensor) -> None:
         sums_by_prompt = torch.zeros(len(states.prompts), dtype=torch.float64, device=values_N.device)
+        # In float64, on the device: one number a prompt crosses to the host.
         sums_by_prompt.index_add_(0, states.owners, values_N.double())
         sums_P[[self._place[number] for number in states.prompts]] += array(sums_by_prompt)
 

@@ -101,6 +101,7 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, splits: Splits
     tokens_U = cluster_weights([streams.tokens([number]) for number in tested], test_cluster)
     ends = partial(_with_ends, tokens_U=tokens_U, level=sampling.level)
     error_WST = metrics["relative_error"]
+    # Partners are chosen again in every resample, or their intervals would leave out the choice.
     best = [alignment(error_WST), alignment(np.swapaxes(error_WST, -2, -1))]
     sizes = [error_WST.shape[1:], error_WST.shape[:0:-1]]
     data: dict[str, Any] = {}
@@ -109,6 +110,7 @@ def dataset(errors: MapErrors, ridge_ST: Array, streams: Streams, splits: Splits
     data |= {"ridge": ridge_ST, "mean_error": errors.mean_error()}
     data |= {direction: aligned.best[0] for direction, aligned in zip(DIRECTIONS, best)}
     for name, limits in _DIAGONAL.items():
+        # A partner jumps between boundaries, so that these intervals also hold the middle of the resamples.
         data |= ends(name, np.stack([getattr(aligned, name) for aligned in best], axis=1), limits, grouped=True)
     data["deviation_chance"] = [deviation_by_chance(*size) for size in sizes]
     data["deviation_constant"] = [deviation_of_one_partner(*size) for size in sizes]

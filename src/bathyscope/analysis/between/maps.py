@@ -170,6 +170,7 @@ class _Mapping:
                 self._errors.add_targets(states, maps.mean_y_TE)
             centred_x = [x_ND.to(mean_D) - mean_D for x_ND, mean_D in zip(states.source, maps.mean_x_SD)]
             for t, (target_NE, mean_E) in enumerate(zip(states.target, maps.mean_y_TE)):
+                # In float64 as the maps are; the models' own dtype may be bfloat16.
                 y_NE: Tensor = target_NE.to(mean_E)
                 norm_N, centred_NE = y_NE.norm(dim=1), y_NE - mean_E
                 for place, (source, x_ND) in enumerate(zip(sources, centred_x)):
@@ -228,4 +229,5 @@ def _block(streams: Streams, memory: float, sources_per_pass: int | None) -> int
             f"The sums of a single source take {source_gib:.3g} GiB, more than memory={memory:g}; sources are done "
             "one at a time."
         )
+    # Each pass is one more forward of both models over all prompts, so a pass holds all sources that fit.
     return min(n_sources, max(1, int(memory / source_gib)))

@@ -73,6 +73,7 @@ class Streams:
         states_of_models: list[list[Tensor]] = []
         for model, wave, boundaries in zip(self.models, self._waves, (sources, range(self.boundaries[1]))):
             batch = Batch.of(ids, model.device)
+            # Position 0 is often an attention sink, whose norm would decide every least-squares fit.
             later_BT = within(batch.tokens, 1, batch.lengths, model.device)
             probe = BoundaryReader(partial(_later, later_BT, self.device), boundaries)
             wave.run(batch, [probe])

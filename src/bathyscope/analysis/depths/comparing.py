@@ -84,6 +84,7 @@ def compare(
     _check_pairs(pairs, len(sides))
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
+    # A run may stand in several contrasts; its own estimate is computed and listed once.
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
     sampling = Sampling(resamples, level, seed)
@@ -145,6 +146,7 @@ def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[lis
     notes: list[str] = []
     for number, side in enumerate(sides):
         for cohort in cohorts:
+            # Against the first of the cohort: being the same prompts is transitive.
             matched = match(sides[cohort.members[0]], side, paired)
             if matched.note:
                 notes.append(matched.note)

@@ -113,6 +113,7 @@ def grouped(
     group_estimates = [
         [estimator.read(estimator.means(sampling), blocks, level) for estimator in row] for row in by_group.values()
     ]
+    # A group's estimate is in blocks; differences are of the ratio, as ``compare`` has them.
     pairs = list(combinations(range(len(groups)), 2))
     test = partial(_p_value, permutations=permutations, seed=seed)
     readings = {
@@ -225,6 +226,7 @@ def _p_value(reference: Reading, other: Reading, difference: Contrast, permutati
     # prompts of one cluster in both groups cannot be dealt out whole: the interval, which pairs them, is the test
     if reference.whole is not None or share_clusters(reference, other):
         return difference.p_value
+    # Prompts are dealt out again and again: exact for any estimator, however few prompts a group has.
     return permutation_p(reference, other, permutations=permutations, seed=seed)
 
 

@@ -67,11 +67,13 @@ def milder(
             "blocks (drop.blocks, swap.blocks)."
         )
     member = None if cluster is None else run.prompts.clusters(cluster)
+    # 1 for every prompt that has tokens to read: each counts the same, long or short.
     weights = np.sign(token_weights(drop))
     sampling = Sampling(resamples, level, seed)
     numbers = np.full((len(_QUANTITIES), len(pairs) + 1, 6), np.nan)
     for row, quantity in enumerate(_QUANTITIES):
         without = drop[quantity].transpose("prompt", "dropped")
+        # Swapping touches two blocks, so that it stands against the mean of dropping either of them.
         each = [without.sel(dropped=[block, block + 1]).mean("dropped").values for block in pairs]
         exchanged = swap[quantity].transpose("prompt", "swapped").sel(swapped=pairs).values
         first, second = np.stack(each, axis=1), np.asarray(exchanged, dtype=np.float64)

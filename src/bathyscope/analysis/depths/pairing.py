@@ -45,6 +45,7 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
     if paired is False:
         return Match()
     other_ids = set(second.prompt_ids)
+    # In the order of the first side, which one resample of the prompts then has for both.
     shared = [name for name in first.prompt_ids if name in other_ids]
     if paired and not shared:
         raise OptionError(
@@ -67,6 +68,7 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
     """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
     source = _source(first.identity.dataset)
     both = f"{first.name} and {second.name}"
+    # Of one tokenizer equal prompts have equal ids: unequal hashes then mean other prompts, or more of them.
     if first.identity.tokenizer_hash == second.identity.tokenizer_hash:
         if len(first.prompt_ids) == len(second.prompt_ids):
             return (

@@ -193,6 +193,7 @@ def _difficulty(sides: Sequence[ComparedPrompts], by: str | None) -> ComparisonP
 
 def _by_data(group: Sequence[ComparedPrompts]) -> list[ComparedPrompts]:
     """Sides from the easiest data set to the hardest."""
+    # Known data sets have their order from the paper; one unknown leaves all in the caller's order.
     ranks = [difficulty_rank(side.identity.dataset) for side in group]
     known_ranks = [rank for rank in ranks if rank is not None]
     if len(known_ranks) < len(group):

@@ -82,6 +82,7 @@ class Comparison:
             f"{int(outside[tested].sum())} of {tests} tested intervals exclude 0; about {tests * alpha:.2g} would by "
             f"chance if nothing differed. After Holm's correction {holm} of {tests} p-values are below {alpha:.2g}."
         )
+        # The smallest p-value that so many resamples can show, times the number of tests (Holm's first step).
         if tests / (self.data.attrs["resamples"] + 1) >= alpha:
             summary += " No p-value can be, with so few resamples for so many tests: give more."
         return summary + self._no_difference()

@@ -104,6 +104,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[ComparedPr
                 f"{name} lacks {', '.join(missing)} (it holds: {', '.join(run.measures) or 'nothing'}); effective "
                 "depths are read off residual, lens and skip. Survey again with measures=[..., 'effective_depth']."
             )
+    # One threshold for all: depths by different criteria could not be compared.
     options = _thresholds(runs[0])
     numbers = _clusters(runs, names, cluster)
     return [
@@ -193,6 +194,7 @@ def _thresholds(run: Run) -> EffectiveDepthOptions:
 
 
 def _refuse_repeated(runs: Sequence[Run]) -> None:
+    # Two objects may be one folder, opened twice or by a link.
     places = [id(run) if run.path is None else run.path.resolve() for run in runs]
     for run, place in zip(runs, places):
         if places.count(place) > 1:

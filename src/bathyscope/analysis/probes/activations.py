@@ -58,6 +58,7 @@ def _sources(
 ) -> Iterator[tuple[nn.Module, list[int], list[int]]]:
     """Modules, their inputs that are wanted, and the place of each in the list of neurons."""
     for block, groups in enumerate(weights):
+        # Neurons of a block are counted through all its MLPs (experts), in the order of its groups.
         starts = accumulate((group.neurons for group in groups), initial=0)
         for group, start in zip(groups, starts):
             columns = {

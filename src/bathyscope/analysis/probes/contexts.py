@@ -58,6 +58,7 @@ def balanced_contexts(
     if len(stream) < text_tokens:
         raise PromptError(f"{corpus} has {len(stream)} tokens, fewer than one context of {window}; give a longer text.")
     draw = np.random.default_rng(seed)
+    # Contexts share no token: overlapping ones in both halves would let a probe remember its test.
     free = np.ones(len(stream), dtype=bool)
     ends = np.arange(text_tokens - 1, len(stream))
     of_class = in_class_V[stream[ends]]

@@ -44,6 +44,7 @@ def token_states(model: Model, prompts: Sequence[Ids], positions: Sequence[int],
     def observe(wave: Wavefront, batch: Batch, picked: Sequence[int]) -> None:
         probe = BoundaryReader.of_tokens([(row, positions[i]) for row, i in enumerate(picked)], model.device)
         wave.run(batch, [probe])
+        # In float32 on the host, where scikit-learn fits.
         states[list(picked)] = torch.stack(probe.taken, dim=1).float().cpu()
 
     run_batches(model, prompts, observe, progress)

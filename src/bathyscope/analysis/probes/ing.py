@@ -202,6 +202,7 @@ def _of_either_kind(
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
         directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})
+        # Moments need the whole vocabulary, so they are taken of a few neurons at a time until both kinds are full.
         direction_moments = unembedding.moments(torch.cat([directions[block, neuron] for block, neuron in batch]))
         for (block, neuron), skew, kurtosis in zip(
             batch, direction_moments.skew.tolist(), direction_moments.kurtosis.tolist()

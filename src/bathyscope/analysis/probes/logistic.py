@@ -114,6 +114,7 @@ def accuracy(correct: NDArray[np.bool_], settings: Settings) -> Accuracy:
     Where all rows are right, or all are wrong, every resample is too, so the interval is Wilson's.
     """
     right = correct.astype(np.float64)
+    # A bootstrap of equal rows has no width, and would call ten right answers of ten certain.
     if right.size > 1 and np.ptp(right) == 0:
         return Accuracy(float(right.mean()), *share_interval(right, level=settings.sampling.level))
     return Accuracy(float(right.mean()), *mean_interval(right, settings.sampling, limits=(0.0, 1.0)))

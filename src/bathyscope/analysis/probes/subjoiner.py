@@ -215,11 +215,13 @@ class Measured:
         readings = []
         for kind in (~self.split, self.split):
             values = self.attention[self.held_out & kind, block, head]
+            # Attention weights: their mean over words lies between 0 and 1, and so do the ends of the interval.
             readings.append(Reading(values, np.ones(len(values)), np.asarray, (0.0, 1.0)))
         return two_sample_difference(readings[0], readings[1], sampling)
 
 
 def _dataset(measured: Measured, top: int, sampling: Sampling) -> xr.Dataset:
+    # Heads are ranked on one half of the words and scored on the other: the best of many would look better than it is.
     ranking, score = measured.score(held_out=False), measured.score(held_out=True)
     # equals stay in the order of blocks and heads; NaN comes last
     order = np.argsort(-ranking, axis=None, kind="stable")[: min(top, int(np.isfinite(ranking).sum()))]

@@ -140,6 +140,7 @@ def _dataset(fits: dict[str, list[Fit]], settings: Settings, majority: float) ->
     values: dict[str, Any] = dict(zip(("accuracy", "ci_low", "ci_high"), np.moveaxis(np.array(judged), -1, 0)))
     for name in ("train_accuracy", "C"):
         values[name] = [[getattr(probe_fit, name) for probe_fit in row] for row in fits.values()]
+    # What a probe must beat: always telling the more frequent label.
     values["majority"] = majority
     values["correct"] = np.array([[probe_fit.correct for probe_fit in row] for row in fits.values()])
     coords = {

@@ -92,6 +92,7 @@ def _use(row: Mapping[str, Any], side: str, tokenizer: PreTrainedTokenizerBase, 
         raise PromptError(f"start{side}={start} and end{side}={end} do not lie within sentence{side}={sentence!r:.80}.")
     encoded = tokenizer(sentence, return_offsets_mapping=True, verbose=False)
     ids, spans = encoded["input_ids"], encoded["offset_mapping"]
+    # The last token that covers the word has attended to all of it. Special tokens cover (0, 0) and never match.
     covering = [place for place, (first, last) in enumerate(spans) if first < end and last > start]
     if not covering:
         raise PromptError(

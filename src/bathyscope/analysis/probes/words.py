@@ -68,6 +68,7 @@ def place_words(
     start = _in_front(context, before, tokenizer)
     placed_words: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in pieces}
     numbers: Counter[int] = Counter()
+    # Random order: a text's first words are its most frequent ones, which a tokenizer splits least.
     order = np.random.default_rng(seed).permutation(len(words)).tolist()
     for first in range(0, len(order), _AT_ONCE):
         if all(len(placed) >= count for placed in placed_words.values()):

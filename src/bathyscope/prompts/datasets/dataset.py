@@ -128,6 +128,7 @@ class DataSet:
         where = path if path is not None else f"{self.hub} ({split or self.split})"
         rows = self._hub_rows(split or self.split) if path is None else read_rows(path)
         row_prompts: Iterable[Prompt] = (self._prompt(row, number, where) for number, row in enumerate(rows, start=1))
+        # Lazily: rows behind the last prompt that is asked for are neither made into text nor counted in tokens.
         if self.limit is not None:
             fits = self.limit.fits(self.name, max_tokens, tokenizer)
             row_prompts = (prompt for prompt in row_prompts if fits(prompt.text or ""))
@@ -177,6 +178,7 @@ class DataSet:
                     f"{self.name}: {size} prompts of {label} {level} asked for, but {where} has {label} {available}; "
                     "ask for fewer."
                 )
+            # The papers' order, with one seed whatever the survey's: ten prompts are the first of twenty.
             random.Random(SHUFFLE_SEED).shuffle(by_level[level])
             groups.append(by_level[level][:size])
         return tuple(in_turn(groups))
@@ -226,6 +228,7 @@ def filled_text_of(row: Row, column: str) -> str:
 def list_of(row: Row, column: str) -> list[Any]:
     """A column that must hold a list, or its JSON text, which is how a CSV file can hold one."""
     value = row[column]
+    # The same data set as parquet has lists, and as CSV their texts.
     if isinstance(value, str):
         try:
             value = json.loads(value)

@@ -65,6 +65,7 @@ def hellaswag(row: Row) -> Prompt:
     ending: str = endings[int(label)]
     if not ending.strip():
         raise PromptError(f"ending {label} of column 'endings', the right one, is empty.")
+    # The answer is the ending alone: the blank before it belongs to its first token.
     space = "" if ending.startswith(",") else " "
     return Prompt(text=f"{text_of(row, 'ctx')}{space}{ending}", answer=ending)
 
@@ -92,6 +93,7 @@ def mquake(row: Row) -> Prompt:
     questions = list_of(row, "questions")
     if not questions or not isinstance(questions[0], str) or not questions[0].strip():
         raise PromptError("column 'questions' must be a list of texts with at least one question.")
+    # The chain before any edit: the data set is about edited facts, the papers measure the true ones.
     hops = len(list_of(row, "orig_triples"))
     if not hops:
         raise PromptError("column 'orig_triples' is empty, so that the number of hops is not known.")

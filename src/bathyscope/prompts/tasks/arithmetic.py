@@ -73,6 +73,7 @@ class Arithmetic(Task[str]):
     def draw(self, rng: random.Random, level: str, split: Split) -> DrawnProblem | None:
         is_hard = split == "extrapolate"
         drawn_problem = MODULES[level].draw(rng, is_hard, self._sizes)
+        # Drawn at the larger size, a problem may still be small by chance: it belongs to no split of larger ones.
         if drawn_problem.is_hard != is_hard:
             return None
         labels: Labels = {

@@ -56,6 +56,7 @@ def based_text(number: int, base: int) -> str:
 
 def nearest_root(value: int, degree: int) -> int:
     """The whole number nearest to a root, by whole numbers alone. There are no ties: no half has a whole power."""
+    # By bisection: a root in floating point may round to the wrong side of a half.
     low, high = 0, 1 << (value.bit_length() // degree + 1)
     while high - low > 1:
         middle = (low + high) // 2
@@ -98,6 +99,7 @@ def grow(rng: random.Random, value: Fraction, operations: int, signs: str, entro
     is_fraction_alone = operations == 1 and value.denominator > 1
     sign = "/" if is_fraction_alone else rng.choice(signs)
     left, right = _OPERANDS[sign](rng, value, operations == 1, entropy)
+    # A side that is a fraction needs at least one operation, its division; the others go to either side at random.
     needs = [int(operand.denominator > 1) for operand in (left, right)]
     free = rng.randint(0, operations - 1 - sum(needs))
     return Operation(

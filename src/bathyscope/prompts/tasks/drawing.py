@@ -73,6 +73,7 @@ class Task(ABC, Generic[Level]):
             raise OptionError(f"{self.name}: problem {index} does not exist; problems are counted from 0.")
         levels = self.levels(split)
         turn, place = divmod(index, len(levels))
+        # A generator for each problem, so that none depends on how many were drawn before it.
         rng = _generator(f"{self.name}/{seed}/{split}/{levels[place]}/{turn}")
         for _ in range(ATTEMPTS):
             attempt = self.draw(rng, levels[place], split)

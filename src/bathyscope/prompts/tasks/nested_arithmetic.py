@@ -137,6 +137,7 @@ class NestedArithmetic(Task[int]):
         inside = rng.randint(max(depth, leaves - widest), min(widest, leaves - 1))
         other_leaves = leaves - inside
         deep = self._expression(rng, inside, depth - 1, operator, held_out, pivotal=pivotal)
+        # Along the pivot's path a factor must have an inverse, or two values of the pivot would give one answer.
         while True:
             its_depth = rng.randint(shallowest(other_leaves), min(other_leaves, depth) - 1)
             other = self._expression(rng, other_leaves, its_depth, operator, held_out, pivotal=False)

@@ -80,6 +80,7 @@ class Permutations(Task[int]):
             factors[place] = rng.choice(self._moving)
         composition = " ".join(self._elements[factor] for factor in factors)
         products = list(accumulate(factors, then))
+        # Identities change no product: the same factors at other places are the same problem.
         key = " ".join(self._elements[factor] for factor in factors if factor != IDENTITY)
         labels = {"k": level}
         if self._asks_image:

@@ -73,6 +73,7 @@ class PointerChasing(Task[int]):
         arrows = [f"{node} > {cycle[number - 1]} ;" for number, node in enumerate(cycle)]
         rng.shuffle(arrows)
         path = cycle[: -2 - level : -1]  # every arrow leads one place towards the front
+        # As many marks in every question, so that its length does not tell k.
         marks = [HOP] * level + [STAY] * (self._beyond[-1] - level)
         walk = f"start {path[0]} {' '.join(marks)} :"
         labels = {"k": level, "hops": level, "shortest": min(level, len(cycle) - level)}

@@ -27,6 +27,7 @@ def word_tokenizer(words: Sequence[str]) -> PreTrainedTokenizerFast:
     from transformers import PreTrainedTokenizerFast
 
     _check(words)
+    # Special tokens first, so that their ids are the same for every task.
     ids = {word: number for number, word in enumerate((*SPECIAL, *words))}
     backend = Tokenizer(models.WordLevel(ids, unk_token=UNKNOWN))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
