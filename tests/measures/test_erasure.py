@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,14 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, naive_erasure, waves, zoo
-from support.altered import answering
+from support.altered import counted_tokens
+from support.interrupting import interrupted_after
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
 from bathyscope.measures.erasure import Erasure, ErasureOptions
 from bathyscope.model import load
 from bathyscope.prompts.prompt import PromptSet
-from bathyscope.wavefront.engine import Wavefront
 
 CLOSE = 2e-6
 LENGTHS = (13, 7)
@@ -283,25 +282,15 @@ def test_no_such_reference() -> None:
 # --- surveys ---------------------------------------------------------------------------------------------
 
 
-def test_an_interrupted_survey_resumes_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_survey_resumes_to_the_same_bits(tmp_path: Path) -> None:
     """The reference is computed again; what was finished is kept."""
     model = waves.loaded("llama")
     ids = zoo.prompts(zoo.build("llama"), (12, 9, 14, 11))
     prompts = [Prompt(ids=own, answer_tokens=2) for own in ids]
     options: dict[str, Any] = {"erasure": {"reference": zoo.prompts(zoo.build("llama"), (8, 6), seed=2)}}
     whole = surveyed(model, prompts, batch_tokens=16, **options)
-    run, calls = Wavefront.run_convoy, []
-
-    def interrupted(self: Wavefront, *args: Any) -> None:
-        calls.append(args)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        run(self, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run_convoy", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            surveyed(model, prompts, batch_tokens=16, out=tmp_path / "run", **options)
+    with interrupted_after(4):
+        surveyed(model, prompts, batch_tokens=16, out=tmp_path / "run", **options)
     done = len(list((tmp_path / "run").rglob("*.nc")))
     assert 0 < done < 4
     resumed = surveyed(model, prompts, batch_tokens=16, out=tmp_path / "run", **options)
@@ -335,17 +324,8 @@ def test_the_estimate_of_rows_is_the_compute() -> None:
     """Tokens that blocks are given, against rows · tokens · blocks of the plain forward's."""
     model = waves.loaded("llama")
     (ids,) = zoo.prompts(model.hf, (40,))
-    tokens = 0
-
-    def count(args: tuple[Any, ...], out: Any) -> Any:
-        nonlocal tokens
-        tokens += args[0].shape[0] * args[0].shape[1]
-        return out
-
-    with ExitStack() as stack:
-        for block in model.anatomy.blocks:
-            stack.enter_context(answering(block, count))
+    with counted_tokens(model) as calls:
         surveyed(model, [Prompt(ids=ids, answer_tokens=2)])
     measure = Erasure(ErasureOptions())
     expected = measure.rows_per_prompt(waves.facts(model), 40) * 40 * model.n_blocks
-    assert expected / 1.5 < tokens < expected * 1.5
+    assert expected / 1.5 < sum(calls) < expected * 1.5

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,8 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, naive_patching, waves, zoo
-from support.altered import answering
+from support.altered import counted_tokens
+from support.interrupting import interrupted_after
 from transformers import AutoModelForCausalLM
 
 import bathyscope
@@ -192,7 +192,7 @@ def test_shards_and_batches_are_cut_without_regard_to_pairs(batch_tokens: int) -
     xr.testing.assert_allclose(measured(batch_tokens), measured(37), rtol=0, atol=1e-10)
 
 
-def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
     prompts = [
         Prompt(ids=own, answer_tokens=2, labels={"pair": len(own)})
         for own in zoo.prompts(zoo.build("llama"), (8, 6, 6, 8))
@@ -202,18 +202,9 @@ def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         model = waves.loaded("llama")
         return bathyscope.survey(model, prompts, "patching", batch_tokens=8, progress=False, **options)["patching"]
 
-    whole, run, calls = measured(), Wavefront.run_convoy, []
-
-    def interrupted(self: Wavefront, *args: Any) -> None:
-        calls.append(args)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        run(self, *args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run_convoy", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            measured(out=tmp_path / "run")
+    whole = measured()
+    with interrupted_after(5):
+        measured(out=tmp_path / "run")
     resumed = measured(out=tmp_path / "run")
     xr.testing.assert_identical(resumed, whole)
     xr.testing.assert_identical(bathyscope.open(tmp_path / "run")["patching"], whole)
@@ -227,17 +218,9 @@ def test_it_costs_at_most_a_third_of_one_forward_per_patch(part: str) -> None:
     hf = AutoModelForCausalLM.from_config(config).eval()
     model, length = waves.load(hf), 48
     prompts = paired(zoo.prompts(hf, (length, length)), answer=1)
-    tokens = 0
-
-    def count(args: tuple[Any, ...], out: Any) -> Any:
-        nonlocal tokens
-        tokens += args[0].shape[0] * args[0].shape[1]
-        return out
-
-    with ExitStack() as stack:
-        for block in model.anatomy.blocks:
-            stack.enter_context(answering(block, count))
+    with counted_tokens(model) as calls:
         surveyed(model, prompts, parts=[part])
+    tokens = sum(calls)
     read = length - 1
     patches = (12 + (part == "block")) * (read + 1)  # single tokens and all together
     assert tokens < patches * 12 * read / 3

@@ -13,6 +13,7 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, waves, zoo
+from support.interrupting import interrupted_after
 from torch import Tensor
 
 import bathyscope
@@ -209,19 +210,10 @@ def test_the_maps_are_the_same_to_the_bit_whatever_the_shards(monkeypatch: pytes
     assert kept[0] == kept[1]
 
 
-def test_interrupted_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, result, done = surveyed(batch_tokens=60), TranslatedLensProbe.result, []
-
-    def interrupted(probe: TranslatedLensProbe) -> xr.Dataset:
-        done.append(probe)
-        if len(done) == 5:
-            raise KeyboardInterrupt
-        return result(probe)
-
-    monkeypatch.setattr(TranslatedLensProbe, "result", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    whole = surveyed(batch_tokens=60)
+    with interrupted_after(4, TranslatedLensProbe, "result"):
         surveyed(batch_tokens=60, out=tmp_path / "run")
-    monkeypatch.undo()
     resumed = surveyed(batch_tokens=60, out=tmp_path / "run")
     xr.testing.assert_identical(resumed["translated_lens"], whole["translated_lens"])
     xr.testing.assert_identical(bathyscope.open(tmp_path / "run")["translated_lens"], whole["translated_lens"])

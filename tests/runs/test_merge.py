@@ -120,7 +120,12 @@ def test_per_prompt_variables_and_partial_sums_are_accepted() -> None:
         "y": (("norm", "prompt"), np.zeros((3, 2))),
         "s": (("a",), np.zeros(3), {"merge": "sum"}),
     }
-    require_by_prompt({"skip": xr.Dataset(variables)}, 2)
+    results = {"skip": xr.Dataset(variables)}
+    require_by_prompt(results, 2)
+    merged = merge([results, results])["skip"]
+    assert {name: values.sizes.get("prompt") for name, values in merged.items()} == {"x": 4, "y": 4, "s": None}
+    with pytest.raises(OptionError, match="skip gives x with the dimensions"):
+        require_by_prompt(results, 3)
 
 
 def test_prompts_of_parts_come_back_in_their_order() -> None:

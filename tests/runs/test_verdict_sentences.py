@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from itertools import product
 from typing import Any
@@ -225,13 +225,49 @@ def test_the_grid_is_large() -> None:
 
 @pytest.mark.parametrize("part", range(8))
 def test_no_sentence_says_what_its_numbers_do_not(part: int) -> None:
-    for number, case in list(enumerate(CASES))[part::8]:
-        try:
-            check_verdict(case)
-            if number % 5 == 0:
-                check_places(case)
-        except AssertionError as error:
-            raise AssertionError(f"{case}: {error}") from error
+    cases = list(enumerate(CASES))[part::8]
+    faults = [fault_of(case, case, in_all_places=number % 5 == 0) for number, case in cases]
+    assert [fault for fault in faults if fault] == []
+
+
+def fault_of(case: Case, measured: Case, *, in_all_places: bool = False) -> str:
+    """What the sentences on a measured case say that is not true of ``case``; empty where all of it is."""
+    try:
+        check_verdict(case, measured)
+        if in_all_places:
+            check_places(case)
+    except AssertionError as error:
+        return f"{case}: {error}"
+    return ""
+
+
+CASE = Case((1.0, 1.2, 0.8), (1.0, 1.1, 1.0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"readable": (2.0, 2.2, 1.8)},
+        {"own": (5.0, 5.1, 5.0)},
+        {"agreement": 1.0},
+        {"has_skip": False},
+        {"part": "attention"},
+        {"settings": {"lens": {"positions": "answer"}}},
+        {"controls": {"untrained-0": ((3.0, 3.2, 2.8), (3.0, 3.1, 3.0))}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_sentences_on_another_case_are_noticed(changes: dict[str, Any]) -> None:
+    other = replace(CASE, **changes)
+    assert fault_of(CASE, CASE) == fault_of(other, other) == ""
+    assert fault_of(CASE, other)
+    assert fault_of(other, CASE)
+
+
+@pytest.mark.parametrize("words", ["after nan blocks", "not measured", "one blocks uses 2", "None of 6", "at  last"])
+def test_words_that_no_reader_should_meet_are_noticed(words: str) -> None:
+    with pytest.raises(AssertionError):
+        check_words(words)
 
 
 def test_a_survey_without_means_is_told_to_take_them() -> None:
@@ -261,11 +297,12 @@ def check_words(words: str) -> None:
     assert not re.search(r"not measured|None|\buses\b|  |\(\)|\.\.", words), words
 
 
-def check_verdict(case: Case) -> None:
-    controls = {label: case.datasets(*values) for label, values in case.controls.items()}
-    numbers = None if case.cluster is None else np.unique(np.array(case.cluster), return_inverse=True)[1]
-    datasets = case.datasets(case.readable, case.own)
-    verdict = verdict_of(datasets, controls, cluster=numbers, settings=case.all_settings)
+def check_verdict(case: Case, measured: Case) -> None:
+    """Check the verdict on what was measured against what is true of a case, which should be the same."""
+    controls = {label: measured.datasets(*values) for label, values in measured.controls.items()}
+    numbers = None if measured.cluster is None else np.unique(np.array(measured.cluster), return_inverse=True)[1]
+    datasets = measured.datasets(measured.readable, measured.own)
+    verdict = verdict_of(datasets, controls, cluster=numbers, settings=measured.all_settings)
     text, details = verdict.text, verdict.details
     said = " ".join([text, *details])
     check_words(said)

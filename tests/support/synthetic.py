@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
+from bathyscope.measures.registry import MEASURES
+from bathyscope.prompts.prompts import COORDINATES
 from bathyscope.runs.manifest import FileEntry, Identity, Manifest, Record
 from bathyscope.runs.run import Run
 
@@ -30,7 +32,6 @@ ESTIMATORS = [
 _OPTIONS = {"lens": {"k": 5}, "repeat": {"length": 3, "times": 1}}
 
 Array = np.ndarray
-Variables = dict[str, tuple[tuple[str, ...], Array, dict[str, str]]]
 
 
 def synthetic_run(
@@ -58,16 +59,21 @@ def synthetic_run(
         "n_tokens": ("prompt", n_tokens),
         "dataset": ("prompt", np.array(["synthetic"] * prompts, dtype=object)),
     }
+    block, boundary = np.arange(L), np.arange(L + 1)
+    residual = _residual(L, prompts, rng)
+    lens = _lens(L, prompts, rng, norms)
+    skip = _skip(L, prompts, rng, parts)
     groups = {
-        "residual": _dataset(_residual(L, prompts, rng), coords, block=L, boundary=L + 1),
-        "lens": _lens(L, prompts, rng, norms, coords),
-        "skip": _skip(L, prompts, rng, parts, coords),
-        "drop": _dataset(_schedule(L, prompts, rng, "dropped", L), coords, dropped=L),
-        "swap": _dataset(_schedule(L, prompts, rng, "swapped", L - 1), coords, swapped=L - 1),
-        "repeat": _dataset(_schedule(L, prompts, rng, "start", max(L - 2, 1)), coords, start=max(L - 2, 1)),
-        "effective_depth": _effective_depth(L),
-        "noise": _noise(),
+        "residual": made_up("residual", residual, {**coords, "block": block, "boundary": boundary}),
+        "lens": made_up("lens", lens, {**coords, "boundary": boundary, **({"norm": norms} if len(norms) > 1 else {})}),
+        "skip": made_up(
+            "skip", skip, {**coords, "part": list(parts), "reduction": REDUCTIONS, "skipped": block, "block": block}
+        ),
     }
+    places = {"drop": ("dropped", L), "swap": ("swapped", L - 1), "repeat": ("start", max(L - 2, 1))}
+    for measure, (dim, length) in places.items():
+        groups[measure] = made_up(measure, _schedule(prompts, rng, length), {**coords, dim: np.arange(length)})
+    groups |= {"effective_depth": _effective_depth(L), "noise": _noise()}
     return Run(_tree(groups), _manifest(model, n_tokens, list(groups)))
 
 
@@ -116,26 +122,27 @@ def small_run(L: int = 3, **options: Any) -> Run:
     return replaced(kept, "drop", run["drop"].drop_vars(["top1_agreement", "entropy", "loss"]))
 
 
+def made_up(measure: str, values: Mapping[str, Any], coords: Mapping[str, Any]) -> xr.Dataset:
+    """Values with the dimensions and attributes that the measure's declaration gives them."""
+    return MEASURES[measure].dataset(values, coords)
+
+
+def prompt_coords(like: xr.Dataset) -> dict[str, xr.DataArray]:
+    """The coordinates of prompts that every result has, from another result of the run."""
+    return {name: like[name] for name in COORDINATES}
+
+
 def _tree(groups: Mapping[str, xr.Dataset]) -> xr.DataTree:
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
 
 
-def _dataset(variables: Variables, coords: Mapping[str, Any], **sizes: int) -> xr.Dataset:
-    index = {dim: np.arange(size) for dim, size in sizes.items()}
-    return xr.Dataset(variables, coords={**coords, **index})
-
-
-def _attrs(name: str, units: str) -> dict[str, str]:
-    return {"long_name": name.replace("_", " "), "units": units, "formula": "made up", "source": "synthetic"}
-
-
-def _noisy(curve: Array, prompts: int, rng: np.random.Generator, spread: float = 0.1) -> Array:
+def noisy(curve: Array, prompts: int, rng: np.random.Generator, spread: float = 0.1) -> Array:
     """The curve for every prompt, scaled by a factor of its own and by a little noise."""
-    own = rng.normal(1.0, spread, (prompts,) + (1,) * curve.ndim)
-    return curve * own * rng.normal(1.0, spread / 3, (prompts, *curve.shape))
+    factor = rng.normal(1.0, spread, (prompts,) + (1,) * curve.ndim)
+    return np.asarray(curve * factor * rng.normal(1.0, spread / 3, (prompts, *curve.shape)))
 
 
-def _residual(L: int, prompts: int, rng: np.random.Generator) -> Variables:
+def _residual(L: int, prompts: int, rng: np.random.Generator) -> dict[str, Array]:
     boundary, block = np.linspace(0, 1, L + 1), np.linspace(0, 1, L)
     curves = {
         "norm_resid": np.exp(1 + 4 * boundary),
@@ -150,49 +157,39 @@ def _residual(L: int, prompts: int, rng: np.random.Generator) -> Variables:
         "cos_block": 0.4 * np.sin(5 * block - 1.8),
         "cos_neighbour": 0.98 - 0.4 * np.exp(-6 * block),
     }
-    variables: Variables = {}
+    values: dict[str, Array] = {}
     for name, curve in curves.items():
-        dims = ("prompt", "boundary" if name == "norm_resid" else "block")
-        values = _noisy(curve, prompts, rng, 0.02 if name == "cos_neighbour" else 0.15)
-        variables[name] = (dims, values, _attrs(name, "1"))
+        values[name] = noisy(curve, prompts, rng, 0.02 if name == "cos_neighbour" else 0.15)
         if name.startswith(("norm", "ratio")):
-            variables[f"{name}_max"] = (dims, values * 6, _attrs(f"{name}_max", "1"))
+            values[f"{name}_max"] = values[name] * 6
         if name.startswith("norm"):
-            variables[f"{name}_rest"] = (dims, values * 0.7, _attrs(f"{name}_rest", "1"))
-    return variables
+            values[f"{name}_rest"] = values[name] * 0.7
+    return values
 
 
-def _lens(
-    L: int, prompts: int, rng: np.random.Generator, norms: Sequence[str], coords: Mapping[str, Any]
-) -> xr.Dataset:
+def _lens(L: int, prompts: int, rng: np.random.Generator, norms: Sequence[str]) -> dict[str, Array]:
     x = np.linspace(0, 1, L + 1)
     curves = {
-        "kl_lens_final": (8 * (1 - x**2), "nats"),
-        "kl_final_lens": (10 * (1 - x**1.5), "nats"),
-        "jsd": (0.9 * (1 - x), "bits"),
-        "entropy": (10 - 7 * x, "bits"),
-        "overlap": (x**3, "1"),
-        "top1_agreement": (x**4, "1"),
-        "mrr": (x**3.5, "1"),
-        "cross_entropy": (9 - 6.5 * x, "nats"),
+        "kl_lens_final": 8 * (1 - x**2),
+        "kl_final_lens": 10 * (1 - x**1.5),
+        "jsd": 0.9 * (1 - x),
+        "entropy": 10 - 7 * x,
+        "overlap": x**3,
+        "top1_agreement": x**4,
+        "mrr": x**3.5,
+        "cross_entropy": 9 - 6.5 * x,
     }
-    pieces = []
-    for number, _ in enumerate(norms):
-        variables: Variables = {}
-        for name, (curve, units) in curves.items():
-            values = _noisy(curve, prompts, rng) * (1 + 0.3 * number * (1 - x))
-            if units == "1":
-                values = np.clip(values, 0, 1)
-            variables[name] = (("prompt", "boundary"), values, _attrs(name, units))
-        pieces.append(_dataset(variables, coords, boundary=L + 1))
-    if len(norms) == 1:
-        return pieces[0]
-    return xr.concat(pieces, dim=xr.DataArray(list(norms), dims="norm", name="norm"))
+    by_norm = [
+        {name: noisy(curve, prompts, rng) * (1 + 0.3 * number * (1 - x)) for name, curve in curves.items()}
+        for number, _ in enumerate(norms)
+    ]
+    values = {name: np.stack([curves_of_norm[name] for curves_of_norm in by_norm]) for name in curves}
+    for name in ("overlap", "top1_agreement", "mrr"):
+        values[name] = np.clip(values[name], 0, 1)
+    return values if len(norms) > 1 else {name: stacked[0] for name, stacked in values.items()}
 
 
-def _skip(
-    L: int, prompts: int, rng: np.random.Generator, parts: Sequence[str], coords: Mapping[str, Any]
-) -> xr.Dataset:
+def _skip(L: int, prompts: int, rng: np.random.Generator, parts: Sequence[str]) -> dict[str, Array]:
     s, l = np.arange(L)[:, None], np.arange(L)[None, :]  # noqa: E741 - the block index is l everywhere
     below = np.where(l > s, (0.1 + 0.7 * np.exp(-(l - s) / 4)) * np.exp(-2 * s / L), 0.0)
     scale = np.array([0.3, 0.7, 1.0])
@@ -200,65 +197,56 @@ def _skip(
     future = np.empty(shape)
     for p in range(len(parts)):
         for r, factor in enumerate(scale):
-            future[:, p, r] = _noisy(below * factor, prompts, rng) / (1 + p)
+            future[:, p, r] = noisy(below * factor, prompts, rng) / (1 + p)
     everything = np.where(l > s, future * 1.4, np.where(l == s, 1.0, 0.0))
-    output = np.clip(_noisy(np.exp(-3 * np.arange(L) / L)[None, None] * np.ones(shape[1:4]), prompts, rng), 0, 1.4)
+    output = np.clip(noisy(np.exp(-3 * np.arange(L) / L)[None, None] * np.ones(shape[1:4]), prompts, rng), 0, 1.4)
     output *= scale[:, None]
-    dims = ("prompt", "part", "reduction", "skipped", "block")
-    variables: Variables = {
-        "effect_all": (dims, everything, _attrs("effect_all", "1")),
-        "effect_future": (dims, future, _attrs("effect_future", "1")),
-        "output_all": (dims[:-1], output, _attrs("output_all", "1")),
-        "output_future": (dims[:-1], 0.6 * output, _attrs("output_future", "1")),
+    return {
+        "effect_all": everything,
+        "effect_future": future,
+        "output_all": output,
+        "output_future": 0.6 * output,
     }
-    labels = {"part": list(parts), "reduction": REDUCTIONS}
-    return _dataset(variables, {**coords, **labels}, skipped=L, block=L)
 
 
-def _schedule(L: int, prompts: int, rng: np.random.Generator, dim: str, length: int) -> Variables:
+def _schedule(prompts: int, rng: np.random.Generator, length: int) -> dict[str, Array]:
     x = np.linspace(0, 1, length)
     hurt = 4 * np.exp(-8 * x) + 0.1 + 0.8 * np.exp(-8 * (1 - x))
     baseline_entropy, baseline_loss = rng.uniform(2, 4, prompts), rng.uniform(2, 3, prompts)
-    kl = _noisy(hurt, prompts, rng)
-    curves = {
-        "kl": (kl, "nats"),
-        "top1_agreement": (np.exp(-kl / 2), "1"),
-        "entropy": (baseline_entropy[:, None] + 0.5 * kl, "bits"),
-        "loss": (baseline_loss[:, None] + 0.8 * kl, "nats"),
+    kl = noisy(hurt, prompts, rng)
+    return {
+        "kl": kl,
+        "top1_agreement": np.exp(-kl / 2),
+        "entropy": baseline_entropy[:, None] + 0.5 * kl,
+        "loss": baseline_loss[:, None] + 0.8 * kl,
+        "baseline_entropy": baseline_entropy,
+        "baseline_loss": baseline_loss,
     }
-    variables: Variables = {
-        name: (("prompt", dim), values, _attrs(name, units)) for name, (values, units) in curves.items()
-    }
-    variables["baseline_entropy"] = (("prompt",), baseline_entropy, _attrs("baseline_entropy", "bits"))
-    variables["baseline_loss"] = (("prompt",), baseline_loss, _attrs("baseline_loss", "nats"))
-    return variables
 
 
 def _effective_depth(L: int) -> xr.Dataset:
     depth = np.array([0.55, 0.65, 0.8, 0.53, 0.62, 0.78, 0.4]) * (L - 1)
     depth[:3] = np.round(depth[:3])
     depth[3] = np.nan
-    low, high = depth - 0.08 * L, depth + 0.05 * L
     reason = np.array([""] * len(ESTIMATORS), dtype=object)
     reason[3] = "the mean cosine is positive at every block"
     values = {
-        "depth": (depth, "1"),
-        "ratio": (depth / L, "1"),
-        "index": (depth, "1"),
-        "ci_low": (np.clip(low, 0, L - 1), "1"),
-        "ci_high": (np.clip(high, 0, L - 1), "1"),
-        "crossing_share": (np.array([1.0, 1.0, 0.97, 0.12, 1.0, 0.99, 1.0]), "1"),
+        "depth": depth,
+        "ratio": depth / L,
+        "index": depth,
+        "ci_low": np.clip(depth - 0.08 * L, 0, L - 1),
+        "ci_high": np.clip(depth + 0.05 * L, 0, L - 1),
+        "crossing_share": np.array([1.0, 1.0, 0.97, 0.12, 1.0, 0.99, 1.0]),
+        "reason": reason,
     }
-    variables: Variables = {name: (("estimator",), v, _attrs(name, u)) for name, (v, u) in values.items()}
-    variables["reason"] = (("estimator",), reason, {"long_name": "why there is no depth"})
     attrs = {"n_blocks": L, "level": 0.95, "resamples": 1000}
-    return xr.Dataset(variables, coords={"estimator": ESTIMATORS}, attrs=attrs)
+    return made_up("effective_depth", values, {"estimator": ESTIMATORS}).assign_attrs(attrs)
 
 
 def _noise() -> xr.Dataset:
-    names = ["skip", "drop", "swap", "repeat"]
-    floor = np.array([3.1e-7, 1.2e-7, 1.3e-7, 1.1e-7])
-    return xr.Dataset({"floor": (("measure",), floor, _attrs("floor", "1"))}, coords={"measure": names})
+    """The largest deviation of each measure's control; no measure of its own declares it."""
+    floor = {"skip": 3.1e-7, "drop": 1.2e-7, "swap": 1.3e-7, "repeat": 1.1e-7}
+    return xr.Dataset({"floor": ("measure", list(floor.values()))}, {"measure": list(floor)})
 
 
 def _manifest(model: str, n_tokens: Array, measures: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import xarray as xr
+from support.synthetic import made_up
 
 from bathyscope.measures.neurons import BINS, SIDES, TOP
 from bathyscope.measures.token_classes import CLASSES
@@ -28,18 +29,14 @@ def neurons(L: int, rng: np.random.Generator, *, width: int = 64, threshold: flo
         "top_kurtosis": 3 + rng.gamma(1, 4, (classes, TOP)),
     }
     data = {
-        **{name: _variable(("block", "neuron"), array) for name, array in moments.items()},
-        **{name: _variable(("block",), ((kurtosis > threshold) & signed).mean(1)) for name, signed in kinds.items()},
-        "n_neurons": _variable(("block",), np.full(L, width)),
-        "zero_neurons": _variable(("block",), np.zeros(L, dtype=int)),
-        **{name: _variable(("token_class", "rank"), array) for name, array in listed.items()},
-        "class_tokens": _variable(("token_class",), rng.integers(10, 900, classes)),
-        "histogram": _variable(("token_class", "rank", "side", "bin"), shares),
-        "histogram_edge": _variable(("token_class", "rank", "edge"), edges),
+        **moments,
+        **{name: ((kurtosis > threshold) & signed).mean(1) for name, signed in kinds.items()},
+        "n_neurons": np.full(L, width),
+        "zero_neurons": np.zeros(L, dtype=int),
+        **listed,
+        "class_tokens": rng.integers(10, 900, classes),
+        "histogram": shares,
+        "histogram_edge": edges,
     }
     coords = {"block": np.arange(L), "token_class": list(CLASSES), "side": list(SIDES)}
-    return xr.Dataset(data, coords, {"kurtosis": threshold, "padding_tokens": 0})
-
-
-def _variable(dims: tuple[str, ...], values: np.ndarray) -> xr.Variable:
-    return xr.Variable(dims, values, {"long_name": "made up", "units": "1", "formula": "", "source": "synthetic"})
+    return made_up("neurons", data, coords).assign_attrs(kurtosis=threshold, padding_tokens=0)

@@ -5,12 +5,12 @@ As in ``synthetic``, the numbers follow no model; they have the shapes, signs an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xarray as xr
-from support.synthetic import REDUCTIONS, synthetic_run
+from support.synthetic import REDUCTIONS, made_up, prompt_coords, synthetic_run
 from support.synthetic_neurons import neurons
 from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
@@ -54,16 +54,19 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     lengths[-1] = tokens
     coords = token_coords(run, lengths)
     groups = {name: run[name] for name in run.measures}
-    groups["residual"] = groups["residual"].assign(largest(L, prompts, rng))
-    groups["lens"] = groups["lens"].assign(settling(L, prompts, rng))
+    groups["residual"] = groups["residual"].merge(made_up("residual", largest(L, prompts, rng), {}))
+    groups["lens"] = groups["lens"].merge(made_up("lens", settling(L, prompts, rng), {}))
     groups["direct"] = direct(groups["skip"])
-    start = _variable(("prompt",), np.where(unmeasured(prompts), -1, lengths - ANSWER), "answer start", "token")
-    groups["erasure"] = xr.Dataset(
-        {"effect": erased(L, lengths, rng), "answer_start": start}, coords={**coords, "boundary": np.arange(L + 1)}
+    start = np.where(unmeasured(prompts), -1, lengths - ANSWER)
+    groups["erasure"] = made_up(
+        "erasure",
+        {"effect": erased(L, lengths, rng), "answer_start": start},
+        {**coords, "boundary": np.arange(L + 1)},
     )
-    groups["integrated_gradients"] = xr.Dataset(
+    groups["integrated_gradients"] = made_up(
+        "integrated_gradients",
         {**attributed(L, lengths, rng), "answer_start": start},
-        coords={**coords, "site": SITES, "block": np.arange(L)},
+        {**coords, "site": SITES, "block": np.arange(L)},
     )
     groups["depth_score"] = depth_scores(L, prompts, rng, groups["residual"])
     groups["gradient"] = gradient(L, prompts, rng, groups["residual"])
@@ -100,12 +103,12 @@ def unmeasured(prompts: int) -> Array:
     return (np.arange(prompts) == 0) & (prompts > 1)
 
 
-def erased(L: int, lengths: Array, rng: np.random.Generator) -> xr.Variable:
+def erased(L: int, lengths: Array, rng: np.random.Generator) -> Array:
     """(prompt, boundary, token), 0 at the last token, NaN beyond the end and without an answer."""
     fade = np.linspace(1, 0, L + 1)[:, None] ** rng.uniform(0.3, 3, lengths.max())
     values = 1.2 * fade * rng.uniform(0.3, 1, (len(lengths), 1, lengths.max()))
     values[np.arange(len(lengths)), :, lengths - 1] = 0.0
-    return _variable(("prompt", "boundary", "token"), _blanked(values, lengths), "effect", "1")
+    return _blanked(values, lengths)
 
 
 def patched(L: int, lengths: Array, rng: np.random.Generator, coords: Mapping[str, Any]) -> xr.Dataset:
@@ -117,25 +120,16 @@ def patched(L: int, lengths: Array, rng: np.random.Generator, coords: Mapping[st
     kl[:, 1, -1], recovered[:, 1, -1] = np.nan, np.nan
     if len(lengths) > 1:
         recovered[-1] = np.nan
-    dims = ("prompt", "part", "boundary", "token")
-    data = {
-        "recovered": _variable(dims, recovered, "recovered", "1"),
-        "kl": _variable(dims, kl, "KL", "nats"),
-        "read_at": _variable(("prompt",), read, "read at", "token"),
-    }
-    return xr.Dataset(data, {**coords, "part": ["block", "mlp"], "boundary": np.arange(L + 1)})
+    values = {"recovered": recovered, "kl": kl, "read_at": read}
+    return made_up("patching", values, {**coords, "part": ["block", "mlp"], "boundary": np.arange(L + 1)})
 
 
-def attributed(L: int, lengths: Array, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+def attributed(L: int, lengths: Array, rng: np.random.Generator) -> Mapping[str, Array]:
     """Attributions of both signs and small completeness gaps."""
     values = rng.normal(0, 0.05, (len(lengths), len(SITES), L, lengths.max())) * np.array([1, 0.5, 0.4])[:, None, None]
     gaps = rng.normal(0, 1e-5, (len(lengths), len(SITES), L))
     gaps[unmeasured(len(lengths))] = np.nan
-    dims = ("prompt", "site", "block", "token")
-    return {
-        "attribution": _variable(dims, _blanked(values, lengths), "attribution", "1"),
-        "completeness": _variable(dims[:-1], gaps, "completeness", "1"),
-    }
+    return {"attribution": _blanked(values, lengths), "completeness": gaps}
 
 
 def depth_scores(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:
@@ -145,21 +139,14 @@ def depth_scores(L: int, prompts: int, rng: np.random.Generator, like: xr.Datase
     output = np.exp(-np.abs(s - (hops[:, None] + rng.normal(0, 0.3, (prompts, 1))) * L / 6) / L * 4)
     output = output[:, None] * np.array([0.3, 0.7, 1.0])[:, None]
     effect = np.where(s[None, :] > s[:, None], output[..., None], 0.0)
-    data = xr.Dataset(
-        {
-            "effect": (("prompt", "reduction", "skipped", "block"), effect),
-            "output_effect": (("prompt", "reduction", "skipped"), output),
-            "prompt_score_layer": (("prompt", "reduction"), centre_of_mass(effect.sum(-1))),
-            "prompt_score_output": (("prompt", "reduction"), centre_of_mass(output)),
-        },
-        coords={
-            **{name: like[name] for name in ("prompt_id", "n_tokens", "dataset")},
-            "hops": ("prompt", hops),
-            "reduction": REDUCTIONS,
-            "skipped": s,
-            "block": s,
-        },
-    )
+    values = {
+        "effect": effect,
+        "output_effect": output,
+        "prompt_score_layer": centre_of_mass(effect.sum(-1)),
+        "prompt_score_output": centre_of_mass(output),
+    }
+    coords = {"hops": ("prompt", hops), "reduction": REDUCTIONS, "skipped": s, "block": s}
+    data = made_up("depth_score", values, {**prompt_coords(like), **coords})
     return data.merge(level_results(data, "hops", DepthScoreOptions(resamples=200, permutations=99), seed=0))
 
 
@@ -170,24 +157,23 @@ def direct(skip: xr.Dataset) -> xr.Dataset:
     return chosen.where(kept, 0.0).assign_coords(reduction=REDUCTIONS)
 
 
-def largest(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+def largest(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, Array]:
     """One huge channel at position 0."""
     size = np.exp(np.linspace(1, 8, L + 1)) * rng.uniform(0.9, 1.1, (prompts, 1))
-    dims = ("prompt", "boundary")
     return {
-        "largest": _variable(dims, size, "largest", "1"),
-        "largest_ratio": _variable(dims, size * 3, "largest ratio", "1"),
-        "largest_token": _variable(dims, np.zeros(size.shape), "largest token", "1"),
-        "largest_channel": _variable(dims, np.full(size.shape, 317), "largest channel", "1"),
+        "largest": size,
+        "largest_ratio": size * 3,
+        "largest_token": np.zeros(size.shape),
+        "largest_channel": np.full(size.shape, 317),
     }
 
 
-def settling(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, xr.Variable]:
+def settling(L: int, prompts: int, rng: np.random.Generator) -> Mapping[str, Array]:
     """Depths between a half and the whole of the model."""
     return {
-        "settle_depth": _variable(("prompt",), L * rng.uniform(0.5, 0.9, prompts), "settle depth", "1"),
-        "prediction_depth": _variable(("prompt",), L * rng.uniform(0.6, 1, prompts), "prediction depth", "1"),
-        "deep_thinking_ratio": _variable(("prompt",), rng.uniform(0.1, 0.4, prompts), "deep-thinking ratio", "1"),
+        "settle_depth": L * rng.uniform(0.5, 0.9, prompts),
+        "prediction_depth": L * rng.uniform(0.6, 1, prompts),
+        "deep_thinking_ratio": rng.uniform(0.1, 0.4, prompts),
     }
 
 
@@ -203,20 +189,15 @@ def translated(L: int, prompts: int, like: xr.Dataset) -> xr.Dataset:
         values[fitted] = np.nan
     counts = np.where(fitted, 0, like["n_tokens"].values - 1)
     means = {name: np.nanmean(first[:, i]) for i, name in enumerate(("decodable", "readable"))}
-    return xr.Dataset(
-        {
-            "kl": _variable(("prompt", "reader", "boundary"), 3 * (1 - agreement), "kl", "nats"),
-            "top1_agreement": _variable(("prompt", "reader", "boundary"), agreement, "top-1 agreement", "1"),
-            "prediction_depth": _variable(("prompt", "reader"), first, "prediction depth", "boundary"),
-            "n_averaged": _variable(("prompt",), counts, "tokens", "token"),
-            **{name: _variable((), np.asarray(value), name, "boundary") for name, value in means.items()},
-        },
-        coords={
-            **{name: like[name] for name in ("prompt_id", "dataset", "n_tokens")},
-            "reader": ["translated", "lens"],
-            "boundary": np.arange(L + 1),
-        },
-    )
+    values = {
+        "kl": 3 * (1 - agreement),
+        "top1_agreement": agreement,
+        "prediction_depth": first,
+        "n_averaged": counts,
+        **means,
+    }
+    coords = {"reader": ["translated", "lens"], "boundary": np.arange(L + 1)}
+    return made_up("translated_lens", values, {**prompt_coords(like), **coords})
 
 
 def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:
@@ -224,13 +205,8 @@ def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -
     own = np.exp(-np.linspace(0, 2, L + 1)) * rng.uniform(0.8, 1.2, (prompts, 1))
     rest = np.exp(-np.linspace(0, 6, L + 1)) * rng.uniform(0.8, 1.2, (prompts, 1))
     rest[:, -1] = 0.0
-    dims = ("prompt", "boundary")
-    coords = {name: like[name] for name in ("prompt_id", "n_tokens", "dataset")}
     values = {"norm": np.hypot(own, rest), "norm_own": own, "norm_rest": rest}
-    return xr.Dataset(
-        {name: _variable(dims, array, name, "nats") for name, array in values.items()},
-        coords={**coords, "boundary": np.arange(L + 1)},
-    )
+    return made_up("gradient", values, {**prompt_coords(like), "boundary": np.arange(L + 1)})
 
 
 def attention(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset, heads: int = 4) -> xr.Dataset:
@@ -239,21 +215,17 @@ def attention(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset, 
     depth = np.linspace(0, 2, L)[:, None]
     weight = np.exp(-depth - offsets / 4) * rng.uniform(0.8, 1.2, (prompts, L, 5))
     head = np.exp(-depth) * rng.uniform(0.02, 0.1, (prompts, L, heads))
-    block, by_head = ("prompt", "block"), ("prompt", "block", "head")
     values = {
-        "weight": ((*block, "offset"), weight),
-        "mean_prev5": (block, head.mean(-1)),
-        "total_prev5": (block, 5 * head.mean(-1)),
-        "self_weight": (block, rng.uniform(0.05, 0.1, (prompts, L))),
-        "first_key": (block, rng.uniform(0.2, 0.6, (prompts, L))),
-        "head_prev1": (by_head, 2 * head),
-        "head_prev5": (by_head, head),
+        "weight": weight,
+        "mean_prev5": head.mean(-1),
+        "total_prev5": 5 * head.mean(-1),
+        "self_weight": rng.uniform(0.05, 0.1, (prompts, L)),
+        "first_key": rng.uniform(0.2, 0.6, (prompts, L)),
+        "head_prev1": 2 * head,
+        "head_prev5": head,
     }
-    coords = {name: like[name] for name in ("prompt_id", "n_tokens", "dataset")}
-    return xr.Dataset(
-        {name: _variable(dims, array, name, "1") for name, (dims, array) in values.items()},
-        coords={**coords, "block": np.arange(L), "offset": offsets, "head": np.arange(heads)},
-    )
+    coords = {"block": np.arange(L), "offset": offsets, "head": np.arange(heads)}
+    return made_up("attention_locality", values, {**prompt_coords(like), **coords})
 
 
 def _blanked(values: Array, lengths: Array) -> Array:
@@ -265,28 +237,20 @@ def _blanked(values: Array, lengths: Array) -> Array:
     return values
 
 
-def _variable(dims: Sequence[str], values: Array, name: str, units: str) -> xr.Variable:
-    return xr.Variable(
-        tuple(dims), values, {"long_name": name, "units": units, "formula": "made up", "source": "synthetic"}
-    )
-
-
 def with_tokens(run: Run, prompts: int = 16, tokens: int = 40, seed: int = 0) -> Run:
     """The run with values of single tokens of its first prompts, for all boundaries and all left-out blocks."""
     rng = np.random.default_rng(seed)
     L, words = run.n_blocks, 50
     shape = (prompts, tokens, L + 1)
     probability = np.sort(rng.dirichlet(np.ones(6), shape), -1)[..., :0:-1]
+    # Drawn token by token, and stored with the tokens last.
     data = {
-        "top_id": (("prompt", "token", "boundary", "top"), rng.integers(words, size=(*shape, 5))),
-        "top_probability": (("prompt", "token", "boundary", "top"), probability),
-        **{
-            name: (("prompt", "token", "boundary"), rng.uniform(0, 1, shape))
-            for name in ("kl_final_lens", "entropy", "next_probability")
-        },
-        **{name: (("prompt", "token"), rng.uniform(0, L, shape[:2])) for name in ("settle_depth", "prediction_depth")},
-        "added_loss": (("prompt", "token", "dropped"), rng.normal(0, 0.1, (*shape[:2], L))),
-        "piece": (("id",), np.array([f"{PIECES[n % len(PIECES)]}{n}" for n in range(words)], dtype=object)),
+        "top_id": rng.integers(words, size=(*shape, 5)).transpose(0, 2, 3, 1),
+        "top_probability": probability.transpose(0, 2, 3, 1),
+        **{name: rng.uniform(0, 1, shape).swapaxes(1, 2) for name in ("kl_final_lens", "entropy", "next_probability")},
+        **{name: rng.uniform(0, L, shape[:2]) for name in ("settle_depth", "prediction_depth")},
+        "added_loss": rng.normal(0, 0.1, (*shape[:2], L)).swapaxes(1, 2),
+        "piece": np.array([f"{PIECES[n % len(PIECES)]}{n}" for n in range(words)], dtype=object),
     }
     coords = {
         "prompt": np.arange(prompts),
@@ -295,5 +259,5 @@ def with_tokens(run: Run, prompts: int = 16, tokens: int = 40, seed: int = 0) ->
         "dropped": np.arange(L),
         "id": np.arange(words),
     }
-    groups = {f"/{name}": run[name] for name in run} | {"/tokens": xr.Dataset(data, coords)}
+    groups = {f"/{name}": run[name] for name in run} | {"/tokens": made_up("tokens", data, coords)}
     return Run(xr.DataTree.from_dict(groups), run.manifest)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import xarray as xr
 from support import zoo
+from support.interrupting import interrupted_after
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
@@ -58,17 +59,8 @@ def test_a_corpus_that_has_changed_is_not_gone_on_with(
 ) -> None:
     text, out, cut = corpus.read_text(), tmp_path / "run", "window=16&tokens=128"
     whole = surveyed(cut)
-    real, batches = Wavefront.run_convoy, iter(range(100))
-
-    def interrupted(*given: Any) -> None:
-        if next(batches) == 2:
-            raise KeyboardInterrupt
-        real(*given)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run_convoy", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            surveyed(cut, out=out)
+    with interrupted_after(2):
+        surveyed(cut, out=out)
     kept = {path.name: path.read_bytes() for path in out.glob("shard-*.nc")}
     assert sorted(kept) == ["shard-00000.nc", "shard-00001.nc"]
 

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support import waves, zoo
+from support.interrupting import interrupted_after
 
 import bathyscope
 from bathyscope.runs.manifest import load_manifest
@@ -17,7 +18,6 @@ from bathyscope.surveying import asking, cutting
 from bathyscope.surveying.cutting import SHARD_SECONDS, EarlierCut, Pace, cut_prompts
 from bathyscope.surveying.rates import Rates, nominal_rates
 from bathyscope.surveying.work import PromptWork
-from bathyscope.wavefront.engine import Wavefront
 
 CPU = torch.device("cpu")
 VOCABULARY = 1000
@@ -154,19 +154,8 @@ def test_a_run_goes_on_elsewhere_with_its_own_shards_and_the_same_bits(
     assert 1 < len(plan) < len(LENGTHS)
     assert whole.manifest["identity"]["pace"] == {"blocks": 1e11, "compared": 1e12, "in_all_ways": 1e12}
 
-    run, left = Wavefront.run_convoy, plan[0][1]
-
-    def interrupted(wave: Wavefront, convoy: Any, *more: Any) -> None:
-        nonlocal left
-        if not left:
-            raise KeyboardInterrupt
-        left -= 1
-        run(wave, convoy, *more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run_convoy", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            surveyed(tmp_path / "run")
+    with interrupted_after(plan[0][1]):
+        surveyed(tmp_path / "run")
     there = rates_of(monkeypatch, 1e9)
     resumed = surveyed(tmp_path / "run")
     assert there == []

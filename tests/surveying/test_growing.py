@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import waves, zoo
+from support.altered import counted_tokens
+from support.interrupting import interrupted_after
 
 import bathyscope
 from bathyscope import OptionError, Prompt, StoreError
@@ -41,18 +44,10 @@ def files(run: bathyscope.Run) -> dict[str, str]:
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def calls() -> Iterator[list[int]]:
     """Tokens in every call of a block, from now on."""
-    found: list[int] = []
-    for block in waves.loaded("llama").anatomy.blocks:
-        forward = block.forward
-
-        def counted(hidden: Any, *args: Any, _forward: Any = forward, **more: Any) -> Any:
-            found.append(hidden.shape[0] * hidden.shape[1])
-            return _forward(hidden, *args, **more)
-
-        monkeypatch.setattr(block, "forward", counted)
-    return found
+    with counted_tokens(waves.loaded("llama")) as calls_so_far:
+        yield calls_so_far
 
 
 @pytest.fixture(scope="module")
@@ -125,19 +120,8 @@ def test_an_interrupted_growth_leaves_the_run_and_goes_on(
     at_once: bathyscope.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = files(surveyed(tmp_path / "run"))
-    run, left = Wavefront.run_convoy, 1
-
-    def interrupted(wave: Wavefront, convoy: Any, *more: Any) -> None:
-        nonlocal left
-        if not left:
-            raise KeyboardInterrupt
-        left -= 1
-        run(wave, convoy, *more)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Wavefront, "run_convoy", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            surveyed(tmp_path / "run", 7, grow=True)
+    with interrupted_after(1):
+        surveyed(tmp_path / "run", 7, grow=True)
     assert files(bathyscope.open(tmp_path / "run")) == small
     assert sorted(path.name for path in (tmp_path / "run" / GROWING).glob("shard*")) == [
         "shard-00000.nc",
