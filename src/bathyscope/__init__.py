@@ -10,7 +10,7 @@ bathyscope.report([run], "qwen.html")
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.lazy import found, homes
+from bathyscope.core.lazy import homes, load_name
 from bathyscope.errors import (
     BathyscopeError,
     ModelError,
@@ -81,7 +81,7 @@ __all__ += sorted(_LAZY.keys() - set(__all__))
 
 
 def __getattr__(name: str) -> Any:
-    globals()[name] = found(__name__, _LAZY, name)
+    globals()[name] = load_name(__name__, _LAZY, name)
     return globals()[name]
 
 

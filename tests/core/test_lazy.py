@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import bathyscope
-from bathyscope.core.lazy import found, homes
+from bathyscope.core.lazy import homes, load_name
 
 SOURCE = """
 from typing import TYPE_CHECKING
@@ -22,9 +22,9 @@ def test_what_is_imported_for_type_checkers_is_known_by_its_name_here(tmp_path: 
 
 
 def test_a_name_is_loaded_from_its_home_and_others_are_refused() -> None:
-    assert found("package", {"floor": "math:floor"}, "floor")(2.5) == 2
+    assert load_name("package", {"floor": "math:floor"}, "floor")(2.5) == 2
     with pytest.raises(AttributeError, match="module 'package' has no attribute 'ceil'"):
-        found("package", {"floor": "math:floor"}, "ceil")
+        load_name("package", {"floor": "math:floor"}, "ceil")
 
 
 def test_every_name_of_the_package_has_one_home() -> None:

@@ -18,8 +18,8 @@ def homes(file: str) -> dict[str, str]:
     }
 
 
-def found(package: str, names: dict[str, str], name: str) -> Any:
-    """What a package's ``__getattr__`` gives."""
+def load_name(package: str, names: dict[str, str], name: str) -> Any:
+    """Import one of those names: what a package's ``__getattr__`` returns."""
     if name not in names:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     module, _, attribute = names[name].partition(":")

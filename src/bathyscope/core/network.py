@@ -50,7 +50,8 @@ def unreachable() -> str:
     except Exception as error:
         reason = elided(" ".join(str(error).split()) or type(error).__name__, _SHOWN)
         warn(f"The hub cannot be reached ({reason}). Only what is in the cache is used for the next minute.")
-    _LAST.reason, _LAST.time = reason, time.monotonic()
+    _LAST.reason = reason
+    _LAST.time = time.monotonic()
     return reason
 
 

@@ -27,11 +27,14 @@ class ProgressBar:
     """
 
     def __init__(self, title: str, total: float, done: float = 0.0, quiet: bool = False) -> None:
-        self._title, self._total, self._start, self._done = title, total, done, done
+        self._title = title
+        self._total = total
+        self._start = done
+        self._done = done
         self._quiet = quiet
         self._began = time.monotonic()
         self._bar: Progress | None = None
-        self._told: float | None = None
+        self._last_line: float | None = None
         """When the last line was written."""
 
     def advance_to(self, done: float) -> None:
@@ -63,9 +66,9 @@ class ProgressBar:
         now = time.monotonic()
         passed = now - self._began
         # A log of a long run stays short: the longer it lasts, the fewer lines an hour.
-        if self._told is not None and now - self._told < min(max(passed / 10, _SHORTEST), _LONGEST):
+        if self._last_line is not None and now - self._last_line < min(max(passed / 10, _SHORTEST), _LONGEST):
             return
-        self._told = now
+        self._last_line = now
         share, left = self._done / self._total, max(0.0, self._expected() - passed)
         self._line(
             f"{self._title}: {share:.0%}, {_clock(passed)} passed, about {_clock(left)} left",
@@ -101,7 +104,7 @@ class ProgressBar:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
-        if self._told is not None and kind is None:
+        if self._last_line is not None and kind is None:
             passed = time.monotonic() - self._began
             self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})
 

@@ -67,7 +67,8 @@ class AnsweredMeasure(Measure[Options]):
         reasons += [f"{longer} longer than max_tokens={most}"] if longer else []
         if reasons:
             warn(f"{name}: {without + longer} of {len(prompts)} prompts are not measured ({', '.join(reasons)}).")
-        self._measured, self._longest = measured, max(len(prompts[n]) for n in measured)
+        self._measured = measured
+        self._longest = max(len(prompts[n]) for n in measured)
         self.pieces = {n: facts.pieces(prompts[n].ids) for n in measured}
 
     def stands(self, before: Self, prompts: int) -> bool:
@@ -86,7 +87,10 @@ class AnsweredProbe(MeasureProbe):
 
     def __init__(self, measure: AnsweredMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__()
-        self._options, self._facts, self._batch, self._width = measure.options, facts, batch, measure.extents["token"]
+        self._options = measure.options
+        self._facts = facts
+        self._batch = batch
+        self._width = measure.extents["token"]
         self._pieces = [measure.pieces.get(i) for i in indices]
         self._measured = [prompt for prompt, texts in enumerate(self._pieces) if texts is not None]
 

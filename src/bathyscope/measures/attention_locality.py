@@ -57,7 +57,8 @@ class AttentionLocalityProbe(MeasureProbe):
 
     def __init__(self, offsets: Sequence[int], n_blocks: int, heads: int, batch: Batch) -> None:
         super().__init__(wants_weights=True)
-        self._offsets, self._batch = tuple(offsets), batch
+        self._offsets = tuple(offsets)
+        self._batch = batch
         self._summed = sorted({_SELF, *range(1, PREVIOUS + 1), *offsets})
         # NaN stays where a block, or a head of a block with fewer of them, has no weights
         shape = (batch.size, n_blocks, heads)

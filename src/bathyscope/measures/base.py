@@ -180,8 +180,11 @@ class Measure(abc.ABC, Generic[Options]):
     def __init_subclass__(cls, declared: Declaration | None = None, **rest: Any) -> None:
         super().__init_subclass__(**rest)
         if declared is not None:
-            cls.name, cls.options_type, cls.table = declared.name, declared.options_type, declared.table
-            cls.requires, cls.derived = declared.requires, declared.derived
+            cls.name = declared.name
+            cls.options_type = declared.options_type
+            cls.table = declared.table
+            cls.requires = declared.requires
+            cls.derived = declared.derived
             cls.needs_answers, cls.__doc__ = declared.needs_answers, cls.__doc__ or declared.summary
         elif "name" not in vars(cls):
             # MyMeasure → my_measure; a subclass of a named measure is a measure of its own.

@@ -55,12 +55,12 @@ def tree_costs(
     landing = _Landing(wave, batch, len(tree.histories), metrics, over, samples)
     TreeRun(wave, batch).run(tree, landing.land, step)
     landing.flush()
-    if not np.isfinite(landing.found["loss"]).all():
+    if not np.isfinite(landing.values["loss"]).all():
         raise ModelError(
             "The model with blocks left out or run again gives NaN or Inf predictions on this input; load it with a "
             "wider dtype (dtype='float32')."
         )
-    return landing.found
+    return landing.values
 
 
 class _Landing:
@@ -75,10 +75,11 @@ class _Landing:
         over: Over,
         samples: Sequence[TokenSample] | None,
     ) -> None:
-        self._reader, self._batch = wave.reader, batch
+        self._reader = wave.reader
+        self._batch = batch
         self._compared = [metric for metric in metrics if metric in _NAMES]
         self._answered = "right" in metrics
-        self.found: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
+        self.values: Values = {metric: np.full((histories, batch.size), np.nan) for metric in ("loss", *metrics)}
         # where a token that counts is predicted, and its id
         predicting = batch.predicting(answer=over == "answer")
         self._samples = samples
@@ -87,10 +88,11 @@ class _Landing:
             for prompt, sample in enumerate(samples):
                 chosen_BT[prompt, list(sample.places)] = True
             predicting = predicting & chosen_BT
-        self._predicting_BT, self._targets_N = predicting, batch.ids_BT.roll(-1, dims=1)[predicting]
+        self._predicting_BT = predicting
+        self._targets_N = batch.ids_BT.roll(-1, dims=1)[predicting]
         self._counts = predicting.sum(1).tolist()
         self._full_ND: Tensor | None = None
-        self._kept: list[tuple[list[int], Tensor]] = []
+        self._landed: list[tuple[list[int], Tensor]] = []
 
     def land(self, numbers: Sequence[int], resid_BTD: Tensor) -> None:
         """Histories have come to their end, all with this state."""
@@ -98,18 +100,18 @@ class _Landing:
         if 0 in numbers:
             self._full_ND = state_ND
         if self._answered:
-            self.found["right"][list(numbers)] = self._right(resid_BTD)
+            self.values["right"][list(numbers)] = self._right(resid_BTD)
         # Only the tokens that count: a history's whole state is released when this returns.
-        self._kept.append((list(numbers), state_ND))
+        self._landed.append((list(numbers), state_ND))
         # the full model is ahead of the others, but for those that only lack its last blocks
-        if not self._compared or (self._full_ND is not None and len(self._kept) >= _AT_ONCE):
+        if not self._compared or (self._full_ND is not None and len(self._landed) >= _AT_ONCE):
             self.flush()
 
     def flush(self) -> None:
         """What has landed is read out."""
-        if not self._kept:
+        if not self._landed:
             return
-        states = [state for _, state in self._kept]
+        states = [state for _, state in self._landed]
         if self._compared:
             assert self._full_ND is not None
             by_name = compare(
@@ -119,20 +121,20 @@ class _Landing:
                 ["loss", *(_NAMES[metric] for metric in self._compared)],
                 targets_N=self._targets_N,
             )
-            self._keep("loss", by_name["loss"])
+            self._store("loss", by_name["loss"])
             for metric in self._compared:
-                self._keep(metric, by_name[_NAMES[metric]])
+                self._store(metric, by_name[_NAMES[metric]])
         else:
-            self._keep("loss", torch.stack([self._losses(state) for state in states]))
-        self._kept = []
+            self._store("loss", torch.stack([self._losses(state) for state in states]))
+        self._landed = []
 
-    def _keep(self, metric: Metric, values_RN: Tensor) -> None:
+    def _store(self, metric: Metric, values_RN: Tensor) -> None:
         if self._samples is None:
             means = torch.stack([piece.mean(-1) for piece in values_RN.split(self._counts, dim=-1)], dim=1)
         else:
             means = reduce_by_prompt(self._samples, values_RN, TokenSample.mean).T
-        for (numbers, _), row in zip(self._kept, means.cpu().numpy()):
-            self.found[metric][numbers] = row
+        for (numbers, _), row in zip(self._landed, means.cpu().numpy()):
+            self.values[metric][numbers] = row
 
     def _losses(self, state_ND: Tensor) -> Tensor:
         """Cross-entropy of every token that counts."""

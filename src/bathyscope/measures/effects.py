@@ -10,7 +10,7 @@ import abc
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.finite import overflow, require_finite
-from bathyscope.measures.over_tokens import LEFT_OUT, reduce_tokens
+from bathyscope.measures.over_tokens import LEFT_OUT, over_prompts, pooled, reduce_tokens
 from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -42,7 +42,6 @@ _AT_ONCE: Final = 1 << 22
 
 Cell = tuple[int, int]
 """(index of the part, block that is left out)."""
-Place = TypeVar("Place")
 Places = list[tuple[int, Cell]]
 """(block, cell) that each of some rows fills."""
 
@@ -158,7 +157,10 @@ class EffectProbe(MeasureProbe):
         }
         super().__init__([*self._all, *self._later])
         self._numbers = indices
-        self._facts, self._batch, self._positions, self._samples = facts, batch, positions, measure.extents["sample"]
+        self._facts = facts
+        self._batch = batch
+        self._positions = positions
+        self._samples = measure.extents["sample"]
         self._end = end
         self._shape = (batch.size, parts, len(REDUCTIONS), facts.n_blocks, facts.n_blocks)
         # by prompt (None = all) and starting token
@@ -285,22 +287,3 @@ class EffectProbe(MeasureProbe):
         self._waiting.clear()
         self._control.clear()
         self._values = 0
-
-
-def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:
-    """Values reduced over each prompt's own tokens: of every prompt [reduction, rows]."""
-    if not batch.is_ragged:
-        return reduce_tokens(values_RBT).unbind(-1)
-    return [reduce_tokens(values_RBT[:, prompt, :length]) for prompt, length in enumerate(batch.lengths)]
-
-
-def pooled(several: Sequence[tuple[list[Place], Tensor]]) -> tuple[list[Place], Tensor]:
-    """Values [rows, tokens] that fill the same places from several starting tokens on, joined along the tokens."""
-    first = several[0][0]
-    if all(places == first for places, _ in several):
-        return first, torch.cat([values_RN for _, values_RN in several], dim=-1)
-    by_place: dict[Place, list[Tensor]] = {}
-    for places, values_RN in several:
-        for place, values_N in zip(places, values_RN):
-            by_place.setdefault(place, []).append(values_N)
-    return list(by_place), torch.stack([torch.cat(pieces) for pieces in by_place.values()])

@@ -52,28 +52,29 @@ class GradientProbe(MeasureProbe):
 
     def __init__(self, facts: ModelFacts, batch: Batch) -> None:
         super().__init__()
-        self._facts, self._batch = facts, batch
-        self._kept = [Trajectory(prompt, length) for prompt, length in enumerate(batch.lengths)]
+        self._facts = facts
+        self._batch = batch
+        self._trajectories = [Trajectory(prompt, length) for prompt, length in enumerate(batch.lengths)]
         self._norms: list[np.ndarray] = []
 
     def baseline(self, view: BaselineView) -> None:
-        for trajectory in self._kept:
+        for trajectory in self._trajectories:
             trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         facts, boundaries = self._facts, self._facts.n_blocks + 1
         # Not in ``finish``: the wave has released its rows by now, and gradients have their memory.
         with differentiating(wave.anatomy.model):
-            for done, trajectory in enumerate(self._kept):
+            for done, trajectory in enumerate(self._trajectories):
                 ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()
                 gradients = DepthGradients(facts.anatomy, facts.checks, trajectory.boundaries, ids)
                 norms: list[Tensor] = []  # from the last boundary to the first
                 for boundary, total_TD, own_TD in gradients.sweep():
                     gradients_KTD = torch.stack([total_TD, own_TD, total_TD - own_TD])
                     norms.append(torch.linalg.vector_norm(gradients_KTD, dim=-1).mean(-1))
-                    step((done + (boundaries - boundary) / boundaries) / len(self._kept))
+                    step((done + (boundaries - boundary) / boundaries) / len(self._trajectories))
                 self._norms.append(torch.stack(norms[::-1], dim=1).double().cpu().numpy())
-        self._kept = []
+        self._trajectories = []
 
     def result(self) -> xr.Dataset:
         data = dict(zip(("norm", "norm_own", "norm_rest"), np.stack(self._norms, axis=1)))

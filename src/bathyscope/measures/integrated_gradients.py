@@ -78,26 +78,26 @@ class IntegratedGradientsProbe(AnsweredProbe):
         super().__init__(measure, facts, batch, indices)
         self._sites = measure.sites
         self.wants_parts = bool(self._measured) and any(site != "block" for site in self._sites)
-        self._kept = [Trajectory(prompt, batch.lengths[prompt]) for prompt in self._measured]
+        self._trajectories = [Trajectory(prompt, batch.lengths[prompt]) for prompt in self._measured]
         shape = (batch.size, len(measure.options.sites), facts.n_blocks)
         self._attribution = np.full((*shape, self._width), np.nan)
         self._completeness = np.full(shape, np.nan)
         self._probability = np.full(batch.size, np.nan)
 
     def baseline(self, view: BaselineView) -> None:
-        for trajectory in self._kept:
+        for trajectory in self._trajectories:
             trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
-        if not self._kept:
+        if not self._trajectories:
             return
         n_blocks = self._facts.n_blocks
-        total = sum(trajectory.length for trajectory in self._kept)
+        total = sum(trajectory.length for trajectory in self._trajectories)
         done = 0.0
         with differentiating(wave.anatomy.model), ExitStack() as stack:
             # a backward pass needs all blocks that its forward pass went through
             blocks = [stack.enter_context(lent(block)) for block in wave.anatomy.blocks]
-            for trajectory in self._kept:
+            for trajectory in self._trajectories:
                 ids = self._batch.ids_BT[trajectory.prompt, : trajectory.length].clone()
                 chain = AnswerChain(wave.anatomy, blocks, ids, self.answer(trajectory.prompt))
                 self._probability[trajectory.prompt] = chain.probability
@@ -107,7 +107,7 @@ class IntegratedGradientsProbe(AnsweredProbe):
                     self._integrate(integrator, index)
                     done += trajectory.length * (n_blocks - index)
                     step(done / (total * n_blocks * (n_blocks + 1) / 2))
-        self._kept = []
+        self._trajectories = []
 
     def _integrate(self, integrator: Integrator, index: int) -> None:
         trajectory = integrator.trajectory

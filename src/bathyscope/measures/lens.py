@@ -76,9 +76,11 @@ class LensProbe(MeasureProbe):
 
     def __init__(self, options: LensOptions, facts: ModelFacts, batch: Batch) -> None:
         super().__init__()
-        self._options, self._facts, self._batch = options, facts, batch
+        self._options = options
+        self._facts = facts
+        self._batch = batch
         self._boundaries: list[Tensor] = []
-        self._found: list[dict[str, Tensor]] = []
+        self._results: list[dict[str, Tensor]] = []
 
     def baseline(self, view: BaselineView) -> None:
         # Stored, not read at once: the reference is h_L, and boundaries that share a product round alike.
@@ -117,7 +119,7 @@ class LensProbe(MeasureProbe):
             prompt_means = {name: self._per_prompt(token_values) for name, token_values in values.items()}
             ranks = comparison["rank"]
             hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
-            self._found.append({**prompt_means, "hits": hits.movedim(1, -1)})
+            self._results.append({**prompt_means, "hits": hits.movedim(1, -1)})
         self._boundaries.clear()
 
     def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], comparison: Mapping[str, Tensor]) -> None:
@@ -153,7 +155,9 @@ class LensProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         several = len(self._options.norm) > 1
-        stacked = {name: torch.stack([norm_results[name] for norm_results in self._found]) for name in self._found[0]}
+        stacked = {
+            name: torch.stack([norm_results[name] for norm_results in self._results]) for name in self._results[0]
+        }
         data: dict[str, Any] = stacked if several else {name: values[0] for name, values in stacked.items()}
         data |= self._counts()
         coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}

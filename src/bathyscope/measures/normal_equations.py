@@ -31,8 +31,11 @@ class NormalEquations:
             return torch.zeros(shape, dtype=torch.float64, device=device)
 
         self.count = 0
-        self.mean_x_SD, self.mean_y_TE = zeros(sources, d), zeros(targets, e)
-        self.xx_SDD, self.xy_STDE, self.yy_T = zeros(sources, d, d), zeros(sources, targets, d, e), zeros(targets)
+        self.mean_x_SD = zeros(sources, d)
+        self.mean_y_TE = zeros(targets, e)
+        self.xx_SDD = zeros(sources, d, d)
+        self.xy_STDE = zeros(sources, targets, d, e)
+        self.yy_T = zeros(targets)
 
     @staticmethod
     def bytes(targets: int, widths: tuple[int, int]) -> int:

@@ -1,11 +1,14 @@
 """Token statistics per prompt: means in float64 over real tokens, never over pads."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor
 
 from bathyscope.wavefront.batch import Batch, within
+
+Place = TypeVar("Place")
 
 
 def mean_over_tokens(values_BT: Tensor, batch: Batch, first: int = 0) -> Tensor:
@@ -57,3 +60,22 @@ def quantile(values_RN: Tensor, q: float, first_R: Tensor | int = 0) -> Tensor:
     high = (low + 1).clamp_max(last)
     ends = ordered.gather(-1, low), ordered.gather(-1, high)
     return torch.lerp(*ends, (share - share.long()).to(ordered.dtype))[..., 0]
+
+
+def over_prompts(values_RBT: Tensor, batch: Batch) -> Sequence[Tensor]:
+    """Values reduced over each prompt's own tokens: of every prompt [reduction, rows]."""
+    if not batch.is_ragged:
+        return reduce_tokens(values_RBT).unbind(-1)
+    return [reduce_tokens(values_RBT[:, prompt, :length]) for prompt, length in enumerate(batch.lengths)]
+
+
+def pooled(several: Sequence[tuple[list[Place], Tensor]]) -> tuple[list[Place], Tensor]:
+    """Values [rows, tokens] that fill the same places from several starting tokens on, joined along the tokens."""
+    first = several[0][0]
+    if all(places == first for places, _ in several):
+        return first, torch.cat([values_RN for _, values_RN in several], dim=-1)
+    by_place: dict[Place, list[Tensor]] = {}
+    for places, values_RN in several:
+        for place, values_N in zip(places, values_RN):
+            by_place.setdefault(place, []).append(values_N)
+    return list(by_place), torch.stack([torch.cat(pieces) for pieces in by_place.values()])

@@ -91,12 +91,14 @@ class PairsProbe(MeasureProbe):
     ) -> None:
         super().__init__()
         self._samples = samples
-        self._batch, self._blocks, self._tree = batch, list(blocks), tree
-        self._found: Values = {}
+        self._batch = batch
+        self._blocks = list(blocks)
+        self._tree = tree
+        self._results: Values = {}
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
         calls = self._tree.calls
-        self._found = tree_costs(
+        self._results = tree_costs(
             wave,
             self._batch,
             self._tree,
@@ -106,7 +108,7 @@ class PairsProbe(MeasureProbe):
         )
 
     def result(self) -> xr.Dataset:
-        loss = self._found["loss"]
+        loss = self._results["loss"]
         cost = self._matrix(loss[1:] - loss[0])
         alone = np.diagonal(cost, axis1=1, axis2=2)
         # 0 where the two costs just add up; the diagonal, a block with itself, has no interaction.
@@ -114,8 +116,8 @@ class PairsProbe(MeasureProbe):
         interaction[:, np.eye(len(self._blocks), dtype=bool)] = np.nan
         data = {
             "cost": cost,
-            "kl": self._matrix(self._found["kl"][1:]),
-            "top1_agreement": self._matrix(self._found["agreement"][1:]),
+            "kl": self._matrix(self._results["kl"][1:]),
+            "top1_agreement": self._matrix(self._results["agreement"][1:]),
             "interaction": interaction,
             "baseline_loss": loss[0],
             "n_averaged": np.array(self._batch.lengths, dtype=np.int64) - 1,

@@ -97,7 +97,9 @@ class PatchingProbe(MeasureProbe):
 
     def __init__(self, measure: Patching, facts: ModelFacts, indices: Sequence[int]) -> None:
         super().__init__()
-        self._parts, self._facts, self._width = measure.options.parts, facts, measure.width
+        self._parts = measure.options.parts
+        self._facts = facts
+        self._width = measure.width
         self._pairs = [measure.pairs.get(n) for n in indices]
         self._sources = [measure.sources.get(n, -1) for n in indices]
         self._pieces = [None if pair is None else facts.pieces(pair.target.ids) for pair in self._pairs]
@@ -176,7 +178,10 @@ class PatchedPair(Probe):
     """
 
     def __init__(self, parts: Sequence[str], facts: ModelFacts, pair: PromptPair, target: int, source: int) -> None:
-        self._facts, self._pair, self._target, self._source = facts, pair, target, source
+        self._facts = facts
+        self._pair = pair
+        self._target = target
+        self._source = source
         stop = pair.read_at + 1
         weight = next(p for p in facts.anatomy.model.parameters() if p.is_floating_point())
         # some families keep the stream in float32 whatever their weights are in
@@ -197,7 +202,7 @@ class PatchedPair(Probe):
         self.log_p = np.full((len(ANSWERS), len(ANSWERS)), np.nan)
         """Of both answers in both prompts, [read in, answer]."""
         # of each part what is read of the rows, [boundary, span, number]; the first span is that of all tokens
-        self._found: dict[str, Tensor] = {}
+        self._results: dict[str, Tensor] = {}
         self._at_L = np.zeros(_NUMBERS)
 
     def baseline(self, view: BaselineView) -> None:
@@ -218,7 +223,7 @@ class PatchedPair(Probe):
         require_finite("The model with a token patched", [numbers])
         self.noise = max(self.noise, float(numbers[-1, :2].abs().max()))
         shape = (len(rows_LSD), len(self._spans), _NUMBERS)
-        part_numbers = self._found.setdefault(states.replacement.part, numbers.new_zeros(shape))
+        part_numbers = self._results.setdefault(states.replacement.part, numbers.new_zeros(shape))
         # States come group by group; their spans are neighbours in the order in which they were requested.
         first = next(place for place, span in enumerate(self._spans) if span is states.spans[0])
         part_numbers[:, first : first + len(states.spans)] = numbers[:-1].unflatten(0, rows_LSD.shape[:2])
@@ -244,8 +249,8 @@ class PatchedPair(Probe):
         single[:, :, :seen] = 0.0
         everywhere = np.zeros((len(self._values), blocks + 1, _NUMBERS))
         for place, part in enumerate(self._values):
-            if part in self._found:
-                part_numbers = self._found[part].cpu().numpy()
+            if part in self._results:
+                part_numbers = self._results[part].cpu().numpy()
                 everywhere[place, :blocks] = part_numbers[:, 0]
                 single[place, :blocks, self._pair.first : seen] = part_numbers[:, 1:]
             if part == "block":

@@ -220,7 +220,7 @@ def _named(name: str) -> Declaration:
     if name in MEASURES:
         return MEASURES[name]
     if ":" in name:
-        return _given_as_text(name)
+        return _load_from_text(name)
     point = next((point for point in _entry_points() if point.name == name), None)
     declaration = None if point is None else taken(point, "The measure", _read)
     if declaration is None:
@@ -232,7 +232,7 @@ def _allowed() -> str:
     return ", ".join(["all", *MEASURES, *(point.name for point in _entry_points())])
 
 
-def _given_as_text(text: str) -> Declaration:
+def _load_from_text(text: str) -> Declaration:
     """``module:Class`` or ``file.py:Class``; the caller names code of their own, which is run."""
     place, _, name = text.rpartition(":")
     try:

@@ -42,7 +42,8 @@ class ResidualProbe(MeasureProbe):
 
     def __init__(self, facts: ModelFacts, batch: Batch) -> None:
         super().__init__(wants_parts=facts.checks.parts)
-        self._facts, self._batch = facts, batch
+        self._facts = facts
+        self._batch = batch
         # of every token [batch, tokens], boundary or block after the other; averaged once all blocks have passed
         self._noted: defaultdict[str, list[Tensor]] = defaultdict(list)
         self._largest: list[list[Tensor]] = []
@@ -113,7 +114,7 @@ class ResidualProbe(MeasureProbe):
         dims_of = {name: label.dims for name, label in (DECLARATION.table or {}).items()}
         data = {name: values for name, values in reduced.items() if dims_of.get(name) == "prompt boundary"}
         data |= {name: reduced.get(name, missing) for name, dims in dims_of.items() if dims == "prompt block"}
-        data |= _told(self._largest, resid_width=self._facts.anatomy.width)
+        data |= _locate_largest(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
         data["angular"] = self._angular
         coords = {
@@ -136,10 +137,10 @@ def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:
     return largest_of_prompts
 
 
-def _told(largest: Sequence[Sequence[Tensor]], resid_width: int) -> dict[str, Tensor]:
+def _locate_largest(largest: Sequence[Sequence[Tensor]], resid_width: int) -> dict[str, Tensor]:
     """The largest |h| of every boundary and prompt, its token and channel, and its ratio to the median |h|."""
-    found_PBK = torch.stack([torch.stack(list(by_prompt)) for by_prompt in zip(*largest)]).cpu()
-    value, index, median = found_PBK.unbind(-1)
+    values_PBK = torch.stack([torch.stack(list(by_prompt)) for by_prompt in zip(*largest)]).cpu()
+    value, index, median = values_PBK.unbind(-1)
     return {
         "largest": value,
         "largest_token": index.long() // resid_width,

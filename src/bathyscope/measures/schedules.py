@@ -123,8 +123,11 @@ class ScheduleProbe(MeasureProbe):
             None if self._samples is None else places_in_batch(self._samples, batch.lengths, batch.ids_BT.device)
         )
         self._errors: dict[str, Tensor] = {}
-        self._measure, self._facts, self._batch, self._rows = measure, facts, batch, measure.rows
-        self._found: dict[str, Tensor] = {}
+        self._measure = measure
+        self._facts = facts
+        self._batch = batch
+        self._rows = measure.rows
+        self._results: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
@@ -139,21 +142,21 @@ class ScheduleProbe(MeasureProbe):
             targets_N=batch.next_ids_N if self._places_N is None else batch.next_ids_N[self._places_N],
         )
         for name, values in comparison.items():
-            self._found[name] = self._means(name, values)
+            self._results[name] = self._means(name, values)
         if self._samples is not None:
             self._errors = {
                 name: reduce_by_prompt(self._samples, comparison[metric][:-2], TokenSample.error).cpu()
                 for name, metric in _VARIABLES.items()
             }
         # one way to the host for all of them
-        self._found = dict(zip(self._found, torch.stack(list(self._found.values())).cpu()))
+        self._results = dict(zip(self._results, torch.stack(list(self._results.values())).cpu()))
         if self.tokens is not None and self._measure.dimension == "dropped":
             added_loss = comparison["loss"][:-2] - comparison["loss"][-2]
             self.tokens.put("added_loss", self._at_all_tokens(added_loss), dropped=list(self._rows))
             self.tokens.put("added_kl", self._at_all_tokens(comparison["kl_from_reference"][:-2]))
         plain = self._at_all_tokens(comparison["kl_from_reference"][-1]).nan_to_num(0.0)
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
-        require_finite(f"A schedule of {self._measure.dimension} blocks", self._found.values())
+        require_finite(f"A schedule of {self._measure.dimension} blocks", self._results.values())
 
     def _read(self, resid_BTD: Tensor) -> Tensor:
         """Return the vectors of the tokens that are read out, prompt after prompt."""
@@ -178,9 +181,9 @@ class ScheduleProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {
-            name: self._found[metric][:, :-2] for name, metric in _VARIABLES.items()
+            name: self._results[metric][:, :-2] for name, metric in _VARIABLES.items()
         }
-        data |= {f"baseline_{name}": self._found[name][:, -2] for name in ("entropy", "loss")}
+        data |= {f"baseline_{name}": self._results[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first
         data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1
         if self._samples is not None:

@@ -66,7 +66,8 @@ class SkipProbe(EffectProbe):
     """Effects on contributions and on the output of one batch."""
 
     def __init__(self, measure: Skip, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
-        self._options, self._sampler = measure.options, measure.sampler
+        self._options = measure.options
+        self._sampler = measure.sampler
         super().__init__(measure, facts, batch, indices, parts=len(measure.options.parts))
         self._output: dict[str, np.ndarray] = {}
         self._errors: dict[str, np.ndarray] = {}

@@ -58,12 +58,13 @@ class SwapCosineProbe(MeasureProbe):
             wants_parts=True,
             part_steps={row: (block, block + 1) for block, row in rows.items()},
         )
-        self._batch, self._first = batch, options.protect_first
+        self._batch = batch
+        self._first = options.protect_first
         self._blocks = list(rows)
         self._block_of = {row: block for block, row in rows.items()}
         self._baseline: Mapping[str, Tensor | None] = {}
         self._normal: dict[int, Mapping[str, Tensor]] = {}
-        self._found: dict[tuple[str, int], Tensor] = {}
+        self._results: dict[tuple[str, int], Tensor] = {}
         self._noise: Tensor = torch.zeros(batch.size, dtype=torch.float64, device=batch.ids_BT.device)
 
     def baseline(self, view: BaselineView) -> None:
@@ -93,7 +94,7 @@ class SwapCosineProbe(MeasureProbe):
 
     def _compare(self, name: str, block: int, parts: Mapping[str, Tensor]) -> None:
         by_part = [self._cosine(self._normal[block][part], parts[part]) for part in PARTS]
-        self._found[name, block] = torch.stack(by_part, dim=1)
+        self._results[name, block] = torch.stack(by_part, dim=1)
 
     def _cosine(self, one_BTD: Tensor, other_BTD: Tensor) -> Tensor:
         cosine_BT = torch.cosine_similarity(one_BTD.double(), other_BTD.double(), dim=-1)
@@ -101,7 +102,7 @@ class SwapCosineProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         names = ("self", "index", "adjacent")
-        values = {name: torch.stack([self._found[name, block] for block in self._blocks], dim=-1) for name in names}
+        values = {name: torch.stack([self._results[name, block] for block in self._blocks], dim=-1) for name in names}
         require_finite("A swapped pair of blocks", values.values(), "contributions")
         counts = np.array(self._batch.lengths, dtype=np.int64) - self._first
         return DECLARATION.dataset(

@@ -81,7 +81,9 @@ class TokenSampler:
     """Draws the samples of a survey's prompts; each depends on the seed and on the prompt's number alone."""
 
     def __init__(self, count: int, prompts: Sequence[TokenizedPrompt], seed: int, measure: str) -> None:
-        self._count, self._prompts, self._seed = count, prompts, seed
+        self._count = count
+        self._prompts = prompts
+        self._seed = seed
         whole = sum(len(prompt) <= count for prompt in prompts)
         if whole:
             warn(

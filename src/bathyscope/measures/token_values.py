@@ -21,7 +21,9 @@ class TokenValues:
     """
 
     def __init__(self, batch: Batch, chosen: Sequence[int], width: int) -> None:
-        self._batch, self._chosen, self._width = batch, chosen, width
+        self._batch = batch
+        self._chosen = chosen
+        self._width = width
         self.values: dict[str, Tensor] = {}
         self.coords: dict[str, Sequence[int]] = {}
         self._steps: dict[str, list[Tensor]] = {}
@@ -46,7 +48,7 @@ class TokenValues:
         """The next block's or boundary's values of all tokens [batch, tokens], pads among them."""
         self._steps.setdefault(name, []).append(self._batch.flat(values_BT))
 
-    def found(self) -> dict[str, Tensor]:
+    def collect(self) -> dict[str, Tensor]:
         """[prompt, …, token] of every variable."""
         for name, steps in self._steps.items():
             self.put(name, torch.stack(steps))

@@ -49,14 +49,16 @@ class TokensProbe(MeasureProbe):
 
     def __init__(self, values: TokenValues, numbers: Sequence[int], facts: ModelFacts) -> None:
         super().__init__()
-        self._values, self._numbers, self._facts = values, numbers, facts
+        self._values = values
+        self._numbers = numbers
+        self._facts = facts
 
     def beside(self, others: Mapping[str, MeasureProbe]) -> None:
         for probe in others.values():
             probe.tokens = self._values
 
     def result(self) -> xr.Dataset:
-        token_values, blocks = self._values.found(), np.arange(self._facts.n_blocks)
+        token_values, blocks = self._values.collect(), np.arange(self._facts.n_blocks)
         data = {name: token_values[name] for name in DECLARATION.table or {} if name in token_values}
         width = data["top_id"].shape[-1]
         coords: dict[str, object] = {

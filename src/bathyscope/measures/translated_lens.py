@@ -165,7 +165,7 @@ class TranslatedLensProbe(MeasureProbe):
         self._tokens = [_count(length, answer, positions) * is_read for length, answer, is_read in sizes]
         self._read_BT = counted_tokens(batch, read, positions)
         self._states: list[Tensor] = []
-        self._found: dict[str, Tensor] = {}
+        self._results: dict[str, Tensor] = {}
 
     def baseline(self, view: BaselineView) -> None:
         if any(self._tokens):
@@ -178,10 +178,10 @@ class TranslatedLensProbe(MeasureProbe):
         mapped = [self._translators.translate(b, state_ND) for b, state_ND in enumerate(self._states)]
         rows, metrics = [*mapped, last_ND, *self._states, last_ND], tuple(_METRICS.values())
         comparison = compare(final.reader, last_ND, rows, metrics)
-        self._found = {name: comparison[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
-        require_finite("A lens", [self._found["kl"]])
-        agreement = self._found["top1_agreement"]
-        self._found["prediction_depth"] = torch.stack(
+        self._results = {name: comparison[metric].unflatten(0, (len(READERS), -1)) for name, metric in _METRICS.items()}
+        require_finite("A lens", [self._results["kl"]])
+        agreement = self._results["top1_agreement"]
+        self._results["prediction_depth"] = torch.stack(
             [prediction_depth(reader_agreement) for reader_agreement in agreement]
         )
         self._states.clear()
@@ -201,7 +201,7 @@ class TranslatedLensProbe(MeasureProbe):
     def _by_prompt(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
         """Means over each prompt's tokens; NaN for a prompt that is not read."""
         means = np.full((len(self._tokens), *shape), np.nan)
-        pieces = self._found[name].split(self._tokens, dim=-1) if self._found else ()
+        pieces = self._results[name].split(self._tokens, dim=-1) if self._results else ()
         for prompt, piece in enumerate(pieces):
             means[prompt] = piece.mean(-1).cpu().numpy()
         return means

@@ -38,7 +38,7 @@ class Unembedding:
         kind = None if readout.norm is None else norm_kind(readout.norm)
         self._centres = kind is not None and kind.centred
         self._gain: Tensor | float = 1.0 if kind is None else kind.gain
-        self.kept_V = self._kept(vocabulary_ids)
+        self.kept_V = self._find_tokens(vocabulary_ids)
         if not len(self.kept_V):
             raise ModelError(
                 f"Neurons are compared with the unembedding, and all of its {len(self._weight)} rows are padding: they "
@@ -103,7 +103,7 @@ class Unembedding:
         own_ND = self.directions(directions_ND)
         return torch.cat([own_ND @ rows_VD.T for _, rows_VD in self.tiles()], dim=1).double().cpu().numpy()
 
-    def _kept(self, vocabulary_ids: Collection[int] | None) -> Tensor:
+    def _find_tokens(self, vocabulary_ids: Collection[int] | None) -> Tensor:
         filled_V = torch.cat([(rows != 0).any(-1) for rows in self._weight.split(TILE)])
         if vocabulary_ids is not None:
             ids = torch.tensor(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.lazy import found, homes
+from bathyscope.core.lazy import homes, load_name
 
 if TYPE_CHECKING:
     from bathyscope.pages.export import save_figures as save_figures
@@ -20,4 +20,4 @@ __all__ += sorted(_LAZY.keys() - set(__all__))
 
 
 def __getattr__(name: str) -> Any:
-    return found(__name__, _LAZY, name)
+    return load_name(__name__, _LAZY, name)

@@ -6,7 +6,7 @@ part takes: token ids, names, answers, labels and their hash.
 
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.lazy import found, homes
+from bathyscope.core.lazy import homes, load_name
 
 if TYPE_CHECKING:
     from bathyscope.prompts.prompts import Prompts as Prompts
@@ -21,4 +21,4 @@ __all__ = sorted(_LAZY)
 
 
 def __getattr__(name: str) -> Any:
-    return found(__name__, _LAZY, name)
+    return load_name(__name__, _LAZY, name)

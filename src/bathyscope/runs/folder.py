@@ -93,7 +93,8 @@ class Folder:
     """
 
     def __init__(self, path: Path, kind: Kind) -> None:
-        self.path, self.kind = path, kind
+        self.path = path
+        self.kind = kind
         try:
             # In this order: nothing is written into a foreign folder, and nothing is computed for a full disk.
             refuse_foreign(path, kind)

@@ -42,7 +42,7 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
             commit_message="A run of bathyscope",
         )
     except (OSError, ValueError) as error:
-        raise StoreError(f"Pushing to {HUB}{name} failed: {_said(error)} Log in by `hf auth login`.") from error
+        raise StoreError(f"Pushing to {HUB}{name} failed: {_first_line(error)} Log in by `hf auth login`.") from error
     return f"{HUB}{name}"
 
 
@@ -63,7 +63,9 @@ def pulled(address: str) -> Path:
         # The library's cache keeps each commit in a folder of its own: an opened run never changes under its reader.
         snapshot = snapshot_download(name, repo_type="dataset", revision=revision, allow_patterns=list(_OF_A_RUN))
     except (OSError, ValueError) as error:
-        raise StoreError(f"Reading {address} failed: {_said(error)} A private one needs `hf auth login`.") from error
+        raise StoreError(
+            f"Reading {address} failed: {_first_line(error)} A private one needs `hf auth login`."
+        ) from error
     if not (Path(snapshot) / RUN.manifest).is_file():
         raise StoreError(f"{address} holds no run: there is no {RUN.manifest}. Runs come there by run.push({name!r}).")
     return Path(snapshot)
@@ -77,6 +79,6 @@ def _named(to: object) -> tuple[str, str | None]:
     return name, revision or None
 
 
-def _said(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     first = next(iter(str(error).strip().splitlines()), "") or type(error).__name__
     return first if first.endswith(".") else f"{first}."

@@ -81,7 +81,7 @@ def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Pr
     sets = coords.pop("dataset", [identity.dataset] * count)
     coords.pop(PROMPT, None)
     items = tuple(
-        TokenizedPrompt(str(name), _LostIds(int(length), without), None, _there(coords, number), str(dataset))  # type: ignore[arg-type]
+        TokenizedPrompt(str(name), _LostIds(int(length), without), None, _labels_of(coords, number), str(dataset))  # type: ignore[arg-type]
         for number, (name, length, dataset) in enumerate(zip(names, lengths, sets))
     )
     return Prompts(items, identity.dataset, record=PromptRecord(identity.prompt_hash, identity.tokenizer_hash, None))
@@ -91,7 +91,8 @@ class _LostIds(Sequence[int]):
     """Token ids of which only the number is known."""
 
     def __init__(self, length: int, refusal: str) -> None:
-        self._length, self._refusal = length, refusal
+        self._length = length
+        self._refusal = refusal
 
     def __len__(self) -> int:
         return self._length
@@ -109,7 +110,7 @@ def _own_name(name: str, dataset: xr.Dataset) -> str:
     return label if label in dataset.sizes or label in dataset.data_vars else name
 
 
-def _there(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
+def _labels_of(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, Any]:
     """Labels of one prompt; results fill what a prompt does not have with NaN and empty texts."""
     label_of = {name: values[number] for name, values in labels.items()}
     return {name: value for name, value in label_of.items() if value != "" and value == value}

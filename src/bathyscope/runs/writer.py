@@ -27,7 +27,7 @@ class RunWriter:
     def __init__(self, folder: Folder | None, manifest: Manifest) -> None:
         self._folder = folder
         self._manifest = manifest
-        self._held: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
+        self._in_memory: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
         self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
 
@@ -137,7 +137,7 @@ class RunWriter:
         path = None if self._folder is None else self._folder.path
         # a run-level dataset takes the place of its namesake
         tree = tree_of({**self.merged(), **self._read(entry, None)})
-        return Run(tree, manifest.to_dict(), path, self._attached(), in_memory=self._held)
+        return Run(tree, manifest.to_dict(), path, self._attached(), in_memory=self._in_memory)
 
     def close(self) -> None:
         """Let other processes write the run. A second call does nothing."""
@@ -156,7 +156,7 @@ class RunWriter:
         content = encode(datasets, self._manifest.identity.marks(index)) if self._folder is not None else b""
         with uninterrupted(), self._writing(what):
             if self._folder is None:
-                self._held[index], sha256 = datasets, ""
+                self._in_memory[index], sha256 = datasets, ""
             else:
                 sha256 = self._folder.write(part_file(index), content)
             listed = self._manifest.with_part(index, sha256)
@@ -164,7 +164,7 @@ class RunWriter:
 
     def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
         if self._folder is None:
-            return self._held[index]
+            return self._in_memory[index]
         return read_shard(self._folder.path / entry.file, entry.sha256, self._manifest.identity.marks(index))
 
     def _attached(self) -> dict[str, bytes]:

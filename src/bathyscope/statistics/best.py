@@ -150,7 +150,9 @@ class _Apart:
 
     def __init__(self, mean: FloatArray, resampled: FloatArray, weights: FloatArray) -> None:
         trusted = small_sample(weights)
-        self._mean, self._resamples, self._freedom = mean, resampled.shape[1], trusted.degrees_of_freedom
+        self._mean = mean
+        self._resamples = resampled.shape[1]
+        self._freedom = trusted.degrees_of_freedom
         error = resampled.std(axis=1, ddof=1) if self._resamples > 1 else np.zeros(len(mean))
         # resamples that agree but for rounding show no spread
         self._error = np.where(error > _ROUNDING * max(float(np.abs(mean).max()), _ROUNDING), error, 0.0)

@@ -142,7 +142,7 @@ def _real_valued(
     estimate = math.fsum(part.estimate for part in parts)
     estimates = tuple(x for part in parts for x in part.estimates.tolist())
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
-    resampled = np.sum([part.drawn for part in parts], axis=0)
+    resampled = np.sum([part.resampled_sums for part in parts], axis=0)
     existing = resampled[~np.isnan(resampled)]
     # A single prompt or cluster shows no spread: the estimate stands without an interval.
     if any(part.correction is None for part in parts):
@@ -218,7 +218,7 @@ class _Part:
         return float(self.coefficients @ self.estimates)
 
     @property
-    def drawn(self) -> FloatArray:
+    def resampled_sums(self) -> FloatArray:
         """``[R]``, the part's resampled sums."""
         return self.coefficients @ self.resampled
 
@@ -226,7 +226,7 @@ class _Part:
     def variance(self) -> float:
         """Of the part's sum; NaN with fewer than two resamples."""
         assert self.correction is not None
-        existing = self.drawn[~np.isnan(self.drawn)]
+        existing = self.resampled_sums[~np.isnan(self.resampled_sums)]
         if existing.size < 2:
             return math.nan
         # resamples that agree but for rounding show no spread

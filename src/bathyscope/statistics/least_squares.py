@@ -69,8 +69,8 @@ class RidgeMaps:
         self._shares_RK = 1.0 / (self._values_K + np.asarray(penalties, dtype=np.float64)[:, None])
         # Held-out tokens are centred on the fitted tokens' means, because the maps go through these.
         self._offset_K = self._basis_DK.T @ (held_out.mean_x_D - fit.mean_x_D)
-        self._held_KK = self._basis_DK.T @ held_out.xx_DD @ self._basis_DK
-        self._held_KK += held_out.count * np.outer(self._offset_K, self._offset_K)
+        self._held_out_KK = self._basis_DK.T @ held_out.xx_DD @ self._basis_DK
+        self._held_out_KK += held_out.count * np.outer(self._offset_K, self._offset_K)
 
     @property
     def rank(self) -> int:
@@ -89,7 +89,7 @@ class RidgeMaps:
         fitted_KE = self._rotated(fit)
         cross_KE = self._basis_DK.T @ held_out.xy_DE + held_out.count * np.outer(self._offset_K, offset_E)
         linear_K = (fitted_KE * cross_KE).sum(1)
-        square_KK = self._held_KK * (fitted_KE @ fitted_KE.T)
+        square_KK = self._held_out_KK * (fitted_KE @ fitted_KE.T)
         shares = self._shares_RK
         errors_R: Array = total - 2 * shares @ linear_K + ((shares @ square_KK) * shares).sum(1)
         return errors_R

@@ -20,9 +20,13 @@ class MapErrors:
     def __init__(self, prompts: Sequence[int], sources: int, targets: int) -> None:
         self._place = {number: place for place, number in enumerate(prompts)}
         pairs, single = (len(prompts), sources, targets), (len(prompts), targets)
-        self.ratio_PST, self.size_PST, self.square_PST = np.zeros(pairs), np.zeros(pairs), np.zeros(pairs)
+        self.ratio_PST = np.zeros(pairs)
+        self.size_PST = np.zeros(pairs)
+        self.square_PST = np.zeros(pairs)
         # of the targets themselves, and of the map that gives their mean whatever the source
-        self.count_PT, self.norm_PT, self.spread_PT = np.zeros(single), np.zeros(single), np.zeros(single)
+        self.count_PT = np.zeros(single)
+        self.norm_PT = np.zeros(single)
+        self.spread_PT = np.zeros(single)
         self.mean_ratio_PT = np.zeros(single)
 
     def add_targets(self, states: States, means_TE: Tensor) -> None:

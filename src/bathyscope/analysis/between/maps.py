@@ -125,7 +125,9 @@ class _Mapping:
     """The passes over the text, block of sources after block of sources."""
 
     def __init__(self, streams: Streams, splits: Splits, penalties: Sequence[float], progress: bool) -> None:
-        self._streams, self._splits, self._penalties = streams, splits, tuple(penalties)
+        self._streams = streams
+        self._splits = splits
+        self._penalties = tuple(penalties)
         sources, targets = streams.boundaries
         self._errors = MapErrors(splits.test, sources, targets)
         self._chosen_ST = np.zeros((sources, targets))

@@ -48,10 +48,10 @@ class ErasureOptions:
     reference_scale: Literal["mean", "width"] = "mean"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reference", _kept(self.reference))
+        object.__setattr__(self, "reference", _as_list(self.reference))
 
 
-def _kept(source: Source | None) -> Source | None:
+def _as_list(source: Source | None) -> Source | None:
     """A source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
     if isinstance(source, PathLike):
         return fspath(source)

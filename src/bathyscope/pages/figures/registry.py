@@ -1,17 +1,19 @@
 """All figures, in the order of a report: the package's own, those of plug-ins, and one by default for other measures.
 
-A new figure is a module with a ``FIGURE`` and its name here, or an entry point in the group ``bathyscope.figures`` of
-another package, whose value is a :class:`~bathyscope.pages.figures.kind.FigureKind`.
+A new figure is a module in ``of/`` with a ``FIGURE`` and the name of its measure, or an entry point in the group
+``bathyscope.figures`` of another package, whose value is a :class:`~bathyscope.pages.figures.kind.FigureKind`.
 """
 
 from collections.abc import Container
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from typing import Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, warn
+from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures import by_dimensions
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.of import curves
@@ -23,33 +25,24 @@ GROUP: Final = "bathyscope.figures"
 NO_FIGURE: Final = ("noise", "tokens")
 """What captions tell, or the page's views of tokens show, and no figure does."""
 
-_NAMES: Final = (
-    "effective_depth",
-    "residual",
-    "lens",
-    "translated_lens",
-    "skip",
-    "direct",
-    "depth_score",
-    "erasure",
-    "patching",
-    "integrated_gradients",
-    "gradient",
-    "drop",
-    "swap",
-    "drop_and_swap",
-    "repeat",
-    "pairs",
-    "swap_cosine",
-    "cka",
-    "attention_locality",
-    "neurons",
-    "prediction_fall",
-    "stages",
-)
-FIGURES: Final[dict[str, FigureKind]] = {
-    name: curves.FIGURES.get(name) or import_module(f"bathyscope.pages.figures.of.{name}").FIGURE for name in _NAMES
-}
+_FIRST: Final = "effective_depth"
+_BEHIND: Final = {"swap": "drop_and_swap", "neurons": "prediction_fall"}
+"""Measure → the figure of several measures that comes behind its own."""
+
+
+def _own_figures() -> dict[str, FigureKind]:
+    """The package's figures in the order of the measures; one without a module here is drawn by its dimensions."""
+    kinds = dict(curves.FIGURES)
+    in_order = [_FIRST, *(name for name in MEASURES if name != _FIRST)]
+    names = [figure for name in in_order for figure in (name, _BEHIND.get(name)) if figure is not None]
+    for name in names:
+        module = f"bathyscope.pages.figures.of.{name}"
+        if name not in kinds and find_spec(module) is not None:
+            kinds[name] = import_module(module).FIGURE
+    return {name: kinds[name] for name in names if name in kinds}
+
+
+FIGURES: Final[dict[str, FigureKind]] = _own_figures()
 
 
 @cache

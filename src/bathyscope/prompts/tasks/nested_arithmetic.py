@@ -88,7 +88,8 @@ class NestedArithmetic(Task[int]):
         least, chain = shallowest(options.leaves), options.leaves - 1
         reason = f"what {options.leaves} operands allow"
         self._usual = level_range(f"{self.name}: depth", options.depth, least, chain, reason)
-        self._leaves, self._modulus = options.leaves, options.modulus
+        self._leaves = options.leaves
+        self._modulus = options.modulus
         self._operators = tuple(dict.fromkeys(options.operators))
         self._pair = _checked_pair(options.held_out, self._operators)
         self._beyond = self._usual if self._pair else self._deeper(options.beyond)

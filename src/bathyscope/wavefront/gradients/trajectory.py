@@ -27,11 +27,11 @@ class Trajectory:
     def add(self, view: BaselineView) -> None:
         """Keeps the prompt's share of one block of the plain forward."""
         if view.block == 0:
-            self.boundaries.append(self._own(view.before_BTD))
-        self.boundaries.append(self._own(view.after_BTD))
+            self.boundaries.append(self._take(view.before_BTD))
+        self.boundaries.append(self._take(view.after_BTD))
         for part, added_BTD in (("attention", view.attention_BTD), ("mlp", view.mlp_BTD)):
             if added_BTD is not None:
-                self.parts.setdefault(part, []).append(self._own(added_BTD))
+                self.parts.setdefault(part, []).append(self._take(added_BTD))
 
-    def _own(self, values_BTD: Tensor) -> Tensor:
+    def _take(self, values_BTD: Tensor) -> Tensor:
         return values_BTD[self.prompt, : self.length].clone()  # a view would keep the whole batch in memory
