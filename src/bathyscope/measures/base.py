@@ -185,7 +185,8 @@ class Measure(abc.ABC, Generic[Options]):
             cls.table = declared.table
             cls.requires = declared.requires
             cls.derived = declared.derived
-            cls.needs_answers, cls.__doc__ = declared.needs_answers, cls.__doc__ or declared.summary
+            cls.needs_answers = declared.needs_answers
+            cls.__doc__ = cls.__doc__ or declared.summary
         elif "name" not in vars(cls):
             # MyMeasure → my_measure; a subclass of a named measure is a measure of its own.
             cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
