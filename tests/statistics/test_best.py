@@ -120,8 +120,8 @@ def test_copies_in_one_cluster_are_one_prompt() -> None:
     values = rng.normal(0.2, 0.3, (4, 12)) + np.arange(4)[:, None] / 10
     copied, cluster = np.repeat(values, 3, axis=1), np.repeat(np.arange(12), 3)
     for call in (compared_with_best, simultaneous):
-        once, together, apart = call(values), call(copied, cluster=cluster), call(copied)
-        alone = call(values, cluster=np.arange(12))
+        once, together, apart = call(values), call(copied, Sampling(2000, cluster=cluster)), call(copied)
+        alone = call(values, Sampling(2000, cluster=np.arange(12)))
         for name in ("mean", "low", "high", "p_value"):
             np.testing.assert_allclose(getattr(together, name), getattr(once, name))
             np.testing.assert_array_equal(getattr(alone, name), getattr(once, name))

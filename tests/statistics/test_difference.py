@@ -120,7 +120,7 @@ def test_p_is_below_alpha_just_where_the_interval_excludes_zero(compare) -> None
     for seed in range(60):
         rng = np.random.default_rng(seed)
         first, second = kl_reading(4 + rng.normal(size=6)), kl_reading(4.7 + rng.normal(size=6))
-        found = compare(first, second, resamples=200, level=0.9, seed=seed)
+        found = compare(first, second, Sampling(200, 0.9, seed))
         excludes = found.ci_low > 0 or found.ci_high < 0
         assert excludes == (found.p_value < 0.1), seed
         agreed.append(excludes)
@@ -134,7 +134,7 @@ def test_equal_populations_seldom_seem_to_differ(compare, shared: float) -> None
         rng = np.random.default_rng(seed)
         own = shared * rng.normal(size=10)
         first, second = (kl_reading(4.5 + own + 0.6 * rng.normal(size=10)) for _ in range(2))
-        rejected += compare(first, second, resamples=200, seed=seed).p_value < 0.05
+        rejected += compare(first, second, Sampling(200, seed=seed)).p_value < 0.05
     # 20 expected of an exact test; the binomial's 99 % range, downwards open as the interval allows for bias
     assert 2 <= rejected <= 32
 

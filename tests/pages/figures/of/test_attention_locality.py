@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from support import waves, zoo
-from support.artists import axes_titled, bands, caption_of, curve, drawn_from
+from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -17,29 +17,6 @@ RUN = complete_run(L=5)
 DATA = RUN["attention_locality"]
 LENGTHS = DATA["n_tokens"].values
 PAIRS = sum(LENGTHS - i for i in range(1, 6))
-
-
-@pytest.mark.parametrize(
-    ("name", "label", "weights"),
-    [
-        ("total_prev5", "five tokens before, together", PAIRS),
-        ("self_weight", "token itself", LENGTHS),
-        ("first_key", "first token", LENGTHS - 1),
-    ],
-)
-def test_places_are_means_over_queries_with_bands(name: str, label: str, weights: np.ndarray) -> None:
-    ax = axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), "Where attention goes")
-    x, y = curve(ax, label)
-    np.testing.assert_array_equal(x, range(5))
-    np.testing.assert_allclose(y, weights @ DATA[name].values / weights.sum())
-    assert len(bands(ax)) == 3
-
-
-@pytest.mark.parametrize("offset", [1, 2, 4, 8, 16])
-def test_a_line_for_every_offset(offset: int) -> None:
-    _, y = curve(axes_titled(drawn_from(FIGURE, RUN, BY_TOKENS), "Attention to the token i before"), f"i = {offset}")
-    weights = LENGTHS - offset
-    np.testing.assert_allclose(y, weights @ DATA["weight"].sel(offset=offset).values / weights.sum())
 
 
 def test_a_line_is_the_mean_over_the_queries_of_all_prompts() -> None:
@@ -72,7 +49,3 @@ def test_blocks_without_attention_are_named_and_blank() -> None:
     assert "show no" not in caption_of(FIGURE, RUN)
     (image,) = axes_titled(drawn_from(FIGURE, run, BY_TOKENS), "Each head's").get_images()
     assert image.get_array().mask.all(1).tolist() == [False, True, True, False, False]
-
-
-def test_missing_values_leave_no_panel() -> None:
-    assert FIGURE.panels(replaced(RUN, "attention_locality", DATA * np.nan), FigureOptions()) == []

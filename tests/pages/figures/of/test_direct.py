@@ -26,11 +26,6 @@ def test_there_are_no_bars() -> None:
     assert not any(ax.patches for ax in drawn_from(FIGURE, RUN, panels=["all"]).axes if ax.get_images())
 
 
-def test_panels() -> None:
-    names = ["all", "future", "influence_all", "influence_future", "prompts_all", "prompts_future"]
-    assert [panel.name for panel in FIGURE.panels(RUN, FigureOptions())] == names
-
-
 def test_prompts_too_short_are_counted() -> None:
     data = DATA.copy(deep=True)
     data["effect_future"][:2] = np.nan

@@ -143,9 +143,3 @@ def test_no_two_texts_overlap(n_blocks: int) -> None:
 def test_level_of_the_intervals_is_the_one_asked_for() -> None:
     run = replaced(RUN, "effective_depth", DATA.assign_attrs(level=0.8))
     assert "80% bootstrap intervals" in caption_of(FIGURE, run)
-
-
-def test_no_estimate_at_all_gives_no_panel() -> None:
-    data = DATA.copy(deep=True)
-    data["depth"][:] = np.nan
-    assert not FIGURE.drawing(replaced(RUN, "effective_depth", data)).panels

@@ -121,12 +121,6 @@ def test_alternative_text_tells_tokens_and_largest_value() -> None:
     assert PIECES[1] == " spouse"
 
 
-def test_no_prompt_measured_gives_no_panel() -> None:
-    data = DATA.copy(deep=True)
-    data["effect"][:] = np.nan
-    assert not FIGURE.drawing(replaced(RUN, "erasure", data)).panels
-
-
 def test_where_all_prompts_are_long_the_shortest_have_maps_and_the_caption_says_so() -> None:
     """The default of 64 tokens would leave a survey of gsm8k without any map."""
     model = waves.loaded("llama")

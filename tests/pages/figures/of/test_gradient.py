@@ -1,32 +1,12 @@
 from __future__ import annotations
 
-import numpy as np
-import pytest
-from support.artists import bands, caption_of, curve, drawn_from
-from support.synthetic import replaced
+from support.artists import bands, caption_of, drawn_from
 from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.of.gradient import FIGURE
-from bathyscope.pages.figures.options import FigureOptions
 
 RUN = complete_run(L=5, tokens=6)
 DATA = RUN["gradient"]
-
-
-@pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("norm", "whole gradient"),
-        ("norm_own", "through the token's own position"),
-        ("norm_rest", "through other positions"),
-    ],
-)
-def test_curves_are_means_over_prompts_with_bands(name: str, label: str) -> None:
-    (ax,) = drawn_from(FIGURE, RUN).axes
-    x, y = curve(ax, label)
-    np.testing.assert_array_equal(x, range(6))
-    np.testing.assert_allclose(y, DATA[name].values.mean(0))
-    assert len(bands(ax)) == 3
 
 
 def test_axes_have_units_and_a_logarithmic_scale() -> None:
@@ -48,7 +28,3 @@ def test_bands_end_where_there_is_nothing_above_zero() -> None:
     outlines = [path.vertices for band in bands(ax) for path in band.get_paths()]
     assert all((outline[:, 1] > 0).all() for outline in outlines)
     assert [outline[:, 0].max() for outline in outlines] == [5, 5, 4]
-
-
-def test_missing_values_leave_no_panel() -> None:
-    assert FIGURE.panels(replaced(RUN, "gradient", DATA * np.nan), FigureOptions()) == []

@@ -19,29 +19,11 @@ from bathyscope.statistics.sampling import Sampling
 BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 DATA = RUN["lens"]
-TOKENS = DATA["n_tokens"].values
 
 
 @functools.cache
 def figure() -> Figure:
     return drawn_from(FIGURE, RUN, BY_TOKENS)
-
-
-@pytest.mark.parametrize(
-    ("title", "label", "name", "tokens"),
-    [
-        ("Distance", "KL(lens ‖ final)", "kl_lens_final", TOKENS),
-        ("Distance", "KL(final ‖ lens)", "kl_final_lens", TOKENS),
-        ("Agreement", "top-5 overlap", "overlap", TOKENS),
-        ("Agreement", "same top-1 token", "top1_agreement", TOKENS),
-        ("Uncertainty", "entropy", "entropy", TOKENS),
-        ("Loss", "cross-entropy", "cross_entropy", TOKENS - 1),
-    ],
-)
-def test_curve_is_the_mean_over_its_positions(title: str, label: str, name: str, tokens: np.ndarray) -> None:
-    x, y = curve(axes_titled(figure(), title), label)
-    np.testing.assert_array_equal(x, np.arange(13))
-    np.testing.assert_allclose(y, tokens @ DATA[name].values / tokens.sum())
 
 
 @pytest.mark.parametrize(("title", "units"), [("Distance", "nats"), ("Uncertainty", "bits"), ("Loss", "nats")])

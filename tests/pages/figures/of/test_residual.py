@@ -13,15 +13,9 @@ from bathyscope.pages.figures.of.residual import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 
 
-def by_hand(values: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    total = sum(value * count for value, count in zip(values, tokens))
-    return np.asarray(total / sum(tokens))
-
-
 BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 DATA = RUN["residual"]
-TOKENS = DATA["n_tokens"].values
 
 
 @functools.cache
@@ -29,36 +23,10 @@ def figure() -> Figure:
     return drawn_from(FIGURE, RUN, BY_TOKENS)
 
 
-@pytest.mark.parametrize(
-    ("title", "label", "name"),
-    [
-        ("Mean norms of", "residual stream", "norm_resid"),
-        ("Mean norms of", "attention", "norm_attn"),
-        ("Contributions relative", "MLP", "ratio_mlp"),
-        ("Direction of", "block", "cos_block"),
-        ("How little", "cos(h_l, h_l+1)", "cos_neighbour"),
-    ],
-)
-def test_curve_is_the_token_weighted_mean(title: str, label: str, name: str) -> None:
-    x, y = curve(axes_titled(figure(), title), label)
-    np.testing.assert_array_equal(x, np.arange(DATA[name].shape[1]))
-    np.testing.assert_allclose(y, by_hand(DATA[name].values, TOKENS))
-
-
-def test_norms_without_position_0_weigh_one_token_less() -> None:
-    _, y = curve(axes_titled(figure(), "Mean norms without"), "MLP")
-    np.testing.assert_allclose(y, by_hand(DATA["norm_mlp_rest"].values, TOKENS - 1))
-
-
 def test_largest_norm_is_over_prompts_too() -> None:
     ax = axes_titled(figure(), "Largest norm")
     np.testing.assert_allclose(curve(ax, "attention")[1], DATA["norm_attn_max"].values.max(0))
     assert not bands(ax)
-
-
-def test_number_of_lines_and_bands() -> None:
-    drawn = {ax.get_title(loc="left"): (len(ax.get_lines()), len(bands(ax))) for ax in figure().axes}
-    assert list(drawn.values()) == [(4, 4), (4, 4), (4, 0), (3, 3), (4, 3), (1, 1)]
 
 
 def test_prompt_weighting_is_drawn_and_said() -> None:

@@ -159,11 +159,6 @@ def test_no_prompt_long_enough_leaves_that_map_out() -> None:
     ]
 
 
-def test_nothing_measured_gives_no_panel() -> None:
-    run = with_effect(with_effect(RUN, "effect_future", None, np.nan), "effect_all", None, np.nan)
-    assert not FIGURE.drawing(run).panels
-
-
 @pytest.mark.parametrize("top", [0.13, 0.9, 20.0, 4000.0])
 def test_logarithmic_colour_bar_has_at_least_two_numbers(top: float) -> None:
     data = DATA.copy(deep=True)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.artists import axes_titled, caption_of, curve, drawn_from
-from support.synthetic import replaced, told
+from support.synthetic import told
 from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.of.translated_lens import FIGURE
@@ -38,11 +38,6 @@ def test_the_caption_states_both_depths_and_how_many_prompts_were_read() -> None
     assert "of the 5 prompts that no map was fitted to" in caption
     decodable, readable = float(DATA["decodable"]), float(DATA["readable"])
     assert f"{decodable:.1f} translated (decodable) and {readable:.1f} by the lens on these tokens" in caption
-
-
-def test_missing_values_leave_no_panel() -> None:
-    empty = DATA.assign({name: DATA[name] * np.nan for name in ("kl", "top1_agreement", "prediction_depth")})
-    assert FIGURE.panels(replaced(RUN, "translated_lens", empty), FigureOptions()) == []
 
 
 def test_the_caption_names_the_tokens_that_means_are_over() -> None:

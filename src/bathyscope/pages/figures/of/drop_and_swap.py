@@ -91,7 +91,7 @@ def drop_and_swap(
     over_places = partial(over, axis=-1)
     readings = [Reading(one, weights_P, over_places, limits, cluster=cluster_P) for one in (drop_PX, swap_PX)]
     drop, swap = (contrast([[Term(one, 1.0)]]) for one in readings)
-    return DropAndSwap(drop, swap, paired_difference(*readings))
+    return DropAndSwap(drop, swap, paired_difference(readings[0], readings[1]))
 
 
 def _panel(name: str, members: Sequence[Member]) -> Panel:
