@@ -87,9 +87,9 @@ def curves() -> Iterator[Curve]:
 
 
 LINES_AND_BANDS = {
-    "residual": [(4, 4), (4, 4), (4, 0), (3, 3), (4, 3), (1, 1), (1, 1), (1, 1)],
+    "residual": [(4, 4), (4, 4), (4, 0), (1, 1), (1, 1), (3, 3), (4, 3), (1, 1)],
     "gradient": [(3, 3)],
-    "swap_cosine": [(3, 3), (3, 3)],
+    "swap_cosine": [(4, 3), (4, 3)],
 }
 
 

@@ -30,6 +30,31 @@ RUNS = {
     "L=128": complete_run(L=128, prompts=2, tokens=64, norms=("recompute", "frozen")),
 }
 NAMES = list(FIGURES)
+PANELS = """
+effective_depth: estimates
+residual: norms norms_rest norms_max largest largest_ratio ratios cosines neighbour
+lens: kl agreement entropy cross_entropy settling deep_thinking
+translated_lens: kl top1_agreement prediction_depth
+skip: all future influence_all influence_future output_all output_future prompts_all prompts_future
+direct: all future influence_all influence_future prompts_all prompts_future
+depth_score: layer output by_level_output
+erasure: prompt_1 prompt_2 prompt_3 prompt_4
+patching: prompt_1 prompt_2 prompt_3 prompt_4
+integrated_gradients: prompt_1 prompt_2 prompt_3 prompt_4 completeness
+gradient: norms
+drop: kl top1_agreement loss entropy
+swap: kl top1_agreement loss entropy
+drop_and_swap: top1_agreement kl
+repeat: kl top1_agreement loss entropy
+pairs: interaction cost
+swap_cosine: attention mlp
+cka: last all rest neighbours
+attention_locality: places offsets heads
+neurons: fractions kurtosis top_ing
+prediction_fall: fall
+stages: signatures held_out
+"""
+"""Figures in the order of a report, each with its panels."""
 ROWS_ON_THE_AXIS = ("effective_depth", "depth_score")
 """What their dots belong to is written on the axis."""
 UNITS = (
@@ -137,6 +162,11 @@ def test_panels_are_named_once_and_told_to_who_cannot_see_them(name: str) -> Non
     panels = FIGURES[name].panels(RUN, FigureOptions())
     assert len({panel.name for panel in panels}) == len(panels)
     assert all(len(panel.alt) > 40 for panel in panels)
+
+
+def test_figures_and_panels_have_the_order_of_a_report() -> None:
+    panels = {name: [panel.name for panel in kind.panels(RUN, FigureOptions())] for name, kind in FIGURES.items()}
+    assert "".join(f"{name}: {' '.join(names)}\n" for name, names in panels.items()) == PANELS.lstrip()
 
 
 def test_alternative_text_gives_the_values() -> None:
