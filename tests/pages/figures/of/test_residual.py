@@ -12,7 +12,6 @@ from support.synthetic_tokens import complete_run
 from bathyscope.pages.figures.of.residual import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 
-
 BY_TOKENS = FigureOptions(weighting="tokens")
 RUN = synthetic_run()
 DATA = RUN["residual"]
