@@ -10,7 +10,8 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.statistics.bootstrap import bootstrap_interval, resample_counts
+from bathyscope.statistics.bootstrap import bootstrap_interval
+from bathyscope.statistics.sampling import resample_counts
 from studies.real_model.claims import Claim
 
 RESAMPLES: Final = 2000

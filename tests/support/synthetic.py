@@ -65,7 +65,9 @@ def synthetic_run(
     skip = _skip(L, prompts, rng, parts)
     groups = {
         "residual": made_up("residual", residual, {**coords, "block": block, "boundary": boundary}),
-        "lens": made_up("lens", lens, {**coords, "boundary": boundary, **({"norm": list(norms)} if len(norms) > 1 else {})}),
+        "lens": made_up(
+            "lens", lens, {**coords, "boundary": boundary, **({"norm": list(norms)} if len(norms) > 1 else {})}
+        ),
         "skip": made_up(
             "skip", skip, {**coords, "part": list(parts), "reduction": REDUCTIONS, "skipped": block, "block": block}
         ),
