@@ -114,15 +114,15 @@ def cut_prompts(
         by_time: size shards by predicted seconds too.
         measure: measures this machine, where the rates decide something; None = nominal rates.
     """
-    lengths = [one.tokens for one in work]
+    lengths = [prompt_work.tokens for prompt_work in work]
     most_flops = _STRETCH_FLOPS[is_accelerator(device)]
     by_tokens = shards_of(lengths, batch_tokens)
-    stretches = _cut_within(by_tokens, [one.block_flops for one in work], most_flops)
+    stretches = _cut_within(by_tokens, [prompt_work.block_flops for prompt_work in work], most_flops)
     if before is not None:
         pace = before.pace
     elif by_time:
         pace = Pace.of(nominal_rates(device))
-        nominal = [pace.seconds(one, vocabulary) for one in work]
+        nominal = [pace.seconds(prompt_work, vocabulary) for prompt_work in work]
         # nothing is measured where the whole survey is over before a shard would be
         if measure is not None and sum(nominal) > SHARD_SECONDS / 8 and len(stretches) > len(by_tokens):
             pace = Pace.of(measure())
@@ -140,7 +140,7 @@ def _shard_edges(
     pace: Pace | None,
     before: EarlierCut | None,
 ) -> Edges:
-    """Return the shards: those of before, and behind them stretches joined while a shard's seconds allow it."""
+    """Return the shards: the earlier ones, and behind them stretches joined while a shard's seconds allow it."""
     earlier: list[tuple[int, int]] = []
     if before is not None and before.edges[-1][1] == len(work):
         return before.edges
@@ -152,7 +152,9 @@ def _shard_edges(
     for first, last in _split_at(stretches, [*earlier, (begin, len(work))]):
         if first < begin:
             continue
-        stretch_seconds = 0.0 if pace is None else sum(pace.seconds(one, vocabulary) for one in work[first:last])
+        stretch_seconds = (
+            0.0 if pace is None else sum(pace.seconds(prompt_work, vocabulary) for prompt_work in work[first:last])
+        )
         if first > begin and (first in starts or seconds + stretch_seconds > SHARD_SECONDS):
             edges.append(first)
             seconds = 0.0

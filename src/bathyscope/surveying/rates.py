@@ -68,10 +68,14 @@ class Rates:
 
     def seconds_by_kind(self, work: Sequence[PromptWork], vocabulary: int) -> dict[str, float]:
         """Predict the seconds of prompts' work, in blocks and in readouts."""
-        usual = vocabulary * sum(one.compared for one in work) / self.compared
-        all_ways = vocabulary * sum(one.compared_in_all_ways for one in work) / (self.in_all_ways or self.compared)
+        usual = vocabulary * sum(prompt_work.compared for prompt_work in work) / self.compared
+        all_ways = (
+            vocabulary
+            * sum(prompt_work.compared_in_all_ways for prompt_work in work)
+            / (self.in_all_ways or self.compared)
+        )
         return {
-            "blocks": sum(one.block_flops for one in work) / (self.blocks or self.matrix),
+            "blocks": sum(prompt_work.block_flops for prompt_work in work) / (self.blocks or self.matrix),
             "readouts": usual,
             "readouts compared in most ways": all_ways,
         }
