@@ -42,6 +42,8 @@ MISLED: Final = {
 """Figure → the built model that misleads it (or shows what it means), and the panel to look at."""
 FITTED: Final = "addition:120?digits=2"
 """Enough tokens to fit maps to, and problems of one length, so that each can be patched from another."""
+SHORT: Final = "addition:12?digits=1"
+"""Other problems than those that lenses are fitted to."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -107,6 +109,7 @@ def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | No
     runs = [_quietly(model, replace(prompts, prompts=prompts.prompts[:count]), measures)]
     if measures == "all":
         runs.append(_quietly(model, FITTED, ["translated_lens", "patching"], patching={"pairs": _pairs(model)}))
+        runs.append(_quietly(model, SHORT, ["jacobian_lens"], jacobian_lens={"prompts": FITTED, "skip_first": 1}))
     return [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
 
 

@@ -56,7 +56,9 @@ def run() -> bathyscope.Run:
 def translated() -> bathyscope.Run:
     """It needs more prompts than all measures together should be given."""
     model = zoo.build("llama")
-    return bathyscope.survey(model, zoo.prompts(model, (30,) * 20), ["translated_lens"], progress=False)
+    *fitted, first, second = zoo.prompts(model, (30,) * 22)
+    options = {"jacobian_lens": {"prompts": [first, second]}}
+    return bathyscope.survey(model, fitted, ["translated_lens", "jacobian_lens"], progress=False, **options)
 
 
 def rows_of(measure: str) -> list[str]:

@@ -13,12 +13,14 @@ TABLE = {
     "check": "check",
     "cka": "cka",
     "compare": "compare",
+    "course": "course",
     "demo": "demo",
     "depth-performance": "depth_performance",
     "estimate": "estimate",
     "evaluate": "evaluate",
     "exit-advice": "exit_advice",
     "export": "export",
+    "fit-lens": "fit_lens",
     "grid": "grid",
     "group": "group",
     "join": "join",
@@ -35,11 +37,15 @@ TABLE = {
     "solved": "solved",
     "solved-by": "solved_by",
     "survey": "survey",
+    "written": "written",
 }
 """Command → verb. They have one name, save where Python's would hide a builtin."""
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
     *("load", "open", "open_evaluation", "open_maps", "open_plan", "open_repaired", "scheduled"),
+    *("open_course", "open_lens"),
+    # inside of a training loop
+    "watch",
     # into axes of one's own; the command's panels are report --figures --panels
     "plot",
     # for authors of measures

@@ -19,14 +19,15 @@ from bathyscope.analysis import options as analysis
 from bathyscope.analysis.probes import ing_probe, subjoiner, wic_probe
 from bathyscope.cli.arguments import LOADING
 from bathyscope.core.result import Result
+from bathyscope.measures.options import FitLensOptions
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import Repeatable
 from bathyscope.pages.export import save_figures
 from bathyscope.pages.options import FileOptions, PageOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
-from bathyscope.surveying.options import EstimateOptions, SurveyOptions
+from bathyscope.surveying.options import CourseOptions, EstimateOptions, SurveyOptions
 
-SECTIONS = ("model", "surveying", "surgery", "analysis", "pages")
+SECTIONS = ("model", "measures", "surveying", "surgery", "analysis", "pages")
 VERBS: dict[type, Callable[..., Any]] = {
     LoadOptions: bathyscope.load,
     SurveyOptions: bathyscope.survey,
@@ -44,6 +45,9 @@ VERBS: dict[type, Callable[..., Any]] = {
     analysis.DepthPerformanceOptions: bathyscope.depth_performance,
     analysis.SolvedOptions: bathyscope.solved,
     analysis.SolvedByOptions: bathyscope.solved_by,
+    analysis.WrittenOptions: bathyscope.written,
+    FitLensOptions: bathyscope.fit_lens,
+    CourseOptions: bathyscope.course,
     analysis.WicOptions: wic_probe,
     analysis.IngOptions: ing_probe,
     analysis.SubjoinerOptions: subjoiner,
@@ -56,7 +60,7 @@ OBJECTS = {
     *("model", "other", "models", "run", "runs", "source", "target", "shallow", "deep", "folder", "table", "options"),
     *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
     *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "loading", "variables"),
-    *("progress", "command"),
+    *("progress", "command", "out", "checkpoints"),
 }
 
 
@@ -111,6 +115,7 @@ def results_of_verbs() -> Sequence[type]:
     verbs = [
         *("survey", "join", "estimate", "grid", "check"),
         *("compare", "group", "cka", "maps", "solved", "probe", "depth_performance"),
+        *("fit_lens", "course", "open_course", "written"),
         *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),
     ]
     return [returned_class(getattr(bathyscope, name)) for name in verbs]

@@ -37,8 +37,13 @@ if TYPE_CHECKING:
     from bathyscope.analysis.probes.probe import probe as probe
     from bathyscope.analysis.solving import solved as solved
     from bathyscope.analysis.solving import solved_by as solved_by
+    from bathyscope.analysis.written import WrittenDepth as WrittenDepth
+    from bathyscope.analysis.written import written as written
     from bathyscope.measures.base import Measure as Measure
     from bathyscope.measures.base import MeasureProbe as MeasureProbe
+    from bathyscope.measures.jacobian.files import open_lens as open_lens
+    from bathyscope.measures.jacobian.fitting import fit_lens as fit_lens
+    from bathyscope.measures.jacobian.matrices import FittedLens as FittedLens
     from bathyscope.model import Model as Model
     from bathyscope.model import load as load
     from bathyscope.model.checking import check as check
@@ -69,6 +74,9 @@ if TYPE_CHECKING:
     from bathyscope.surveying.distributed.joining import join as join
     from bathyscope.surveying.engines import survey as survey
     from bathyscope.surveying.grids import grid as grid
+    from bathyscope.surveying.training.course import course as course
+    from bathyscope.surveying.training.course import open_course as open_course
+    from bathyscope.surveying.training.watch import watch as watch
 
 __version__ = version("bathyscope")
 

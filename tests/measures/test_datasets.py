@@ -34,7 +34,7 @@ OPTIONS = {
     "swap_cosine": None,
     "tokens": None,
 }
-COLLECTIVE = {"cka", "translated_lens", "patching"}
+COLLECTIVE = {"cka", "translated_lens", "jacobian_lens", "patching"}
 """They look at many prompts together: what one prompt gives alone is nothing, or not the same."""
 ANSWERS = (2, 1, 3)
 PADDED = frozenset(("llama", "ministral", "bloom", "lfm2"))

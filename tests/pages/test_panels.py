@@ -18,9 +18,10 @@ from bathyscope.pages.plotting import _panel
 
 NOT_DRAWN_HERE = {
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
+    *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.mrr", "jacobian_lens.trust"),
     "patching.prompt_N",
 }
-"""Panels that need more prompts, or pairs of them, than the run of these tests has."""
+"""Panels that need more prompts, pairs of them, or others to fit to, than the run of these tests has."""
 
 
 @pytest.fixture(scope="module")

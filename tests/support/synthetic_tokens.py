@@ -78,6 +78,7 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["patching"] = patched(L, lengths, np.random.default_rng(seed), coords)
     groups["stages"] = stages(groups)
     groups["translated_lens"] = translated(L, prompts, groups["residual"])
+    groups["jacobian_lens"] = jacobian(L, prompts, groups["residual"])
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     return Run(tree, run.manifest)
 
@@ -198,6 +199,29 @@ def translated(L: int, prompts: int, like: xr.Dataset) -> xr.Dataset:
     }
     coords = {"reader": ["translated", "lens"], "boundary": np.arange(L + 1)}
     return made_up("translated_lens", values, {**prompt_coords(like), **coords})
+
+
+def jacobian(L: int, prompts: int, like: xr.Dataset) -> xr.Dataset:
+    """Curves of three readers that reach the end, the Jacobian lens between the others, and a band in the middle."""
+    rng = np.random.default_rng(2)
+    depth = np.linspace(0, 1, L + 1) ** np.array([[1.0], [2.0], [0.5]])
+    agreement = depth * rng.uniform(0.7, 1, (prompts, 3, L + 1))
+    agreement[..., -1] = 1.0
+    values = {
+        "kl": 3 * (1 - agreement),
+        "top1_agreement": agreement,
+        "mrr": agreement,
+        "n_averaged": like["n_tokens"].values - 1,
+        "half_agreement": np.linspace(0.8, 1, L + 1),
+        "half_agreement_rest": np.linspace(0.2, 0.9, L + 1),
+        "identity_share": np.linspace(0.3, 1, L + 1),
+        "sampling_error": np.zeros(L + 1),
+    }
+    band = {"band_first": 1.0, "band_last": L - 1.0}
+    ends = {f"{name}_{end}": place for name, place in band.items() for end in ("low", "high")}
+    coords = {"reader": ["jacobian", "lens", "translated"], "boundary": np.arange(L + 1)}
+    data = made_up("jacobian_lens", {**values, **band, **ends, "band_p": 0.01}, {**prompt_coords(like), **coords})
+    return data.assign_attrs(fit_prompts=100, fit_tokens=11100)
 
 
 def gradient(L: int, prompts: int, rng: np.random.Generator, like: xr.Dataset) -> xr.Dataset:

@@ -242,3 +242,20 @@ class SubjoinerOptions:
     resamples: Resamples = 1000
     level: Coverage = 0.95
     seed: int = 0
+
+
+@dataclass(frozen=True)
+class WrittenOptions:
+    """Options of ``written``.
+
+    Args:
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+        permutations: of the answers over prompts, for the test of no relation.
+        seed: of both.
+    """
+
+    resamples: Resamples = 1000
+    level: Coverage = 0.95
+    permutations: Resamples = 9999
+    seed: int = 0

@@ -43,6 +43,8 @@ _TASKS = {
         "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
         "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
         "grid": "Many surveys from one file: models × prompts × options, each resumable.",
+        "course": "Depth by step, of the checkpoints of one training.",
+        "fit-lens": "Fit a Jacobian lens of a model, which survey reads with.",
         "join": "Join the parts of one survey (survey --part 3/16) to its run.",
         "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
     },
@@ -55,6 +57,7 @@ _TASKS = {
     "Compare": {
         "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
         "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
+        "written": "Whether what a model writes is right more often where its tokens settle late.",
         "cka": "How alike the boundaries of two models are, on the same prompts.",
         "maps": "The best affine map from every boundary of one model to every boundary of another.",
         "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
@@ -76,7 +79,7 @@ _TASKS = {
 _WITH_MEASURES = (("survey",), ("estimate",))
 _HELP_MEASURES = "--help-measures"
 _HELP_FAULTS = "--help-faults"
-# Ten of 26 commands, since a help longer than a screen is not read.
+# Ten of 29 commands, since a help longer than a screen is not read.
 _FIRST = ("demo", "check", "survey", "show", "report", "compare", "estimate", "prune", "export", "evaluate")
 """Commands that people need first, which fit one screen with a line each."""
 _GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}

@@ -43,6 +43,8 @@ class ModelFacts:
     tokenizer: PreTrainedTokenizerBase | None = None
     keeps_text: bool = True
     """Whether results may hold texts; numbers of tokens they always may."""
+    weight_hash: str | None = None
+    """Of the model's weights; None = unknown."""
 
     @property
     def n_blocks(self) -> int:
@@ -214,6 +216,11 @@ class Measure(abc.ABC, Generic[Options]):
     def reference(self) -> Source | None:
         """A further prompt set that the measure compares with, as ``survey`` takes them; None = the survey's own."""
         return None
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        """What the measure reads besides prompts, once prepared: name → SHA-256, part of a run's identity."""
+        return {}
 
     def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """Computes what must be known before the first shard (runs once, and again when a run is resumed).

@@ -34,6 +34,7 @@ _NAMES: Final = (
     "residual",
     "lens",
     "translated_lens",
+    "jacobian_lens",
     "skip",
     "direct",
     "depth_score",

@@ -17,6 +17,7 @@ Suffixes: L boundaries but the last, D width, N tokens.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Self
 
 import numpy as np
 import torch
@@ -63,10 +64,39 @@ class Translators:
     penalties: Sequence[float]
     tokens: int
 
+    @classmethod
+    def fit(
+        cls,
+        wave: Wavefront,
+        prompts: Sequence[TokenizedPrompt],
+        choosing: Sequence[TokenizedPrompt],
+        positions: str,
+    ) -> Self:
+        """Return the maps of some prompts, with the penalties that are best on others, from plain forwards of both."""
+        sums, held_out = (_sums(wave, part, positions) for part in (prompts, choosing))
+        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in sums.solve(b, held_out, RIDGE)]
+        # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
+        return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, sums.count)
+
     def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:
         """The states as they would stand at L, [N, D], in their own dtype."""
         centred_ND = resid_ND.to(self.mean_y_D) - self.mean_x_LD[boundary]
         return (self.mean_y_D + centred_ND @ self.weights_LDD[boundary]).to(resid_ND)
+
+
+def _sums(wave: Wavefront, prompts: Sequence[TokenizedPrompt], positions: str) -> NormalEquations:
+    """Return what maps are fitted from, in batches of their own, so that no survey's cut changes them."""
+    anatomy = wave.anatomy
+    device = home_of(anatomy.model)
+    widths = (anatomy.width, anatomy.width)
+    sums = NormalEquations(anatomy.n_blocks, 1, widths, where_float64_is_known(device))
+    room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
+    for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
+        batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
+        states = BoundaryReader(itemgetter(counted_tokens(batch, [True] * batch.size, positions)))
+        wave.run(batch, [states])
+        sums.add(states.taken[:-1], states.taken[-1:])
+    return sums
 
 
 class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
@@ -80,7 +110,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         fitted = len(self._split(len(prompts), 0).fit)
         # the seed decides which prompts are fitted to, and it must be possible with any
         shortest = sorted(map(self._count, prompts))[:fitted]
-        return _too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
+        return too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         if len(prompts) < FEWEST:
@@ -88,7 +118,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         self.splits = self._split(len(prompts), seed)
         if self.options.positions == "answer":
             require_answers(self.name, prompts)
-        few = _too_few_tokens(facts, [self._count(prompts[i]) for i in self.splits.fit], len(prompts))
+        few = too_few_tokens(facts, [self._count(prompts[i]) for i in self.splits.fit], len(prompts))
         if few is not None:
             raise PromptError(f"translated_lens: {few}, or leave translated_lens out.")
         large = self._too_large(facts)
@@ -97,12 +127,8 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
         """The maps, from plain forwards of the prompts that are not read."""
-        fit, choosing = (
-            self._sums(wave, [reference[i] for i in part]) for part in (self.splits.fit, self.splits.choose)
-        )
-        penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in fit.solve(b, choosing, RIDGE)]
-        # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
-        self.translators = Translators(fit.mean_x_SD, fit.mean_y_TE[0], fit.xy_STDE[:, 0], penalties, fit.count)
+        fitted, choosing = ([reference[i] for i in part] for part in (self.splits.fit, self.splits.choose))
+        self.translators = Translators.fit(wave, fitted, choosing, self.options.positions)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         return 1.0
@@ -120,7 +146,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
 
     def _count(self, prompt: TokenizedPrompt) -> int:
         """Tokens of a prompt that are fitted to, or read."""
-        return _count(len(prompt), prompt.answer_tokens, self.options.positions)
+        return count_tokens(len(prompt), prompt.answer_tokens, self.options.positions)
 
     def _split(self, prompts: int, seed: int) -> Splits:
         return split(prompts, self.options.choose_share, self.options.test_share, seed)
@@ -136,19 +162,6 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
             f"{self.options.memory:g}; allow more, where the machine has it"
         )
 
-    def _sums(self, wave: Wavefront, prompts: Sequence[TokenizedPrompt]) -> NormalEquations:
-        anatomy = wave.anatomy
-        device = home_of(anatomy.model)
-        widths = (anatomy.width, anatomy.width)
-        sums = NormalEquations(anatomy.n_blocks, 1, widths, where_float64_is_known(device))
-        room = min(wave.policy.tokens, _STATE_BYTES // (8 * (anatomy.n_blocks + 1) * anatomy.width))
-        for picked in plan_batches([len(p) for p in prompts], 1, room, anatomy.equal_lengths):
-            batch = Batch.of([prompts[i].ids for i in picked], device, [prompts[i].answer_tokens for i in picked])
-            states = BoundaryReader(itemgetter(counted_tokens(batch, [True] * batch.size, self.options.positions)))
-            wave.run(batch, [states])
-            sums.add(states.taken[:-1], states.taken[-1:])
-        return sums
-
 
 class TranslatedLensProbe(MeasureProbe):
     """Keeps the boundaries of the prompts that are read, and reads them as they are and behind their maps."""
@@ -162,7 +175,7 @@ class TranslatedLensProbe(MeasureProbe):
         self._first = test[0] in indices
         # from what the host knows: to ask the mask would be a wait for the device
         sizes = zip(batch.lengths, batch.answers, read, strict=True)
-        self._tokens = [_count(length, answer, positions) * is_read for length, answer, is_read in sizes]
+        self._tokens = [count_tokens(length, answer, positions) * is_read for length, answer, is_read in sizes]
         self._read_BT = counted_tokens(batch, read, positions)
         self._states: list[Tensor] = []
         self._results: dict[str, Tensor] = {}
@@ -207,7 +220,8 @@ class TranslatedLensProbe(MeasureProbe):
         return means
 
 
-def _count(length: int, answer: int | None, positions: str) -> int:
+def count_tokens(length: int, answer: int | None, positions: str) -> int:
+    """Return how many tokens of a prompt are fitted to, or read."""
     return length - 1 if positions == "all" else answer or 0
 
 
@@ -226,7 +240,7 @@ def _too_few_prompts(n_prompts: int) -> str:
     )
 
 
-def _too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
+def too_few_tokens(facts: ModelFacts, counts: Sequence[int], prompts: int, with_: str = "with") -> str | None:
     """Why maps cannot be fitted to prompts with so many tokens that count, out of so many."""
     values, n_tokens = facts.anatomy.width + 1, sum(counts)
     if n_tokens >= TOKENS_PER_VALUE * values:

@@ -55,6 +55,12 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "top1_agreement": ("top1_agreement",),
         "prediction_depth": ("prediction_depth",),
     },
+    "jacobian_lens": {
+        "kl": ("kl",),
+        "top1_agreement": ("top1_agreement",),
+        "mrr": ("mrr",),
+        "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
+    },
     "patching": {_PROMPT: ("recovered", "change")},
     "erasure": {_PROMPT: ("effect", "effect_future")},
     "integrated_gradients": {_PROMPT: ("attribution",), "completeness": ("completeness",)},

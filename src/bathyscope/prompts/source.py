@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from os import PathLike, fspath
 from pathlib import Path
@@ -65,6 +65,15 @@ def resolve(
 def needs_tokenizer(source: Source) -> bool:
     """Whether anything but token ids is given; for these alone no tokenizer has to be loaded."""
     return any(isinstance(part, SourceSpec) or any(p.ids is None for p in part.prompts) for part in sources(source))
+
+
+def kept_source(source: Source | None) -> Source | None:
+    """Return a source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
+    if isinstance(source, PathLike):
+        return fspath(source)
+    if source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt) or not isinstance(source, Iterable):
+        return source
+    return [item.tolist() if hasattr(item, "tolist") else item for item in source]
 
 
 def label_of(source: Source) -> str:

@@ -48,6 +48,7 @@ class Run:
         controls: runs that the model is compared with, such as ``untrained-0``, on the same prompts.
         cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
         in_memory: the results of a run without a folder, by index in the plan; None = the run-level results.
+        stopped: why a survey with ``until=`` ended; empty for others, and for a run that is opened again.
 
     Example:
         >>> run.measures
@@ -85,6 +86,7 @@ class Run:
     controls: Mapping[str, Run] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -70,17 +70,14 @@ class Survey:
         Args:
             warns_of_repeats: warn of prompts that are given twice; False where one stands for all on purpose.
         """
-        paper = preset_of(self.preset)
         # mistyped measures and options are refused before a model is loaded
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
-        seed = paper.seed if self.seed is None else self.seed
-        ready = loaded(model)
-        read = partial(tokenized, ready, seed=seed, add_special_tokens=self.add_special_tokens, chat=self.chat)
-        survey_prompts = read(prompts, beyond_context=self.beyond_context)
+        seed, ready = self._seed, loaded(model)
+        survey_prompts = self.read(ready, prompts)
         if warns_of_repeats:
             _warn_of_repeats(survey_prompts)
-        facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text)
-        named = _named(self.measures, paper)
+        facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, ready.weight_hash)
+        named = _named(self.measures, preset_of(self.preset))
         names = {measure if isinstance(measure, str) else measure.name for measure in named}
         measures = _possible(measures, facts, survey_prompts, {*names, *self.options})
         require_free(survey_prompts.labels, {m.name: _names(m) for m in measures if not m.derived})
@@ -89,7 +86,7 @@ class Survey:
                 with told_by_name(measure, "prepare()"):
                     measure.prepare(facts, survey_prompts, seed)
         # a measure's own further prompts, under the same rules as the survey's
-        references = {m.name: read(m.reference) for m in measures if m.reference is not None}
+        references = {m.name: self._read(ready, m.reference, None) for m in measures if m.reference is not None}
         batch_tokens, cut = self._cut(ready, facts, measures, survey_prompts)
         return SurveyPlan(
             model=ready,
@@ -104,6 +101,24 @@ class Survey:
             memory=self.memory,
             call_tokens=self.call_tokens,
         )
+
+    def read(self, model: AnyModel, prompts: Source | Prompts) -> Prompts:
+        """Return the prompts as the model reads them."""
+        return self._read(loaded(model), prompts, self.beyond_context)
+
+    def _read(self, model: Model, prompts: Source | Prompts, beyond_context: bool | None) -> Prompts:
+        return tokenized(
+            model,
+            prompts,
+            seed=self._seed,
+            beyond_context=beyond_context,
+            add_special_tokens=self.add_special_tokens,
+            chat=self.chat,
+        )
+
+    @property
+    def _seed(self) -> int:
+        return preset_of(self.preset).seed if self.seed is None else self.seed
 
     def _cut(
         self, model: Model, facts: ModelFacts, measures: Sequence[Measure[Any]], prompts: Prompts

@@ -1,8 +1,9 @@
 """``survey``: the request is checked and planned, and this process or workers elsewhere carry it out."""
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -25,6 +26,8 @@ from bathyscope.surveying.controls import controls_of
 from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
+from bathyscope.surveying.until import NEEDED, Goal, seconds_of
+from bathyscope.surveying.writing import writing_of
 
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
@@ -45,6 +48,10 @@ def survey(
     schedule: Schedule | str | None = None,
     part: str | None = None,
     grow: bool = False,
+    until: Annotated[float, Range(0.01)] | None = None,
+    budget: str | float | None = None,
+    write: Annotated[int, Range(1)] | None = None,
+    temperature: Annotated[float, Range(0)] | None = None,
     engine: Literal["ray"] | None = None,
     workers: Annotated[int, Range(1)] | None = None,
     address: str | None = None,
@@ -86,6 +93,14 @@ def survey(
             unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
         grow: let a run in ``out`` become the larger one that is requested, with more measures, with more prompts behind
             its own, or both. Its results stay, and only what it lacks is computed.
+        until: survey the prompts in order, in growing batches, until both readings of the verdict have intervals that
+            reach no further than so many blocks from them, such as 0.5. The run in ``out`` grows, and can be grown on;
+            ``run.stopped`` says why it ended.
+        budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
+        write: let the model continue each prompt by up to so many tokens, in the place of its answer, and measure what
+            it wrote (``lens.positions`` is then "answer" unless given). Prompts get the labels written, ended and,
+            where they have answers, right.
+        temperature: of what it writes; None = the most probable token each time.
         engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
         workers: of the engine; None = one for each GPU.
@@ -124,14 +139,17 @@ def survey(
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
-    if engine is None and (workers is not None or address is not None):
-        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    _require_engine(engine, workers, address)
     _require_loading(loading, model)
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    _require_one_way(share, engine, grow, schedule)
-    if grow:
+    _require_one_way(share, engine, grow or until is not None, schedule)
+    goal = _goal(until, budget, folder)
+    if grow or goal is not None:
         _require_growth(folder, {entry.label for entry in controls})
+    writing = writing_of(write, temperature, seed or 0, alone=engine is None and share is None)
+    if writing is not None:
+        options = {**options, "lens": _at_answers(options.get("lens"))}
     request = Survey(
         measures=measures,
         seed=seed,
@@ -148,6 +166,8 @@ def survey(
         keep_text=keep_text,
         options=options,
     )
+    if goal is not None:
+        _require_readings(request.declared)
     require_there(prompts)
     if folder is not None:
         refuse_foreign(folder, RUN)
@@ -167,20 +187,75 @@ def survey(
                 progress=progress,
             )
     with alone(model), ended_as_interrupted():
-        ready = load(str(model), **loading) if loading else model
-        plan = request.plan(ready if schedule is None else reordered(loaded(ready), schedule), prompts)
-        # before the first one is surveyed, which may take hours
-        for planned_control in controls:
-            planned_control.require(plan.model)
-        run = carry_out(plan, folder, command, progress, share, grow)
-        control_runs: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
-        # controls are cut as the run is, whatever their own rates
-        request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
-        for planned_control in controls:
-            control_plan = request.plan(*planned_control.of(plan.model, plan.prompts))
-            place = None if folder is None else folder / CONTROLS / planned_control.label
-            control_runs[planned_control.label] = carry_out(control_plan, place, command, progress, share, grow)
-        return replace(run, controls=control_runs)
+        ready = loaded(load(str(model), **loading) if loading else model)
+        if schedule is not None:
+            ready = reordered(ready, schedule)
+
+        def survey_prompts(asked: Source | Prompts, *, grow: bool) -> Run:
+            """Survey the model, and its controls, on these prompts."""
+            stage = replace(request, before=_cut_of(folder))
+            plan = stage.plan(ready, asked)
+            # before the first one is surveyed, which may take hours
+            for planned_control in controls:
+                planned_control.require(plan.model)
+            run = carry_out(plan, folder, command, progress, share, grow)
+            control_runs: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
+            # controls are cut as the run is, whatever their own rates
+            alike = replace(stage, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
+            for planned_control in controls:
+                control_plan = alike.plan(*planned_control.of(plan.model, plan.prompts))
+                place = None if folder is None else folder / CONTROLS / planned_control.label
+                control_runs[planned_control.label] = carry_out(control_plan, place, command, progress, share, grow)
+            return replace(run, controls=control_runs)
+
+        if goal is None and writing is None:
+            return survey_prompts(prompts, grow=grow)
+        read = request.read(ready, prompts)
+        if writing is not None:
+            read = writing.continued(ready, read, progress=progress)
+        if goal is None:
+            return survey_prompts(read, grow=grow)
+        run, reason = goal.run(read, partial(survey_prompts, grow=True), _prompts_in(folder))
+        return replace(run, stopped=reason)
+
+
+def _at_answers(lens: Any) -> Any:
+    """Return the options of the lens, which looks at the answers where its positions are not given."""
+    return {"positions": "answer", **(lens or {})} if lens is None or isinstance(lens, Mapping) else lens
+
+
+def _require_engine(engine: str | None, workers: int | None, address: str | None) -> None:
+    """Refuse options of workers without an engine."""
+    if engine is None and (workers is not None or address is not None):
+        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+
+
+def _goal(until: float | None, budget: str | float | None, folder: Path | None) -> Goal | None:
+    """Return when a survey has enough prompts; None where it takes all."""
+    if until is None:
+        if budget is not None:
+            raise OptionError("budget is for a survey until it is sure; say how sure (until=0.5, --until 0.5).")
+        return None
+    if folder is None:
+        raise OptionError("until lets a run in a folder grow; give out=... (--out ...).")
+    return Goal(until, None if budget is None else seconds_of(budget))
+
+
+def _require_readings(measures: Collection[str]) -> None:
+    """Refuse a survey until it is sure that could not tell the readings of the verdict."""
+    missing = [name for name in NEEDED if name not in measures]
+    if missing:
+        raise OptionError(
+            f"until needs the measures {' and '.join(NEEDED)}, of which {' and '.join(missing)} is not asked for. Add "
+            "it (--measures), or leave until out."
+        )
+
+
+def _prompts_in(folder: Path | None) -> int:
+    """Return how many prompts the run in a folder has; 0 without a run."""
+    if folder is None or not (folder / RUN.manifest).exists():
+        return 0
+    return load_manifest(folder).identity.prompts
 
 
 def _require_survey_options(options: Mapping[str, Any]) -> None:

@@ -42,6 +42,12 @@ class SurveyOptions:
             run, and bathyscope join makes one run of all parts. For machines that share no memory.
         grow: let a run in OUT become the larger one that is requested: more measures, more prompts after its own, or
             both. Stored results stay, and only what is missing is computed.
+        until: survey the prompts in order, in growing batches, until both readings of the verdict have intervals that
+            reach no further than so many blocks from them, such as 0.5; the run in OUT grows.
+        budget: time after which --until begins no further batch: seconds, or a text such as 10min.
+        write: let the model continue each prompt by up to so many tokens, in place of its answer, and measure what it
+            wrote.
+        temperature: of what it writes; not given = the most probable token each time.
         engine: who computes: not given = this process; ray = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
         workers: of the engine; not given = one for each GPU.
@@ -71,6 +77,10 @@ class SurveyOptions:
     schedule: str | None = None
     part: str | None = None
     grow: bool = False
+    until: Annotated[float, Range(0.01)] | None = None
+    budget: str | float | None = None
+    write: Annotated[int, Range(1)] | None = None
+    temperature: Annotated[float, Range(0)] | None = None
     engine: Literal["ray"] | None = None
     workers: Annotated[int, Range(1)] | None = None
     address: str | None = None
@@ -106,3 +116,18 @@ class EstimateOptions:
     device: str | None = None
     revision: str | None = None
     trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class CourseOptions:
+    """Options of ``course``.
+
+    Args:
+        revisions: of one model on the hub, such as step1000; their numbers are the steps.
+        measures: names separated by commas; lens, skip and drop are what a course tells of.
+        seed: of sampled positions and of resampling.
+    """
+
+    revisions: Annotated[tuple[str, ...], Repeatable()] = ()
+    measures: Annotated[tuple[str, ...], Repeatable()] = ("lens", "skip", "drop")
+    seed: int = 0

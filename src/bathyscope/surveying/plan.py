@@ -22,6 +22,12 @@ _LATER_OPTIONS = ("read_tokens", "output_reductions")
 """Options of measures that earlier runs do not have; None = what was done then."""
 
 
+def _as_written(value: Any) -> Any:
+    """Return what stands in a manifest for an option's value that JSON does not know."""
+    fingerprint = getattr(value, "fingerprint", None)
+    return list(value) if fingerprint is None else fingerprint
+
+
 @dataclass(frozen=True)
 class SurveyPlan:
     """Everything that is decided before compute begins (see ``execution.py``).
@@ -106,7 +112,7 @@ class SurveyPlan:
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
-        options: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(measure.options), default=list))
+        options: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(measure.options), default=_as_written))
         # so that runs from before there were these options are resumed
         options = {name: value for name, value in options.items() if value is not None or name not in _LATER_OPTIONS}
         # "class" is a name that no option can have
@@ -114,6 +120,7 @@ class SurveyPlan:
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
         if measure.name in self.references:
             options["reference_hash"] = self.references[measure.name].hash
+        options |= {f"{name}_hash": fingerprint for name, fingerprint in measure.fingerprints.items()}
         return options
 
     @property

@@ -59,7 +59,9 @@ _FAULTS = Group(
     sort_key=4,
 )
 _GROUP_BY_OPTION = dict.fromkeys(("prompts", "measures", "preset", "schedule", "beyond_context"), _MEASURED)
-_GROUP_BY_OPTION |= dict.fromkeys(("out", "grow", "part", "seed", "batch_tokens", "memory", "call_tokens"), _RUN)
+_GROUP_BY_OPTION |= dict.fromkeys(("write", "temperature"), _MEASURED)
+_GROUP_BY_OPTION |= dict.fromkeys(("out", "grow", "until", "budget", "part", "seed"), _RUN)
+_GROUP_BY_OPTION |= dict.fromkeys(("batch_tokens", "memory", "call_tokens"), _RUN)
 _GROUP_BY_OPTION |= dict.fromkeys(("engine", "workers", "address", "worker_timeout"), _RUN)
 _FAULTY = {(fault.measure, name) for fault in FAULTS for name in fault.options}
 

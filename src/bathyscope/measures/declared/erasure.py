@@ -1,18 +1,15 @@
 """Declaration of residual erasure; its code is ``measures.erasure``."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from os import PathLike, fspath
 from typing import Annotated, Final, Literal
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.operands import OPERANDS
 from bathyscope.options import Range
-from bathyscope.prompts.prompt import Prompt, PromptSet
-from bathyscope.prompts.source import Source
-from bathyscope.prompts.spec import SourceSpec
+from bathyscope.prompts.prompt import PromptSet
+from bathyscope.prompts.source import Source, kept_source
 
 _label = partial(Label, source="csordas2025, residual erasure; hu2025, residual erasure")
 _effect = partial(
@@ -48,16 +45,7 @@ class ErasureOptions:
     reference_scale: Literal["mean", "width"] = "mean"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "reference", _as_list(self.reference))
-
-
-def _as_list(source: Source | None) -> Source | None:
-    """A source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
-    if isinstance(source, PathLike):
-        return fspath(source)
-    if source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt) or not isinstance(source, Iterable):
-        return source
-    return [item.tolist() if hasattr(item, "tolist") else item for item in source]
+        object.__setattr__(self, "reference", kept_source(self.reference))
 
 
 DECLARATION: Final = Declaration(

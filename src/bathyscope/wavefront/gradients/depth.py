@@ -6,10 +6,9 @@ respect to the stream at the same token. A token's own prediction is read at the
 information forward, so all paths of the own part stay at the token.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -23,56 +22,13 @@ from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront.calls import even_pieces
 from bathyscope.wavefront.gradients.differentiable import score_scale
 from bathyscope.wavefront.gradients.one_token import OneTokenRows
+from bathyscope.wavefront.gradients.pullback import BlockGraph, Flow, states_before_blocks
 
 # Float32 logits read at once, and keys and values of rows that own one token each: near the size of a CPU's caches.
 _LOGIT_BYTES = 64 << 20
 _KEY_BYTES = 16 << 20
 _ACCELERATOR_FACTOR = 32
 _FEWEST = 8
-
-Entry = tuple[object, int]
-
-
-@dataclass
-class _Flow:
-    """A gradient on its way back: with respect to the stream, and to what blocks passed on next to it."""
-
-    resid: Tensor
-    """[rows, tokens, width]; one row of all tokens, or a row for every token."""
-    passed: dict[Entry, Tensor]
-    """By entry of the state, as far as later blocks read it."""
-
-
-@dataclass(frozen=True)
-class _Graph:
-    """One run of a block: leaves that went in, and what came out."""
-
-    leaf: Tensor
-    state_in: State
-    out: Tensor
-    state_out: State
-
-    @classmethod
-    def of(cls, before: Tensor, state: State, run: Callable[..., Tensor]) -> Self:
-        """Run a block from new leaves, on rows of the stream and of what earlier blocks passed on to them."""
-        leaf = _leaf(before)
-        rows = len(before)
-        state_in = {key: tuple(_leaf(t.expand(rows, *t.shape[1:])) for t in ts) for key, ts in state.items()}
-        state_out = dict(state_in)
-        return cls(leaf, state_in, run(leaf, state=state_out), state_out)
-
-    def pull_back(self, flow: _Flow, *, keep: bool = False) -> _Flow:
-        """Return the gradient at the inputs for the one at the outputs; ``keep`` the graph for another."""
-        entries = [(key, i) for key, tensors in self.state_in.items() for i in range(len(tensors))]
-        resid_gradient, *state_gradients = torch.autograd.grad(
-            [self.out, *(self.state_out[key][i] for key, i in flow.passed)],
-            [self.leaf, *(self.state_in[key][i] for key, i in entries)],
-            [flow.resid, *flow.passed.values()],
-            retain_graph=keep,
-            allow_unused=True,
-        )
-        passed = {entry: gradient for entry, gradient in zip(entries, state_gradients) if gradient is not None}
-        return _Flow(resid_gradient, passed)
 
 
 @dataclass(frozen=True)
@@ -88,33 +44,21 @@ class DepthGradients:
         """Yield boundaries L … 0, each with the whole gradient and its own part, [tokens, width] float64."""
         replay = self.anatomy.replay(self.ids[None])
         n_blocks = self.anatomy.n_blocks
-        states = self._states(replay)
+        states = states_before_blocks(self.anatomy, replay, self.boundaries)
         scale = score_scale(self.boundaries[-1].dtype)
         at_readout_TD = self._at_readout(scale)
-        total = _Flow(at_readout_TD[None], {})
-        own_part = _Flow(at_readout_TD[:, None], {})
+        total = Flow(at_readout_TD[None], {})
+        own_part = Flow(at_readout_TD[:, None], {})
         yield n_blocks, at_readout_TD.double() / scale, at_readout_TD.double() / scale
         for index in reversed(range(n_blocks)):
             with lent(self.anatomy.blocks[index]) as block:
                 captured = CaptureCache() if self.checks.tails else None
                 plain = partial(replay.run, block, index, prompts_N=None, cache=captured)
-                graph = _Graph.of(self.boundaries[index][None], states[index], plain)
+                graph = BlockGraph.of(self.boundaries[index][None], states[index], plain)
                 total = graph.pull_back(total, keep=True)
                 rows = self._pull_back_by_rows(replay, block, index, states[index], captured, own_part)
                 own_part = rows if rows is not None else _pull_back_by_token(graph, own_part)
             yield index, total.resid[0].double() / scale, own_part.resid[:, 0].double() / scale
-
-    def _states(self, replay: Replay) -> list[State]:
-        """Return what the blocks before each boundary pass on in the plain forward."""
-        if not any(arguments.state is not None for arguments in replay.recording.blocks):
-            return [{}] * self.anatomy.n_blocks
-        states: list[State] = []
-        state: State = {}
-        for index, resid_TD in enumerate(self.boundaries[:-1]):
-            states.append(dict(state))
-            with lent(self.anatomy.blocks[index]) as block, torch.no_grad():
-                replay.run(block, index, resid_TD[None], None, state=state)
-        return states
 
     def _at_readout(self, scale: float) -> Tensor:
         """Return scale · ∂(mean loss)/∂h_L, where every token acts on its own loss alone.
@@ -140,8 +84,8 @@ class DepthGradients:
         index: int,
         state: State,
         captured: CaptureCache | None,
-        own_part: _Flow,
-    ) -> _Flow | None:
+        own_part: Flow,
+    ) -> Flow | None:
         """Pull the own part back over the block with a row for every token; None where such rows are not the block's.
 
         The rows' outputs must be the plain forward's: a block that carries anything else from token to token than
@@ -153,38 +97,33 @@ class DepthGradients:
         rows = OneTokenRows(replay.recording.blocks[index], captured, replay.attends(index, captured), length)
         if not rows.is_possible:
             return None
-        flows: list[_Flow] = []
+        flows: list[Flow] = []
         for first, last in even_pieces(length, _rows_per_call(captured, state)):
             run = partial(rows.run, block, tokens=range(first, last))
-            graph = _Graph.of(self.boundaries[index][first:last, None], state, run)
+            graph = BlockGraph.of(self.boundaries[index][first:last, None], state, run)
             if token_gap(graph.out.detach()[:, 0], self.boundaries[index + 1][first:last]) > self.checks.tolerance:
                 return None
             passed = {entry: gradient[first:last] for entry, gradient in own_part.passed.items()}
-            flows.append(graph.pull_back(_Flow(own_part.resid[first:last], passed)))
+            flows.append(graph.pull_back(Flow(own_part.resid[first:last], passed)))
         return _join(flows)
 
 
-def _pull_back_by_token(graph: _Graph, own_part: _Flow) -> _Flow:
+def _pull_back_by_token(graph: BlockGraph, own_part: Flow) -> Flow:
     """Pull the own part back with one backward pass over the whole prompt for every token."""
     flows = []
     for token in range(len(own_part.resid)):
         resid = torch.zeros_like(graph.out)
         resid[0, token] = own_part.resid[token, 0]
         passed = {entry: gradient[token : token + 1] for entry, gradient in own_part.passed.items()}
-        flow = graph.pull_back(_Flow(resid, passed), keep=True)
-        flows.append(_Flow(flow.resid[:, token : token + 1], flow.passed))
+        flow = graph.pull_back(Flow(resid, passed), keep=True)
+        flows.append(Flow(flow.resid[:, token : token + 1], flow.passed))
     return _join(flows)
 
 
-def _join(flows: Sequence[_Flow]) -> _Flow:
+def _join(flows: Sequence[Flow]) -> Flow:
     """Join the rows of several flows."""
     passed = {entry: torch.cat([flow.passed[entry] for flow in flows]) for entry in flows[0].passed}
-    return _Flow(torch.cat([flow.resid for flow in flows]), passed)
-
-
-def _leaf(values: Tensor) -> Tensor:
-    """Return a copy that begins a graph."""
-    return values.detach().clone().requires_grad_()
+    return Flow(torch.cat([flow.resid for flow in flows]), passed)
 
 
 def _rows_per_call(captured: CaptureCache, state: Mapping[object, tuple[Tensor, ...]]) -> int:

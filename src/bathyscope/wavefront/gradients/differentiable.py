@@ -55,17 +55,21 @@ def unavailable_when_streamed(anatomy: Anatomy) -> str | None:
     )
 
 
-def require_differentiable(anatomy: Anatomy, measure: str) -> None:
+def require_differentiable(anatomy: Anatomy, measure: str, *, streams: bool = False) -> None:
     """Refuses models through which autograd does not pass, by their weights' dtypes and by a pass of four tokens.
 
     A model without values (on the meta device, for estimates) is asked for its dtypes only.
+
+    Args:
+        streams: the measure goes back block by block, so that streamed blocks will do; those are asked for their
+            dtypes only, since four tokens would take a reading of all weights.
 
     Raises:
         ModelError: streamed blocks, quantised weights (integers, float8), a module that cuts the gradient off, or a
             backward pass that fails.
     """
     streamed = unavailable_when_streamed(anatomy)
-    if streamed is not None:
+    if streamed is not None and not streams:
         raise ModelError(f"{measure} is not possible: {streamed}.")
     for name, value in _weights(anatomy.model):
         if not value.is_floating_point() or value.element_size() == 1:
@@ -74,7 +78,7 @@ def require_differentiable(anatomy: Anatomy, measure: str) -> None:
                 f"{measure} needs gradients, and the weight {name} is stored as {dtype}, through which they do not "
                 f"pass exactly. {_LOAD}"
             )
-    if home_of(anatomy.model).type == "meta":
+    if home_of(anatomy.model).type == "meta" or streamed is not None:
         return
     cut: list[str] = []
     modules = anatomy.model.named_modules()

@@ -1,0 +1,159 @@
+"""Does a model that thinks longer write the right answer more often? Depth of what it wrote, against being right.
+
+For prompts whose continuation was surveyed (``survey(write=…)``) and that have an answer: the rank correlation of being
+right with how late the written tokens settle, with its interval over prompts and a permutation test of no relation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import xarray as xr
+from scipy import stats
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.core.result import rows_of
+from bathyscope.errors import OptionError
+from bathyscope.labels import Label, Table, labelled
+from bathyscope.measures.curves import one_norm
+from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.runs.run import Run
+from bathyscope.statistics.bootstrap import bootstrap_interval
+from bathyscope.statistics.sampling import Sampling
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUANTITIES: Final[Mapping[str, str]] = {
+    "deep_thinking_ratio": "share of tokens that settle late",
+    "settle_depth": "settle depth",
+    "prediction_depth": "prediction depth",
+}
+"""Of the written tokens, means by prompt; variables of the lens."""
+_FEWEST: Final = 5
+_by_quantity = partial(Label, "quantity", source="own")
+_TABLE: Final[Table] = {
+    "correlation": _by_quantity("rank correlation with writing the right answer", formula="Spearman's over prompts"),
+    "correlation_low": _by_quantity("lower end of its interval", formula="bootstrap over prompts"),
+    "correlation_high": _by_quantity("upper end of its interval", formula="bootstrap over prompts"),
+    "p": _by_quantity("p-value of no relation", formula="permutation of the answers over prompts"),
+    "right": _by_quantity("mean over prompts with the right answer", "boundary, or 1"),
+    "wrong": _by_quantity("mean over the other prompts", "boundary, or 1"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class WrittenDepth:
+    """Depth of what a model wrote against being right.
+
+    Args:
+        data: by ``quantity``: correlation with its interval, p, and the means of both groups.
+        prompts: how many have an answer.
+        solved: how many of those the model wrote the right answer to.
+    """
+
+    data: xr.Dataset
+    prompts: int
+    solved: int
+
+    @property
+    def text(self) -> str:
+        """What was found, in two sentences."""
+        counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts."
+        first = self.data.sel(quantity="deep_thinking_ratio")
+        rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
+        if math.isnan(rho):
+            return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
+        relation = "is not shown to go with" if not p <= 0.05 else "goes with" if rho > 0 else "goes against"
+        return (
+            f"{counted} Writing more tokens that settle late {relation} being right (rank correlation {rho:+.2f}, "
+            f"{low:+.2f} to {high:+.2f}, p = {p:.2g})."
+        )
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every quantity."""
+        return self.data.to_dataframe().reset_index()
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record."""
+        counts = {"prompts": self.prompts, "solved": self.solved}
+        return {"conclusion": self.text, **counts, "quantities": rows_of(self.to_dataframe())}
+
+
+@checked
+def written(
+    run: Run, *, resamples: Resamples = 1000, level: Coverage = 0.95, permutations: Resamples = 9999, seed: int = 0
+) -> WrittenDepth:
+    """Return how the depth of written tokens goes with writing the right answer.
+
+    Args:
+        run: of ``survey(write=…)`` with the lens, on prompts with answers.
+        resamples: of the bootstrap over prompts.
+        level: coverage of the intervals.
+        permutations: of the answers over prompts.
+        seed: of both.
+
+    Raises:
+        OptionError: a run of given texts, without the lens, or with fewer than five answered prompts.
+
+    Example:
+        >>> run = bathyscope.survey(model, "prompts.jsonl", ["lens"], write=1)
+        >>> list(bathyscope.written(run).data["quantity"].values)
+        ['deep_thinking_ratio', 'settle_depth', 'prediction_depth']
+    """
+    if "lens" not in run or "right" not in run["lens"].coords:
+        raise OptionError("written() needs a survey with lens and write=…, on prompts with answers; this run is none.")
+    lens = one_norm(run["lens"])
+    is_right = np.asarray(lens["right"].values, dtype=np.float64)
+    answered = ~np.isnan(is_right)
+    if answered.sum() < _FEWEST:
+        raise OptionError(f"written() needs at least {_FEWEST} prompts with answers; this run has {answered.sum()}.")
+    sampling = Sampling(resamples, level, seed)
+    rows = [
+        _related(np.asarray(lens[name].values, dtype=np.float64)[answered], is_right[answered], sampling, permutations)
+        for name in QUANTITIES
+    ]
+    values = {name: np.array([row[name] for row in rows]) for name in _TABLE}
+    data = labelled(_TABLE, values, {"quantity": list(QUANTITIES)})
+    return WrittenDepth(data, int(answered.sum()), int(is_right[answered].sum()))
+
+
+def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permutations: int) -> dict[str, float]:
+    """Return the values of the table for one quantity."""
+    groups = {"right": _mean(depth_P[right_P == 1]), "wrong": _mean(depth_P[right_P == 0])}
+    correlation = float(_rank_correlations(depth_P[None], right_P[None])[0])
+    if math.isnan(correlation):
+        return {**dict.fromkeys(_TABLE, math.nan), **groups}
+    rng = np.random.default_rng(sampling.seed)
+    drawn_RP = rng.integers(len(depth_P), size=(sampling.resamples, len(depth_P)))
+    resampled = _rank_correlations(depth_P[drawn_RP], right_P[drawn_RP])
+    weights = np.ones(len(depth_P))
+    low, high = bootstrap_interval(correlation, resampled, weights, level=sampling.level, limits=(-1.0, 1.0))
+    shuffled_RP = rng.permuted(np.tile(right_P, (permutations, 1)), axis=1)
+    by_chance = _rank_correlations(np.broadcast_to(depth_P, shuffled_RP.shape), shuffled_RP)
+    # the order that was found is one of the possible ones (Phipson and Smyth 2010)
+    as_far = int((np.abs(by_chance) >= abs(correlation) - 1e-12).sum())
+    return {
+        "correlation": correlation,
+        "correlation_low": low,
+        "correlation_high": high,
+        "p": (1 + as_far) / (1 + permutations),
+        **groups,
+    }
+
+
+def _rank_correlations(first_RP: FloatArray, second_RP: FloatArray) -> FloatArray:
+    """Return Spearman's correlation of each pair of rows; NaN where one of them is constant."""
+    ranks = [stats.rankdata(values, axis=1) for values in (first_RP, second_RP)]
+    first, second = (values - values.mean(1, keepdims=True) for values in ranks)
+    sizes = np.sqrt((first**2).sum(1) * (second**2).sum(1))
+    return np.asarray((first * second).sum(1) / np.where(sizes > 0, sizes, np.nan))
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if values.size else math.nan

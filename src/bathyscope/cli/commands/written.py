@@ -1,0 +1,28 @@
+"""``bathyscope written``: whether what a model writes is right more often where it settles late."""
+
+from typing import Any
+
+import bathyscope
+from bathyscope.analysis.options import WrittenOptions
+from bathyscope.cli.arguments import Partial, ResultFormat, make_app
+from bathyscope.cli.printing import print_result
+from bathyscope.options import check_plain_options
+
+_EXAMPLES = """\
+Examples:
+  bathyscope survey gpt2 --prompts gsm8k:40 --measures lens --write 200 --out runs/written
+  bathyscope written runs/written"""
+
+
+def written_command(run: str, /, *, format: ResultFormat = "table", partial: Partial = False, **options: Any) -> int:
+    """Relate the depth of what a model wrote to writing the right answer.
+
+    Args:
+        run: folder of a survey with --write, on prompts with answers.
+    """
+    check_plain_options(WrittenOptions, options)
+    print_result(bathyscope.written(bathyscope.open(run, partial=partial), **options), format)
+    return 0
+
+
+app = make_app(written_command, _EXAMPLES, WrittenOptions)

@@ -1,0 +1,1 @@
+"""The Jacobian lens: fitting it to prompts, its matrices, and its files."""

@@ -1,0 +1,101 @@
+"""Reading files of Jacobian lenses: those that ``writing`` makes, and the published ``.pt`` files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any, Final
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from bathyscope.core.paths import given_path
+from bathyscope.errors import StoreError
+from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
+from bathyscope.measures.jacobian.writing import FORMAT
+
+_PUBLISHED: Final = {"J", "n_prompts", "d_model"}
+"""Entries of the files that the reference implementation writes."""
+
+
+def open_lens(path: str | Path) -> FittedLens:
+    """Read a lens that ``FittedLens.save`` or the reference implementation (``.pt``) has written.
+
+    A ``.pt`` file is read as plain tensors alone, never as code. It does not say which model it belongs to, nor what
+    halves of its prompts gave, and its layer l is boundary l + 1.
+
+    Raises:
+        StoreError: no such file, an interrupted fit, or anything else than a lens.
+
+    Example:
+        >>> bathyscope.open_lens("lens.safetensors").prompts  # doctest: +SKIP
+        100
+    """
+    lens, unfinished = read_lens(path)
+    if unfinished is not None:
+        raise StoreError(
+            f"The fit of the lens in {str(path)!r} was interrupted after {unfinished} prompts. Give the same command "
+            "again to finish it."
+        )
+    return lens
+
+
+def read_lens(path: str | Path) -> tuple[FittedLens, int | None]:
+    """Read a lens and, where its fit is not finished, how many prompts that has taken."""
+    place = given_path(path, "path")
+    if not place.is_file():
+        raise StoreError(f"There is no lens in {str(path)!r}: no such file. Give a file that fit_lens(…).save wrote.")
+    return (_published(place), None) if place.suffix == ".pt" else _own(place)
+
+
+def _own(place: Path) -> tuple[FittedLens, int | None]:
+    try:
+        with safe_open(place, "pt") as file:
+            metadata = file.metadata() or {}
+            if FORMAT not in metadata:
+                raise StoreError(f"{place} is no Jacobian lens. Give a file that fit_lens(…).save wrote.")
+            sums_HBDD, squares_B = file.get_tensor("sums"), file.get_tensor("squares")
+        about = json.loads(metadata[FORMAT])
+        origin = LensOrigin.of_record(about["origin"])
+        boundaries, counts = about["boundaries"], about["counts"]
+        unfinished: int | None = about["unfinished"]
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise StoreError(
+            f"{place} is no whole Jacobian lens ({type(error).__name__}: {error}). Fit it again."
+        ) from error
+    if sums_HBDD.ndim != 4 or sums_HBDD.shape[:2] != (len(counts), len(boundaries)):
+        raise StoreError(f"{place} is no Jacobian lens: its matrices are {tuple(sums_HBDD.shape)}. Fit it again.")
+    return FittedLens(origin, boundaries, sums_HBDD, counts, squares_B), unfinished
+
+
+def _published(place: Path) -> FittedLens:
+    """Read a file of the reference implementation: {"J": {layer: [d, d]}, "n_prompts", "d_model", …}."""
+    advice = "Give a file with the entries J, n_prompts and d_model, or a .safetensors file."
+    try:
+        content: Any = torch.load(place, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
+        reason = " ".join(str(error).split())[:80]
+        raise StoreError(f"{place} holds more than plain tensors, or is damaged ({reason}). {advice}") from error
+    if not isinstance(content, dict) or not content.keys() >= _PUBLISHED or not isinstance(content["J"], dict):
+        raise StoreError(f"{place} is no Jacobian lens. {advice}")
+    width, matrices = content["d_model"], content["J"]
+    if not matrices or not all(_is_matrix(layer, matrix, width) for layer, matrix in matrices.items()):
+        raise StoreError(f"{place} is no Jacobian lens: J is not one {width} × {width} matrix for each layer. {advice}")
+    layers = sorted(matrices)
+    prompts = int(content["n_prompts"])
+    # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
+    boundaries = [layer + 1 for layer in layers]
+    sums_BDD = torch.stack([matrices[layer].float() for layer in layers]) * prompts
+    origin = LensOrigin(place.stem)
+    return FittedLens(origin, boundaries, sums_BDD[None], [prompts], torch.zeros(len(layers), dtype=torch.float64))
+
+
+def _is_matrix(layer: object, matrix: object, width: object) -> bool:
+    return (
+        isinstance(layer, int)
+        and isinstance(matrix, Tensor)
+        and matrix.shape == (width, width)
+        and matrix.is_floating_point()
+    )

@@ -1,0 +1,221 @@
+"""Jacobian lens: what a boundary disposes the model to say, if the rest of the model acted as it does on average.
+
+lens_b(h) = readout(J_b h), where J_b is the mean Jacobian of the last boundary (``measures.jacobian``). It is read next
+to the plain lens, whose J is the identity, and to the translated lens, whose maps are fitted to the same prompts, all
+on the same tokens of prompts that nothing is fitted to. Source: jlens 2026, Jacobian lens.
+
+The *band* is the longest run of boundaries at which the Jacobian lens is nearer to the final prediction than the plain
+lens; whether there is one is tested (``statistics.band``). Position 0, often an attention sink, is left out.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+import xarray as xr
+from torch import Tensor
+
+from bathyscope.errors import ModelError, OptionError, PromptError, warn
+from bathyscope.measures.answered import require_answers
+from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
+from bathyscope.measures.declared.jacobian_lens import DECLARATION, JacobianLensOptions
+from bathyscope.measures.finite import require_finite
+from bathyscope.measures.jacobian.files import open_lens
+from bathyscope.measures.jacobian.fitting import Fitting, LensFit
+from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, transported
+from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
+from bathyscope.model.anatomy.plain import home_of
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.source import Source
+from bathyscope.statistics.band import find_band
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.probe import BaselineView, FinalStates
+
+READERS = ("jacobian", "lens", "translated")
+"""In this order; the last one only where it is fitted."""
+_METRICS = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "mrr": "rank"}
+_CHOOSING = 10
+"""One in so many of the prompts that the translated lens is fitted to chooses its penalties."""
+
+
+class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
+    keeps_boundaries = True
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return _NOTHING_TO_FIT if self.options.lens is None and self.options.prompts is None else None
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        options = self.options
+        if (options.lens is None) == (options.prompts is None):
+            problem = "both are given" if options.lens is not None else _NOTHING_TO_FIT
+            raise OptionError(f"jacobian_lens: {problem}. Give a fitted lens= or prompts= to fit one to, not both.")
+        if options.positions == "answer":
+            require_answers(self.name, prompts)
+        self._facts, self._seed = facts, seed
+        self._surveyed = {tuple(prompt.ids) for prompt in prompts}
+        self._fit = LensFit(options.directions, options.skip_first, options.memory, seed)
+        if options.prompts is not None:
+            self._fit.require_possible(facts.anatomy)
+            return
+        assert options.lens is not None
+        self.lens = options.lens if isinstance(options.lens, FittedLens) else open_lens(str(options.lens))
+        _require_fitted_to(facts, self.lens)
+
+    @property
+    def reference(self) -> Source | None:
+        return self.options.prompts
+
+    @property
+    def fingerprints(self) -> Mapping[str, str]:
+        return {} if self.options.lens is None else {"lens": self.lens.fingerprint}
+
+    def begin(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> None:
+        """Fit the lens, and the maps of the translated lens, to the reference prompts.
+
+        Raises:
+            PromptError: one of them is surveyed too, or too few have tokens that count.
+        """
+        self.translators: Translators | None = None
+        if self.options.prompts is not None:
+            self._require_others(reference)
+            origin = LensOrigin(self._facts.anatomy.family.name, self._facts.weight_hash)
+            self.lens = Fitting(self._fit, wave.anatomy, reference, origin).run(wave, progress=True)
+            self.translators = self._translators(wave, reference)
+        device = home_of(wave.anatomy.model)
+        self.matrices = {b: self.lens.matrix(b).to(device) for b in self.lens.boundaries}
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """What is read with."""
+        return READERS if self.translators is not None else READERS[:-1]
+
+    def rows_after(self, facts: ModelFacts, tokens: int) -> float:
+        return 1.0
+
+    def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
+        return len(READERS) * facts.n_blocks + 1.0
+
+    def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
+        return JacobianLensProbe(self, facts, batch, indices)
+
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        kl = merged["kl"].isel(boundary=slice(0, facts.n_blocks))
+        gain_PB = (kl.sel(reader="lens") - kl.sel(reader="jacobian")).transpose("prompt", "boundary").values
+        band = find_band(gain_PB, Sampling(seed=seed))
+        values = {"band_first": band.first, "band_last": band.last, "band_p": band.p}
+        for name, ends in (("band_first", band.first_interval), ("band_last", band.last_interval)):
+            values |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+        return DECLARATION.dataset(values, {})
+
+    def _require_others(self, reference: Sequence[TokenizedPrompt]) -> None:
+        same = sum(tuple(prompt.ids) in self._surveyed for prompt in reference)
+        if same:
+            raise PromptError(
+                f"jacobian_lens: {same} of the {len(reference)} prompts that the lens would be fitted to are surveyed "
+                "too. Give prompts= other texts than the survey's."
+            )
+
+    def _translators(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> Translators | None:
+        """Return the maps of the translated lens; None, with a note, where there is too little text for them."""
+        positions = "all"  # as the Jacobian lens, whose prompts need have no answers
+        order = np.random.default_rng([self._seed, 4]).permutation(len(reference))
+        choosing, fitted = ([reference[i] for i in part] for part in np.split(order, [max(1, len(order) // _CHOOSING)]))
+        if not self.options.translated:
+            return None
+        few = too_few_tokens(self._facts, [count_tokens(len(p), None, positions) for p in fitted], len(reference))
+        if few is not None:
+            warn(f"jacobian_lens reads without the translated lens: {few}.")
+            return None
+        return Translators.fit(wave, fitted, choosing, positions)
+
+
+_NOTHING_TO_FIT = "it has no fitted lens (lens=) and no prompts to fit one to (prompts=)"
+
+
+def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
+    """Refuse a lens of another model.
+
+    Raises:
+        ModelError: of another width, with other boundaries, or fitted to other weights.
+    """
+    width, last = facts.anatomy.width, facts.n_blocks
+    if lens.width != width:
+        raise ModelError(f"The Jacobian lens is {lens.width} wide and the model {width}; fit one to this model.")
+    if lens.origin.n_blocks not in (None, last) or max(lens.boundaries) > last:
+        blocks = lens.origin.n_blocks or f"at least {max(lens.boundaries)}"
+        raise ModelError(f"The Jacobian lens is of a model of {blocks} blocks, and this one has {last}; fit another.")
+    if lens.origin.weight_hash is None:
+        warn(f"The Jacobian lens {lens.origin.model!r} does not say which weights it was fitted to.")
+    elif facts.weight_hash not in (None, lens.origin.weight_hash):
+        raise ModelError(
+            f"The Jacobian lens was fitted to other weights (of {lens.origin.model}) than this model's. Fit it to "
+            "this model; for controls, give jacobian_lens.prompts, to which each model has a lens fitted."
+        )
+
+
+class JacobianLensProbe(MeasureProbe):
+    """Keeps the boundaries of the plain forward, and reads them as they are and behind each reader's maps."""
+
+    def __init__(self, measure: JacobianLens, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        super().__init__()
+        self._measure, self._facts, positions = measure, facts, measure.options.positions
+        # numbers of the lens itself come with the first prompt of the survey
+        self._first = 0 in indices
+        self._tokens = [count_tokens(n, answer, positions) for n, answer in zip(batch.lengths, batch.answers)]
+        self._read_BT = counted_tokens(batch, [True] * batch.size, positions)
+        self._states: list[Tensor] = []
+        self._values: dict[str, Tensor] = {}
+
+    def baseline(self, view: BaselineView) -> None:
+        self._states.append(view.before_BTD[self._read_BT])
+
+    def finish(self, final: FinalStates) -> None:
+        last_ND = final.baseline_BTD[self._read_BT]
+        readers = self._measure.readers
+        rows = [row for reader in readers for row in (*self._read_by(reader), last_ND)]
+        comparison = compare(final.reader, last_ND, rows, tuple(_METRICS.values()))
+        values = {name: comparison[metric].unflatten(0, (len(readers), -1)) for name, metric in _METRICS.items()}
+        require_finite("A lens", [values["kl"]])
+        values["mrr"] = 1 / values["mrr"]
+        # a lens from elsewhere may lack boundaries
+        missing = [b for b in range(len(self._states)) if b not in self._measure.matrices]
+        for of_metric in values.values():
+            of_metric[READERS.index("jacobian"), missing] = torch.nan
+        self._values = values
+        self._states.clear()
+
+    def _read_by(self, reader: str) -> list[Tensor]:
+        """Return what one reader makes of each boundary but the last, [N, width] each."""
+        measure, states = self._measure, self._states
+        if reader == "jacobian":
+            matrices = measure.matrices
+            return [transported(matrices[b], s) if b in matrices else s for b, s in enumerate(states)]
+        if reader == "translated":
+            assert measure.translators is not None
+            return [measure.translators.translate(b, state_ND) for b, state_ND in enumerate(states)]
+        return states
+
+    def result(self) -> xr.Dataset:
+        boundaries = self._facts.n_blocks + 1
+        means = {name: self._by_prompt(values_RLN) for name, values_RLN in self._values.items()}
+        lens = self._measure.lens
+        properties = lens.data.reindex(boundary=np.arange(boundaries))
+        data = {
+            **means,
+            "n_averaged": np.array(self._tokens, dtype=np.int64),
+            **{name: properties[name].values if self._first else np.zeros(boundaries) for name in PROPERTIES},
+        }
+        coords = {"reader": list(self._measure.readers), "boundary": np.arange(boundaries)}
+        dataset = DECLARATION.dataset(data, coords)
+        for name in PROPERTIES:
+            dataset[name].attrs["merge"] = "sum"
+        dataset.attrs |= {"fit_prompts": lens.prompts, "fit_tokens": lens.origin.tokens or 0}
+        return dataset
+
+    def _by_prompt(self, values_RLN: Tensor) -> np.ndarray:
+        """Return means over each prompt's tokens, [prompt, reader, boundary]; NaN where none are read."""
+        pieces = values_RLN.split(self._tokens, dim=-1)
+        return torch.stack([piece.mean(-1) for piece in pieces]).cpu().numpy()

@@ -1,0 +1,86 @@
+"""Jacobian lens: what is read behind the mean Jacobian, next to the plain and the translated lens, and how sure it is.
+
+Source: jlens 2026, Jacobian lens.
+"""
+
+import math
+from typing import Final
+
+import xarray as xr
+
+from bathyscope.pages.figures.kind import Drawing, FigureKind
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.lines import BOUNDARY_LABEL, Axis, Curve, Look, chart
+from bathyscope.pages.figures.kit.summary import describe
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.provenance import measure_options
+from bathyscope.runs.run import Run
+
+_LOOKS: Final = {
+    "jacobian": Look(style.GREEN, "^"),
+    "lens": Look(style.VERMILION, "s", "--"),
+    "translated": Look(style.BLUE, "o", ":"),
+}
+_READ: Final = {
+    "kl": ("Distance from the final prediction", "KL(final ‖ read) ({unit})"),
+    "top1_agreement": ("Same top-1 token as in the end", "share of tokens ({unit})"),
+    "mrr": ("Rank of the final top-1 token", "mean of 1/rank ({unit})"),
+}
+_OF_THE_LENS: Final = (
+    Curve("half_agreement", "two halves of the prompts", Look(style.MUTED, "D", "-.")),
+    Curve("half_agreement_rest", "the halves without the identity", Look(style.GREEN, "^")),
+    Curve("identity_share", "share of the identity", Look(style.PURPLE, "v", ":")),
+)
+_TRUST: Final = Axis("How far the lens can be trusted", BOUNDARY_LABEL, "cosine, or share (dimensionless)")
+_LEVEL: Final = 0.05
+
+
+def _drawing(run: Run, options: FigureOptions) -> Drawing:
+    """KL, agreement and rank by boundary for each reader, and what is known of the lens itself."""
+    data = run["jacobian_lens"]
+    readers = [name for name in _LOOKS if name in data["reader"].values]
+    panels = [
+        chart(
+            name,
+            data,
+            Axis(title, BOUNDARY_LABEL, height),
+            [Curve(name, reader, _LOOKS[reader], at={"reader": reader}) for reader in readers],
+            options,
+        )
+        for name, (title, height) in _READ.items()
+    ]
+    panels.append(chart("trust", data, _TRUST, _OF_THE_LENS, options))
+    read = int((data["n_averaged"] > 0).sum())
+    answers = measure_options(run, "jacobian_lens").get("positions") == "answer"
+    tokens = " that predict the answers" if answers else ", without position 0,"
+    translated = " Translated: behind maps by least squares, fitted to the same prompts." if len(readers) > 2 else ""
+    note = (
+        f"Jacobian: the stream at each boundary behind the mean Jacobian of the last one over "
+        f"{data.attrs.get('fit_prompts', 'other')} prompts, and read out by the model itself. Lens: read as it is."
+        f"{translated} Means are over the tokens{tokens} of {read} prompts that nothing was fitted to. "
+        f"{describe(options, read)} {_band(data)} Halves of the prompts agree on the identity, which the stream passes "
+        "on whatever the blocks do; what they found is what they agree on without it."
+    )
+    return Drawing([panel for panel in panels if panel is not None], note)
+
+
+def _band(data: xr.Dataset) -> str:
+    """Return where the Jacobian lens is the better one, in a sentence; none for a part of a run with some prompts."""
+    if "band_p" not in data:
+        return ""
+    first, last, p = (float(data[name]) for name in ("band_first", "band_last", "band_p"))
+    if math.isnan(p):
+        return "One prompt cannot tell whether there is a band of boundaries where the Jacobian lens is the better one."
+    if math.isnan(first) or p > _LEVEL:
+        return f"No band: the Jacobian lens is nowhere shown to be nearer to the final prediction (p = {p:.2g})."
+    ends = [
+        f"{int(end)} ({float(data[f'{name}_low']):.0f}–{float(data[f'{name}_high']):.0f})"
+        for name, end in (("band_first", first), ("band_last", last))
+    ]
+    return (
+        f"Band: from boundary {ends[0]} to {ends[1]} the Jacobian lens is nearer to the final prediction than the "
+        f"plain lens (p = {p:.2g})."
+    )
+
+
+FIGURE: Final = FigureKind("jacobian_lens", "Jacobian lens", (*_READ, "half_agreement"), _drawing)

@@ -1,0 +1,94 @@
+"""A model under training, surveyed as another object: modules of its own, parameters and buffers that are the same.
+
+Whatever a training hangs on its modules (hooks, an autocast around ``forward``, compiled code) stays where it is, and
+the survey's own way with modules touches copies alone.
+"""
+
+import copy
+import random
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from bathyscope.errors import ModelError
+
+_HOOKS: Final = (
+    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
+    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
+)
+_WRAPPERS: Final = ("module", "_orig_mod")
+"""Where data parallelism and ``torch.compile`` keep the model that they wrap."""
+
+
+def twin_of(model: nn.Module) -> PreTrainedModel:
+    """Return a copy of the innermost model that shares parameters and buffers, without hooks and in evaluation mode.
+
+    Raises:
+        ModelError: weights that are scattered over processes, or no model of transformers.
+    """
+    inner = unwrapped(model)
+    memo: dict[int, Any] = {id(tensor): tensor for tensor in (*inner.parameters(), *inner.buffers())}
+    for module in inner.modules():
+        # hooks may hold whatever a training needs, which is neither copied nor called
+        memo |= {id(hooks): OrderedDict() for name in _HOOKS if (hooks := module.__dict__.get(name)) is not None}
+        for name in ("forward", "_compiled_call_impl", "_original_forward"):
+            # what stands before the class's own forward: mixed precision, or a compiled call
+            if name in module.__dict__:
+                memo[id(module.__dict__[name])] = None
+    twin = cast(PreTrainedModel, copy.deepcopy(inner, memo))
+    for module in twin.modules():
+        for name in ("forward", "_compiled_call_impl", "_original_forward"):
+            module.__dict__.pop(name, None)
+    twin.eval()
+    return twin
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the model inside of data parallelism and compilation.
+
+    Raises:
+        ModelError: weights that are scattered over processes, or no model of transformers.
+    """
+    if is_scattered(model):
+        raise ModelError(
+            "The weights of this model are scattered over processes (FSDP or DeepSpeed ZeRO-3), and no process can "
+            "survey it. Survey its checkpoints instead: bathyscope course FOLDER."
+        )
+    name = next((name for name in _WRAPPERS if isinstance(getattr(model, name, None), nn.Module)), None)
+    if name is not None and not isinstance(model, PreTrainedModel):
+        return unwrapped(getattr(model, name))
+    if not isinstance(model, PreTrainedModel) and not hasattr(model, "peft_config"):
+        raise ModelError(
+            f"{type(model).__name__} is no model of transformers, nor does it wrap one; it is not watched."
+        )
+    return model
+
+
+def is_scattered(model: nn.Module) -> bool:
+    """Return whether some weights are not, or not whole, in this process."""
+    kinds = {type(module).__name__ for module in model.modules()}
+    if any(kind.startswith(("FullyShardedDataParallel", "FSDP")) for kind in kinds):
+        return True
+    parameters = list(model.parameters())
+    return any(hasattr(p, "ds_id") or type(p.data).__name__ == "DTensor" or p.numel() == 0 for p in parameters)
+
+
+@contextmanager
+def random_states_kept() -> Iterator[None]:
+    """Put the random states of Python, NumPy and torch, on every device, back afterwards."""
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.random.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.random.set_rng_state(cpu)
+        if devices is not None:
+            torch.cuda.set_rng_state_all(devices)

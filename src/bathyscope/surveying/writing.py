@@ -1,0 +1,145 @@
+"""Survey what a model writes: its own continuation of each prompt takes the answer's place, and is measured.
+
+The continuation is made first, one prompt at a time, and then surveyed like any other text, so that every number is the
+one that the same tokens give when they are handed in. Where a prompt has an answer, the model is asked for it: the
+label ``right`` says whether it wrote that answer, token for token, as ``bathyscope.solved`` has it.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import torch
+from transformers import GenerationConfig
+
+from bathyscope.core.progress import ProgressBar
+from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.model import Model
+from bathyscope.model.anatomy.mode import evaluating, goes_on_from_a_cache
+from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.prompts.prompt import Label, TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+
+LABELS: Final = ("written", "ended", "right")
+"""Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a model continues prompts.
+
+    Args:
+        tokens: at most so many; less where the model ends its text.
+        temperature: 0 = the most probable token each time; else tokens are drawn from the distribution at it.
+        seed: of drawing.
+    """
+
+    tokens: int
+    temperature: float = 0.0
+    seed: int = 0
+
+    def __str__(self) -> str:
+        how = "greedy" if self.temperature == 0 else f"temperature {self.temperature:g}, seed {self.seed}"
+        return f"continued by up to {self.tokens} tokens, {how}"
+
+    def continued(self, model: Model, prompts: Prompts, *, progress: bool = True) -> Prompts:
+        """Return the prompts with what the model writes in the place of their answers.
+
+        Raises:
+            ModelError: streamed blocks, a model that cannot generate, or one that gives NaN.
+            PromptError: a prompt that would grow beyond the context, or has a label of a name in ``LABELS``.
+        """
+        self._require_possible(model, prompts)
+        questions = [_question(prompt) for prompt in prompts]
+        written: list[TokenizedPrompt] = []
+        with ProgressBar(f"{model.name} is writing", len(prompts) * self.tokens, quiet=not progress) as bar:
+            for prompt, question in zip(prompts, questions):
+                tokens = self._tokens(model, question)
+                labels: dict[str, Label] = {
+                    **prompt.labels,
+                    "written": len(tokens),
+                    "ended": int(tokens[-1] in ends_of(model)),
+                }
+                if prompt.answer_tokens is not None:
+                    answer = prompt.ids[-prompt.answer_tokens :]
+                    labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
+                ids = (*question, *tokens)
+                written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
+                bar.advance(self.tokens)
+        return replace(prompts, items=tuple(written), dataset=f"{prompts.dataset} ({self})", record=None)
+
+    def _require_possible(self, model: Model, prompts: Prompts) -> None:
+        if model.placement == "stream":
+            raise ModelError(
+                "Writing reads all weights for every token, and the blocks of this model are streamed. Load it whole "
+                "(placement='resident'), or survey texts that were written elsewhere."
+            )
+        if not model.hf.can_generate():
+            raise ModelError(f"{type(model.hf).__name__} cannot generate; survey texts that were written elsewhere.")
+        clash = next((name for name in LABELS if name in prompts.labels), None)
+        if clash is not None:
+            raise PromptError(f"The prompts have a label {clash!r}, which says what was written. Rename it.")
+        most = model.max_tokens
+        longest = max(prompts, key=lambda prompt: len(_question(prompt)))
+        if most is not None and len(_question(longest)) + self.tokens > most:
+            raise PromptError(
+                f"Prompt {longest.id!r} has {len(_question(longest))} tokens and would have {self.tokens} more, and "
+                f"{model.name} takes {most}. Write fewer tokens, or leave out longer prompts."
+            )
+
+    @torch.no_grad()
+    def _tokens(self, model: Model, question: Sequence[int]) -> list[int]:
+        """Return what is written after one question, the end of the text included; at least one token."""
+        hf: Any = model.hf
+        ids_1T = torch.tensor([list(question)], device=model.device)
+        reset_rotary(hf)
+        settings = GenerationConfig(
+            max_new_tokens=self.tokens,
+            do_sample=self.temperature > 0,
+            **({"temperature": self.temperature, "top_k": 0, "top_p": 1.0} if self.temperature > 0 else {}),
+            eos_token_id=sorted(ends_of(model)) or None,
+            pad_token_id=min(ends_of(model), default=0),
+            use_cache=goes_on_from_a_cache(hf),
+        )
+        with evaluating(hf), torch.random.fork_rng():
+            # each prompt has its own draw, whatever others there are
+            torch.manual_seed(_seed_of(self.seed, question))
+            sequence = hf.generate(ids_1T, attention_mask=torch.ones_like(ids_1T), generation_config=settings)
+        tokens: list[int] = sequence[0, len(question) :].tolist()
+        return tokens
+
+
+def writing_of(tokens: int | None, temperature: float | None, seed: int, *, alone: bool) -> Writing | None:
+    """Return how a survey's prompts are continued; None where they are not.
+
+    Args:
+        alone: whether one process computes the whole survey.
+
+    Raises:
+        OptionError: a temperature without tokens to write; a survey that is shared out.
+    """
+    if tokens is not None:
+        if not alone:
+            raise OptionError("write is for a whole run, computed by this process; leave out engine and part.")
+        return Writing(tokens, temperature or 0.0, seed)
+    if temperature is not None:
+        raise OptionError("temperature is for what the model writes; say how many tokens (write=200, --write 200).")
+    return None
+
+
+def ends_of(model: Model) -> frozenset[int]:
+    """Return the tokens that end a text, by the model's own settings."""
+    end = getattr(model.hf.generation_config, "eos_token_id", None)
+    ends = end if isinstance(end, list | tuple) else [end]
+    return frozenset(int(token) for token in ends if token is not None)
+
+
+def _question(prompt: TokenizedPrompt) -> tuple[int, ...]:
+    """Return a prompt without its answer."""
+    return prompt.ids if prompt.answer_tokens is None else prompt.ids[: -prompt.answer_tokens]
+
+
+def _seed_of(seed: int, question: Sequence[int]) -> int:
+    digest = hashlib.sha256(repr((seed, list(question))).encode()).digest()
+    return int.from_bytes(digest[:7])

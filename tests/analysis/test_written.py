@@ -1,0 +1,79 @@
+"""Depth of what was written against being right: planted relations, none, and the null."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import xarray as xr
+from scipy import stats
+from support.synthetic import replaced
+from support.synthetic_tokens import complete_run
+
+import bathyscope
+from bathyscope.core.result import Result
+from bathyscope.errors import OptionError
+
+PROMPTS = 40
+RUN = complete_run(L=5, prompts=PROMPTS)
+
+
+def run_with(depth: np.ndarray, right: np.ndarray) -> bathyscope.Run:
+    lens = RUN["lens"]
+    values = {name: ("prompt", depth.astype(float)) for name in ("settle_depth", "prediction_depth")}
+    lens = lens.assign({**values, "deep_thinking_ratio": ("prompt", depth / 10)}).assign_coords(right=("prompt", right))
+    return replaced(RUN, "lens", lens)
+
+
+def test_a_planted_relation_is_found() -> None:
+    rng = np.random.default_rng(0)
+    right = rng.integers(2, size=PROMPTS)
+    depth = right + rng.normal(scale=0.5, size=PROMPTS)
+    found = bathyscope.written(run_with(depth, right))
+    row = found.data.sel(quantity="settle_depth")
+    assert float(row["correlation"]) == pytest.approx(stats.spearmanr(depth, right).statistic)
+    assert float(row["correlation_low"]) > 0
+    assert float(row["p"]) < 0.001
+    assert float(row["right"]) == pytest.approx(depth[right == 1].mean())
+    assert float(row["wrong"]) == pytest.approx(depth[right == 0].mean())
+    assert found.text.startswith(
+        f"The model wrote the right answer to {right.sum()} of 40 prompts. Writing more tokens"
+    )
+    assert "goes with being right" in found.text
+    assert "goes against being right" in bathyscope.written(run_with(-depth, right)).text
+    assert isinstance(found, Result)
+
+
+def test_without_a_relation_small_p_is_rare() -> None:
+    rng = np.random.default_rng(1)
+    small = []
+    for _ in range(40):
+        run = run_with(rng.normal(size=PROMPTS), rng.integers(2, size=PROMPTS))
+        found = bathyscope.written(run, resamples=10, permutations=99)
+        small.append(float(found.data["p"][0]) <= 0.1)
+    assert np.mean(small) < 0.25
+
+
+def test_prompts_without_an_answer_do_not_count() -> None:
+    rng = np.random.default_rng(2)
+    right = np.where(np.arange(PROMPTS) < 30, rng.integers(2, size=PROMPTS), np.nan)
+    depth = rng.normal(size=PROMPTS)
+    found = bathyscope.written(run_with(depth, right), resamples=10, permutations=99)
+    assert found.prompts == 30
+    expected = stats.spearmanr(depth[:30], right[:30]).statistic
+    assert float(found.data["correlation"][1]) == pytest.approx(expected)
+
+
+def test_answers_that_are_all_alike_tell_nothing() -> None:
+    found = bathyscope.written(run_with(np.arange(PROMPTS), np.ones(PROMPTS)))
+    assert np.isnan(found.data["correlation"]).all()
+    assert "No correlation with depth can be told" in found.text
+    assert "nan" not in found.text
+
+
+def test_other_runs_are_refused() -> None:
+    with pytest.raises(OptionError, match=r"needs a survey with lens and write=…, on prompts with answers"):
+        bathyscope.written(RUN)
+    few: xr.DataTree = complete_run(L=5, prompts=4)
+    lens = few["lens"].assign_coords(right=("prompt", [0, 1, 1, 0]))
+    with pytest.raises(OptionError, match=r"needs at least 5 prompts with answers; this run has 4"):
+        bathyscope.written(replaced(few, "lens", lens))

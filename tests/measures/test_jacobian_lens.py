@@ -1,0 +1,193 @@
+"""Jacobian lens: what the model itself makes of J h, the same tokens for all readers, its band, and refusals."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import naive, naive_jacobian, waves, zoo
+from torch import Tensor
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.measures.jacobian.matrices import FittedLens
+from bathyscope.measures.jacobian_lens import JacobianLens
+from bathyscope.statistics.band import find_band
+from bathyscope.statistics.sampling import Sampling
+
+FIRST = 2
+FIT, READ = (20,) * 24, (7, 12, 5)
+
+
+@cache
+def prompts(name: str = "llama") -> tuple[list[list[int]], list[list[int]]]:
+    """Those that a lens is fitted to, and those that are surveyed."""
+    ids = zoo.prompts(zoo.build(name), (*FIT, *READ))
+    return ids[: len(FIT)], ids[len(FIT) :]
+
+
+@cache
+def lens(name: str = "llama") -> FittedLens:
+    return bathyscope.fit_lens(waves.loaded(name), prompts(name)[0][:4], skip_first=FIRST, progress=False)
+
+
+def surveyed(name: str = "llama", *, measures: Any = ("jacobian_lens",), **options: Any) -> bathyscope.Run:
+    return bathyscope.survey(
+        waves.loaded(name), prompts(name)[1], list(measures), jacobian_lens=options, progress=False
+    )
+
+
+def answered_by(model: Any, own: list[int], resid_TD: Tensor) -> Tensor:
+    """Log-probabilities [T, V] of the model's own forward with these states in the place of its last block's."""
+
+    def answer(module: torch.nn.Module, args: object, output: Any) -> object:
+        state = resid_TD[None]
+        return state if isinstance(output, Tensor) else (state, *output[1:])
+
+    handle = naive.blocks_of(model)[-1].register_forward_hook(answer)
+    try:
+        return naive.logits(model, own).double().log_softmax(-1)
+    finally:
+        handle.remove()
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt_neox", "gemma2"])
+def test_the_model_itself_reads_the_transported_states(name: str) -> None:
+    model = zoo.build(name)
+    found = surveyed(name, lens=lens(name))["jacobian_lens"]
+    matrices = torch.stack([naive_jacobian.jacobians(model, ids, FIRST) for ids in prompts(name)[0][:4]]).mean(0)
+    for number, own in enumerate(prompts(name)[1]):
+        stream = naive.boundaries(model, naive.blocks_of(model), own)
+        final = naive.logits(model, own).double().log_softmax(-1)[1:]
+        for reader in ("jacobian", "lens"):
+            for boundary, state_TD in enumerate(stream[:-1]):
+                moved_TD = state_TD @ matrices[boundary].T if reader == "jacobian" else state_TD
+                read = answered_by(model, own, moved_TD)[1:]
+                at = {"reader": reader, "boundary": boundary}
+                kl = (final.exp() * (final - read)).sum(-1).mean()
+                assert float(found.kl[number].sel(at)) == pytest.approx(float(kl), rel=2e-4, abs=1e-6)
+                top = final.argmax(-1)
+                agreement = (read.argmax(-1) == top).double().mean()
+                assert float(found.top1_agreement[number].sel(at)) == pytest.approx(float(agreement))
+                rank = 1 + (read > read.gather(-1, top[:, None])).sum(-1)
+                assert float(found.mrr[number].sel(at)) == pytest.approx(float((1 / rank).mean()))
+
+
+def test_at_the_end_nothing_is_between() -> None:
+    found = surveyed(lens=lens())["jacobian_lens"].isel(boundary=-1)
+    assert (found.kl == 0).all()
+    assert (found.top1_agreement == 1).all()
+    assert (found.mrr == 1).all()
+
+
+def test_a_lens_that_is_fitted_by_the_survey_is_that_of_the_call(tmp_path: Path) -> None:
+    """With the maps of the translated lens fitted to the same prompts, and the same number from a file."""
+    fit = prompts()[0][:4]
+    by_survey = surveyed(prompts=fit, skip_first=FIRST, translated=False)["jacobian_lens"]
+    by_call = surveyed(lens=lens())["jacobian_lens"]
+    by_file = surveyed(lens=lens().save(tmp_path / "lens.safetensors"))["jacobian_lens"]
+    for name in by_survey.data_vars:
+        np.testing.assert_array_equal(by_survey[name], by_call[name], name)
+        np.testing.assert_array_equal(by_file[name], by_call[name], name)
+    assert by_call.attrs["fit_prompts"] == 4
+
+
+def test_all_readers_see_the_same_tokens() -> None:
+    found = surveyed(measures=["jacobian_lens", "lens"], prompts=prompts()[0], skip_first=FIRST)
+    data, plain = found["jacobian_lens"], found["lens"]
+    assert data.reader.values.tolist() == ["jacobian", "lens", "translated"]
+    assert data.n_averaged.values.tolist() == [length - 1 for length in READ]
+    # the plain lens of the measure lens counts the first token too
+    assert not np.allclose(data.kl.sel(reader="lens"), plain.kl_final_lens)
+    assert np.isfinite(data.kl).all()
+    # maps by least squares are nearer to h_L than J on what they are fitted to, and random models' readouts follow
+    error = data.kl.mean("prompt").isel(boundary=-2)
+    assert float(error.sel(reader="translated")) < float(error.sel(reader="lens")) * 1.5
+
+
+def test_too_little_text_leaves_the_translated_lens_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"jacobian_lens reads without the translated lens: maps of a stream of width"):
+        found = surveyed(prompts=prompts()[0][:4], skip_first=FIRST)["jacobian_lens"]
+    assert found.reader.values.tolist() == ["jacobian", "lens"]
+
+
+def test_the_lens_describes_itself_in_the_run() -> None:
+    found = surveyed(lens=lens())["jacobian_lens"]
+    for name in ("half_agreement", "half_agreement_rest", "identity_share", "sampling_error"):
+        np.testing.assert_array_equal(found[name][:-1], lens().data[name])
+        assert np.isnan(found[name][-1])
+
+
+def test_the_band_is_that_of_the_differences() -> None:
+    found = surveyed(lens=lens())["jacobian_lens"]
+    gain: xr.DataArray = (found.kl.sel(reader="lens") - found.kl.sel(reader="jacobian")).isel(boundary=slice(0, -1))
+    band = find_band(gain.transpose("prompt", "boundary").values, Sampling(seed=0))
+    for name, value in {"band_first": band.first, "band_last": band.last, "band_p": band.p}.items():
+        np.testing.assert_equal(float(found[name]), value)
+
+
+def test_a_published_lens_without_the_first_boundary_is_read_with(tmp_path: Path) -> None:
+    matrices = {b - 1: lens().matrix(b) for b in lens().boundaries if b}
+    torch.save({"J": matrices, "n_prompts": 4, "d_model": lens().width}, tmp_path / "lens.pt")
+    with pytest.warns(UserWarning, match="does not say which weights it was fitted to"):
+        found = surveyed(lens=tmp_path / "lens.pt")["jacobian_lens"]
+    whole = surveyed(lens=lens())["jacobian_lens"]
+    of_jacobian = found.kl.sel(reader="jacobian")
+    assert np.isnan(of_jacobian[:, 0]).all()
+    np.testing.assert_allclose(of_jacobian[:, 1:], whole.kl.sel(reader="jacobian")[:, 1:], rtol=1e-4, atol=1e-7)
+    np.testing.assert_array_equal(found.kl.sel(reader="lens"), whole.kl.sel(reader="lens"))
+
+
+def test_another_lens_is_another_run(tmp_path: Path) -> None:
+    """The file's content belongs to the identity, not its name."""
+    path = lens().save(tmp_path / "lens.safetensors")
+    first = surveyed(lens=path).identity.measures["jacobian_lens"]
+    other = bathyscope.fit_lens(waves.loaded("llama"), prompts()[0][4:8], skip_first=FIRST, progress=False)
+    other.save(path)
+    second = surveyed(lens=path).identity.measures["jacobian_lens"]
+    assert first["lens"] == second["lens"]
+    assert first["lens_hash"] == lens().fingerprint != second["lens_hash"]
+
+
+def test_answers_are_read_where_they_are_predicted() -> None:
+    ids = prompts()[1]
+    asked = [bathyscope.Prompt(ids=own, answer_tokens=2) for own in ids]
+    run = bathyscope.survey(
+        waves.loaded("llama"),
+        asked,
+        ["jacobian_lens"],
+        jacobian_lens={"lens": lens(), "positions": "answer"},
+        progress=False,
+    )
+    assert (run["jacobian_lens"].n_averaged == 2).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({}, OptionError, r"it has no fitted lens \(lens=\) and no prompts to fit one to"),
+        ({"lens": "a", "prompts": "b"}, OptionError, "both are given. Give a fitted lens= or prompts="),
+        ({"prompts": "own"}, PromptError, "3 of the 3 prompts that the lens would be fitted to are surveyed too"),
+        ({"lens": "gpt2"}, ModelError, r"was fitted to other weights|wide and the model|blocks, and this one has"),
+        ({"prompts": "fit", "directions": 1000}, OptionError, "directions=1000 is out of range; allowed: 1 to"),
+    ],
+)
+def test_refusals(options: dict[str, Any], error: type[Exception], message: str) -> None:
+    given = {"own": prompts()[1], "fit": prompts()[0]}
+    options = {name: given.get(value, value) if isinstance(value, str) else value for name, value in options.items()}
+    if options.get("lens") == "gpt2":
+        options["lens"] = lens("gpt2")
+    with pytest.raises(error, match=message):
+        surveyed(**options)
+
+
+def test_a_survey_of_all_measures_leaves_it_out_where_nothing_is_given() -> None:
+    facts, read = waves.facts(waves.loaded("llama")), waves.of_lengths(5, 6)
+    reason = JacobianLens().unavailable(facts, read)
+    assert reason == "it has no fitted lens (lens=) and no prompts to fit one to (prompts=)"
+    assert JacobianLens({"lens": lens()}).unavailable(facts, read) is None

@@ -1,0 +1,123 @@
+"""Survey until sure: batches, why it ends, and the run that is left against the one that is asked for at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from support import waves, zoo
+
+import bathyscope
+from bathyscope.errors import OptionError
+from bathyscope.surveying import until
+from bathyscope.surveying.until import Goal, seconds_of
+
+MEASURES = ["lens", "skip"]
+
+
+def ids(count: int = 24) -> list[list[int]]:
+    return zoo.prompts(zoo.build("llama"), tuple(8 + n % 5 for n in range(count)))
+
+
+def surveyed(out: Path | None, prompts: Any = None, **options: Any) -> bathyscope.Run:
+    given = ids() if prompts is None else prompts
+    return bathyscope.survey(waves.loaded("llama"), given, MEASURES, out=out, progress=False, **options)
+
+
+def reading(value: float, low: float, high: float) -> SimpleNamespace:
+    return SimpleNamespace(value=value, low=low, high=high)
+
+
+def test_batches_grow_by_half_and_end_with_all() -> None:
+    assert list(Goal(1).batches(40)) == [10, 15, 22, 33, 40]
+    assert list(Goal(1).batches(7)) == [7]
+    assert list(Goal(1).batches(40, done=15)) == [15, 22, 33, 40]
+    assert list(Goal(1).batches(40, done=18)) == [18, 22, 33, 40]
+    assert list(Goal(1).batches(40, done=40)) == [40]
+
+
+@pytest.mark.parametrize(
+    ("own", "is_reached"),
+    [
+        (reading(3, 2.6, 3.4), True),
+        (reading(3, 2.6, 3.6), False),
+        (reading(3, 2.4, 3.4), False),
+        (reading(np.nan, np.nan, np.nan), False),
+    ],
+)
+def test_both_ends_of_both_intervals_count(own: Any, is_reached: bool) -> None:
+    verdict: Any = SimpleNamespace(readable=reading(4, 3.5, 4.5), own=own)
+    assert Goal(0.5).is_reached(verdict) is is_reached
+
+
+def test_it_ends_with_the_first_batch_that_is_enough(tmp_path: Path) -> None:
+    """The width that fifteen prompts give and ten do not."""
+    widths = []
+    for count in (10, 15, 22):
+        verdict = surveyed(None, ids()[:count]).verdict
+        widths.append(max(max(r.high - r.value, r.value - r.low) for r in (verdict.readable, verdict.own)))
+    assert widths[0] > widths[1] > widths[2]
+    run = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
+    assert len(run.prompts) == 15
+    assert run.stopped.startswith("15 of 24 prompts were needed to know both readings within ±")
+    again = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
+    assert (len(again.prompts), again.stopped) == (15, run.stopped)
+    further = surveyed(tmp_path / "run", until=(widths[1] + widths[2]) / 2)
+    assert len(further.prompts) == 22
+
+
+def test_the_run_is_the_one_that_the_same_prompts_give_at_once(tmp_path: Path) -> None:
+    run = surveyed(tmp_path / "run", until=0.01, control="untrained:1")
+    assert run.stopped == "All 24 prompts are too few to know both readings within ±0.01 blocks."
+    at_once = surveyed(tmp_path / "at_once", control="untrained:1")
+    for found, expected in ((run, at_once), (run.controls["untrained-0"], at_once.controls["untrained-0"])):
+        for measure in expected.measures:
+            for name, values in expected[measure].data_vars.items():
+                np.testing.assert_array_equal(found[measure][name], values, f"{measure}.{name}")
+
+
+def test_the_budget_ends_it_between_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(0, 1000, 40))
+    monkeypatch.setattr(until, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    run = surveyed(tmp_path / "run", until=0.01, budget="1min")
+    assert len(run.prompts) == 15
+    assert run.stopped == "The budget of 60 s ended at 15 of 24 prompts, before ±0.01 blocks was reached."
+
+
+@pytest.mark.parametrize(("budget", "seconds"), [(90, 90), ("90", 90), ("1.5 min", 90), ("2h", 7200), ("30s", 30)])
+def test_budgets(budget: Any, seconds: float) -> None:
+    assert seconds_of(budget) == seconds
+
+
+@pytest.mark.parametrize("budget", ["0", 0, "-1", "ten", "10 days", ""])
+def test_other_budgets_are_refused(budget: Any) -> None:
+    with pytest.raises(OptionError, match=r"is no time. Give seconds, or a text such as 90s, 10min or 2h."):
+        seconds_of(budget)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"until": 0.5}, r"until lets a run in a folder grow; give out="),
+        ({"budget": 5}, r"budget is for a survey until it is sure; say how sure"),
+        ({"until": 0}, r"until=0.0 is out of range; allowed: 0.01 or more"),
+        ({"until": 0.5, "out": "r", "part": "1/2"}, r"is for a whole run, computed by this process, and part='1/2'"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    out = tmp_path / options.pop("out") if "out" in options else None
+    with pytest.raises(OptionError, match=message):
+        surveyed(out, **options)
+
+
+def test_measures_without_the_readings_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"until needs the measures lens and skip, of which skip is not asked for"):
+        bathyscope.survey(waves.loaded("llama"), ids(), ["lens"], out=tmp_path / "r", until=0.5, progress=False)
+
+
+def test_prompts_are_taken_in_order(tmp_path: Path) -> None:
+    run = surveyed(tmp_path / "run", until=0.01)
+    assert [list(prompt.ids) for prompt in run.prompts] == ids()

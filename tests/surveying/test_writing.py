@@ -1,0 +1,127 @@
+"""Surveys of what a model writes: its own tokens, the numbers that the same tokens give when they are handed in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import naive, streamed, waves, zoo
+
+import bathyscope
+from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.surveying.writing import Writing, ends_of
+
+FAMILIES = (
+    *("llama", "gpt2", "gpt_neox", "gemma2", "qwen3", "falcon", "bloom", "opt", "mixtral", "cohere2"),
+    *("jamba", "gpt2_sink", "granite", "olmo2"),
+)
+QUICK = frozenset(FAMILIES[:12])
+NEW = 4
+
+
+def questions(name: str) -> list[bathyscope.Prompt]:
+    """Some with an answer, which is not what the model writes."""
+    ids = zoo.prompts(zoo.build(name), (7, 9, 6))
+    return [bathyscope.Prompt(ids=own, answer_tokens=2 if n else None) for n, own in enumerate(ids)]
+
+
+def surveyed(name: str, prompts: Any, **options: Any) -> bathyscope.Run:
+    return bathyscope.survey(waves.loaded(name), prompts, ["lens", "drop", "tokens"], progress=False, **options)
+
+
+def greedy(name: str, ids: list[int], count: int) -> list[int]:
+    """The most probable token again and again, by one forward of the model for each."""
+    model, ids = zoo.build(name), list(ids)
+    for _ in range(count):
+        ids.append(int(naive.logits(model, ids)[-1].argmax()))
+        if ids[-1] in ends_of(waves.loaded(name)):
+            break
+    return ids
+
+
+@pytest.mark.parametrize("name", zoo.swept(FAMILIES, QUICK))
+def test_numbers_are_those_of_the_same_tokens_handed_in(name: str) -> None:
+    written = surveyed(name, questions(name), write=NEW)
+    asked = [list(own.ids or ())[: -own.answer_tokens if own.answer_tokens else None] for own in questions(name)]
+    texts = [greedy(name, own, NEW) for own in asked]
+    assert [list(prompt.ids) for prompt in written.prompts] == texts
+    answers = [len(text) - len(own) for text, own in zip(texts, asked)]
+    handed_in = [bathyscope.Prompt(ids=text, answer_tokens=count) for text, count in zip(texts, answers)]
+    expected = surveyed(name, handed_in, lens={"positions": "answer"})
+    for measure in expected.measures:
+        for variable, values in expected[measure].data_vars.items():
+            np.testing.assert_array_equal(written[measure][variable], values, f"{measure}.{variable}")
+
+
+def test_labels_say_what_was_written() -> None:
+    ids = zoo.prompts(zoo.build("llama"), (7, 9))
+    answers = [greedy("llama", ids[0], 2)[-2:], [1, 2]]
+    prompts = [bathyscope.Prompt(ids=[*own, *answer], answer_tokens=2) for own, answer in zip(ids, answers)]
+    lens = surveyed("llama", prompts, write=NEW)["lens"]
+    assert lens["written"].values.tolist() == [NEW, NEW]
+    assert lens["ended"].values.tolist() == [0, 0]
+    assert lens["right"].values.tolist() == [1, 0]
+    assert lens["n_averaged"].values.tolist() == [NEW, NEW]
+
+
+def test_a_text_that_ends_at_once_has_its_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = waves.loaded("llama")
+    (ids,) = zoo.prompts(zoo.build("llama"), (8,))
+    first = greedy("llama", ids, 1)[-1]
+    monkeypatch.setattr(model.hf.generation_config, "eos_token_id", first)
+    lens = bathyscope.survey(model, [ids], ["lens"], write=NEW, progress=False)["lens"]
+    assert (lens["written"].item(), lens["ended"].item()) == (1, 1)
+
+
+def test_draws_depend_on_seed_and_prompt_alone() -> None:
+    model = waves.loaded("llama")
+    prompts = bathyscope.survey(model, zoo.prompts(model.hf, (8, 9, 7)), ["lens"], progress=False).prompts
+    writing = Writing(6, temperature=3.0)
+    state = torch.random.get_rng_state()
+    together = [prompt.ids for prompt in writing.continued(model, prompts)]
+    assert torch.equal(torch.random.get_rng_state(), state)
+    alone = [writing.continued(model, prompts.some([n]))[0].ids for n in (2, 0, 1)]
+    assert [alone[1], alone[2], alone[0]] == together
+    other = [prompt.ids for prompt in Writing(6, temperature=3.0, seed=1).continued(model, prompts)]
+    assert other != together
+
+
+def test_a_run_goes_on_with_the_same_tokens(tmp_path: Path) -> None:
+    prompts = questions("llama")
+    first = surveyed("llama", prompts, write=NEW, out=tmp_path / "run")
+    again = surveyed("llama", prompts, write=NEW, out=tmp_path / "run")
+    assert first.prompts.hash == again.prompts.hash
+    assert "continued by up to 4 tokens, greedy" in again.identity.dataset
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"temperature": 1.0}, OptionError, r"say how many tokens \(write=200, --write 200\)"),
+        ({"write": 0}, OptionError, r"write=0 is out of range; allowed: 1 or more"),
+        ({"write": 10**6}, PromptError, r"would have 1000000 more, and LlamaForCausalLM takes \d+. Write fewer tokens"),
+        ({"write": 3, "part": "1/2", "out": "r"}, OptionError, r"write is for a whole run, computed by this process"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(
+    options: dict[str, Any], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    if "out" in options:
+        options = {**options, "out": tmp_path / "r"}
+    with pytest.raises(error, match=message):
+        surveyed("llama", questions("llama"), **options)
+
+
+def test_labels_of_these_names_are_refused() -> None:
+    (ids,) = zoo.prompts(zoo.build("llama"), (8,))
+    with pytest.raises(PromptError, match=r"The prompts have a label 'ended', which says what was written. Rename it."):
+        surveyed("llama", [bathyscope.Prompt(ids=ids, labels={"ended": 1})], write=2)
+
+
+def test_streamed_models_are_refused(tmp_path: Path) -> None:
+    model = streamed.streamed(streamed.saved("llama", tmp_path / "llama"))
+    with pytest.raises(ModelError, match=r"Writing reads all weights for every token, and the blocks .* are streamed"):
+        bathyscope.survey(model, zoo.prompts(zoo.build("llama"), (8,)), ["lens"], write=2, progress=False)

@@ -1,0 +1,107 @@
+"""A course of checkpoints: the dataset against its runs, and what is left out, refused or not done again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import zoo
+
+import bathyscope
+from bathyscope.errors import OptionError, StoreError
+from bathyscope.surveying.training import course as courses
+
+PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
+STEPS = (100, 20, 3)
+
+
+@pytest.fixture(scope="module")
+def checkpoints(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("training")
+    for step in STEPS:
+        hf = zoo.entry("llama").build()
+        with torch.no_grad():
+            for parameter in hf.parameters():
+                parameter.mul_(1 + step / 1000)
+        hf.save_pretrained(folder / f"checkpoint-{step}")
+    (folder / "logs").mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(checkpoints: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[xr.Dataset, Path]:
+    out = tmp_path_factory.mktemp("runs") / "course"
+    return bathyscope.course(checkpoints, PROMPTS, out, progress=False).data, out
+
+
+def test_every_number_is_that_of_the_steps_run(found: tuple[xr.Dataset, Path]) -> None:
+    dataset, out = found
+    assert dataset.step.values.tolist() == sorted(STEPS)
+    for step in STEPS:
+        run = bathyscope.open(out / f"step-{step:08d}")
+        row = dataset.sel(step=step)
+        for name in ("readable", "own", "later"):
+            reading = getattr(run.verdict, name)
+            values = [float(row[f"{name}{end}"]) for end in ("", "_low", "_high")]
+            np.testing.assert_array_equal(values, [reading.value, reading.low, reading.high])
+        added = (run["drop"].loss - run["drop"].baseline_loss).mean("prompt")
+        np.testing.assert_allclose(row["added_loss"], added)
+        assert float(row["loss"]) == pytest.approx(float(run["drop"].baseline_loss.mean()))
+        skip = run["skip"].output_all.sel(part="block", reduction="mean").mean("prompt")
+        np.testing.assert_allclose(row["skip_effect"], skip)
+
+
+def test_finished_steps_are_not_surveyed_again(
+    found: tuple[xr.Dataset, Path], checkpoints: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset, out = found
+    times = {path: path.stat().st_mtime_ns for path in out.rglob("*.nc")}
+    again = bathyscope.course(checkpoints, PROMPTS, out, progress=False)
+    xr.testing.assert_identical(again.data, dataset)
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*.nc")} == times
+
+
+def test_a_checkpoint_that_cannot_be_read_is_left_out(checkpoints: Path, tmp_path: Path) -> None:
+    good, damaged = checkpoints / "checkpoint-20", tmp_path / "checkpoint-500"
+    damaged.mkdir()
+    (damaged / "config.json").write_text((good / "config.json").read_text())
+    (damaged / "model.safetensors").write_bytes((good / "model.safetensors").read_bytes()[:100])
+    with pytest.warns(UserWarning, match=r"Step 500 is left out: "):
+        found = bathyscope.course([good, damaged], PROMPTS, tmp_path / "course", progress=False)
+    assert found.step.values.tolist() == [20]
+
+
+def test_idle_blocks_are_shown_to_be_idle() -> None:
+    """Not those that merely lack a difference: a wide interval around 0 is no evidence."""
+    base = np.full(12, 3.0)
+    noise = np.random.default_rng(0).normal(size=12)
+    added = np.stack([1e-4 * noise, noise, np.full(12, 0.5)], axis=1)
+    run: Any = {
+        "drop": xr.Dataset(
+            {"loss": (("prompt", "dropped"), base[:, None] + added), "baseline_loss": (("prompt",), base)}
+        )
+    }
+    assert courses.idle_blocks(run).tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("empty", r"There is no checkpoint-STEP in .*. Give the folder that holds the checkpoints."),
+        (["a/final"], r"The checkpoint 'final' does not tell its step; name it such as checkpoint-500."),
+        (["a/checkpoint-5", "b/checkpoint-5"], r"Two checkpoints are of step 5: .* Give one of them."),
+    ],
+)
+def test_steps_must_be_told(given: Any, message: str, tmp_path: Path) -> None:
+    given = tmp_path if given == "empty" else given
+    with pytest.raises(OptionError, match=message):
+        bathyscope.course(given, PROMPTS, tmp_path / "course", progress=False)
+
+
+def test_a_folder_without_a_course_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match=r"There is no finished survey in .*; give the folder of a course."):
+        bathyscope.open_course(tmp_path)
