@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 # large pages for tensors, as the command line sets it: for both sides of every ratio
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
@@ -17,6 +18,32 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from bathyscope.model import Model, load
 
 LENGTHS = (190, 200, 210)
+
+
+@dataclass(frozen=True)
+class LlamaSizes:
+    """Sizes of a Llama."""
+
+    blocks: int
+    width: int
+    inner: int
+    heads: int
+    key_heads: int
+    vocabulary: int
+
+    def build(self, **settings: Any) -> LlamaForCausalLM:
+        """Build one with random weights, always the same; ``settings`` go into its configuration."""
+        config = LlamaConfig(
+            num_hidden_layers=self.blocks,
+            hidden_size=self.width,
+            intermediate_size=self.inner,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.key_heads,
+            vocab_size=self.vocabulary,
+            **{"max_position_embeddings": 1024, "tie_word_embeddings": False, **settings},
+        )
+        torch.manual_seed(0)
+        return LlamaForCausalLM(config).eval()
 
 
 @dataclass(frozen=True)
@@ -31,19 +58,8 @@ class Setting:
 
     def model(self, dtype: torch.dtype = torch.float32, device: str = "cpu") -> Model:
         """A random Llama of this size."""
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            num_hidden_layers=self.blocks,
-            hidden_size=self.width,
-            intermediate_size=self.mlp,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.heads,
-            vocab_size=self.vocabulary,
-            max_position_embeddings=1024,
-            tie_word_embeddings=False,
-            initializer_range=0.05,
-        )
-        return load(LlamaForCausalLM(config).to(dtype=dtype, device=device).eval())
+        sizes = LlamaSizes(self.blocks, self.width, self.mlp, self.heads, self.heads, self.vocabulary)
+        return load(sizes.build(initializer_range=0.05).to(dtype=dtype, device=device))
 
     @property
     def block_flops(self) -> float:

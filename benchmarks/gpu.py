@@ -25,8 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from common import LlamaSizes
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 
 import bathyscope
 from bathyscope.surveying.rates import Rates, matrix_rate
@@ -38,35 +39,16 @@ EVERYTHING = [
 ]
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A Llama's sizes."""
-
-    blocks: int
-    width: int
-    inner: int
-    heads: int
-    key_heads: int
-    vocabulary: int
+class Shape(LlamaSizes):
+    """Sizes of a Llama, and what it costs."""
 
     def built(self, dtype: torch.dtype, device: str) -> LlamaForCausalLM:
         """One with random weights, made where it will be."""
-        config = LlamaConfig(
-            num_hidden_layers=self.blocks,
-            hidden_size=self.width,
-            intermediate_size=self.inner,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.key_heads,
-            vocab_size=self.vocabulary,
-            max_position_embeddings=8192,
-            tie_word_embeddings=False,
-        )
-        torch.manual_seed(0)
         usual = torch.get_default_dtype()
         torch.set_default_dtype(dtype)
         try:
             with torch.device(device):
-                return LlamaForCausalLM(config).eval()
+                return self.build(max_position_embeddings=8192)
         finally:
             torch.set_default_dtype(usual)
 

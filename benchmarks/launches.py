@@ -15,9 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 # the fake device must be known before the first gradient of the process
 from support.fake_accelerator import Accelerator  # isort: skip
 
-import torch
-from common import Setting, prompts, row
-from transformers import LlamaConfig, LlamaForCausalLM
+from common import LlamaSizes, Setting, prompts, row
 
 from bathyscope import load, survey
 
@@ -30,19 +28,8 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=300)
     parser.add_argument("--lines", type=int, default=0, help="how many lines of code to name, those with most launches")
     given = parser.parse_args()
-    torch.manual_seed(0)
     # widths do not matter where nothing is timed
-    config = LlamaConfig(
-        num_hidden_layers=given.blocks,
-        hidden_size=32,
-        intermediate_size=64,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        vocab_size=4096,
-        max_position_embeddings=8192,
-        tie_word_embeddings=False,
-    )
-    hf = LlamaForCausalLM(config).eval()
+    hf = LlamaSizes(given.blocks, 32, 64, 2, 1, 4096).build(max_position_embeddings=8192)
     with Accelerator() as device:
         model = load(device.moved(hf))
         with device.counted() as found:

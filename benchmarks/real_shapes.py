@@ -20,24 +20,27 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-# large pages for tensors, as the command line sets it: for both sides of every ratio
-os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
+from common import LlamaSizes  # first: it sets large pages before torch is imported  # isort: skip
 
 import torch
 from naive import skip_effects
-from transformers import LlamaConfig, LlamaForCausalLM
 
 from bathyscope import Model, estimate, load, survey
 from bathyscope.measures.positions import sample_positions
+from bathyscope.model.anatomy.readout import Readout
 from bathyscope.surveying.rates import matrix_rate
 from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.metrics import METRICS
 from bathyscope.wavefront.reader import Reader
 
 RESULTS: Final = Path(__file__).parent / "results"
 READ_TOKENS, READ_ROWS = 256, 3
+LOGIT_SPREAD: Final = 4.0
+METRIC_SETS: Final = {"l2": ["l2"], "every_metric": list(METRICS)}
 TEXTS: Final = (
     "A farmer sells 16 eggs a day. She eats three of them for breakfast and bakes muffins for her friends with four. "
     "She sells the rest at the market for 2 dollars each. How many dollars does she make every day?",
@@ -47,42 +50,22 @@ TEXTS: Final = (
 
 
 @dataclass(frozen=True)
-class Shape:
-    """Sizes of a random Llama."""
+class Case:
+    """A random Llama, and the lengths of its prompts."""
 
-    vocabulary: int
-    blocks: int = 8
-    width: int = 576
-    inner: int = 1536
-    heads: int = 9
-    key_heads: int = 3
-    lengths: tuple[int, ...] = (96, 128)
-
-    def model(self) -> Model:
-        """Return the model with random weights."""
-        torch.manual_seed(0)
-        config = LlamaConfig(
-            num_hidden_layers=self.blocks,
-            hidden_size=self.width,
-            intermediate_size=self.inner,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.key_heads,
-            vocab_size=self.vocabulary,
-            max_position_embeddings=1024,
-            tie_word_embeddings=True,
-        )
-        return load(LlamaForCausalLM(config).eval())
+    sizes: LlamaSizes
+    lengths: tuple[int, ...]
 
 
 VOCABULARIES: Final = {"32k": 32_000, "49k": 49_152, "152k": 152_064, "262k": 262_144}
-SHAPES: Final = {
+CASES: Final = {
     "real": {
-        **{name: Shape(vocabulary) for name, vocabulary in VOCABULARIES.items()},
-        "wide": Shape(32_000, 2, 4096, 11008, 32, 32, (96,)),
+        **{name: Case(LlamaSizes(8, 576, 1536, 9, 3, entries), (96, 128)) for name, entries in VOCABULARIES.items()},
+        "wide": Case(LlamaSizes(2, 4096, 11008, 32, 32, 32_000), (96,)),
     },
     "small": {
-        **{name: Shape(vocabulary, 2, 64, 128, 2, 1, (24,)) for name, vocabulary in VOCABULARIES.items()},
-        "wide": Shape(1000, 2, 1024, 2752, 8, 8, (24,)),
+        **{name: Case(LlamaSizes(2, 64, 128, 2, 1, entries), (24,)) for name, entries in VOCABULARIES.items()},
+        "wide": Case(LlamaSizes(2, 1024, 2752, 8, 8, 1000), (24,)),
     },
 }
 CHECKPOINT: Final = "checkpoint"
@@ -106,23 +89,25 @@ def predicted_seconds(model: Model, ids: Sequence[list[int]], options: dict[str,
 def readouts(model: Model, matrix: float) -> dict[str, float]:
     """Measure readouts against a large matrix product, and the arithmetic over the vocabulary against the readout."""
     anatomy = model.anatomy
-    states_RND = torch.randn(1 + READ_ROWS, READ_TOKENS, anatomy.width)
     head: Any = model.hf.get_output_embeddings()
-    flat_ND = states_RND[:1].flatten(0, 1)
-    reader = Reader.of(anatomy)
+    # a random model knows nothing of the next token; trained ones put nearly all probability on a few
+    spread = float(head.weight[:1024].std()) * anatomy.width**0.5
+    states_RND = LOGIT_SPREAD / spread * torch.randn(1 + READ_ROWS, READ_TOKENS, anatomy.width)
+    reader = Reader(Readout(None, head), anatomy.vocabulary)
+    targets_N = torch.zeros(READ_TOKENS, dtype=torch.long)
 
-    def compared() -> None:
+    def compare_rows(metrics: Sequence[str]) -> None:
         reference_ND, *rows = states_RND
-        compare(reader, reference_ND, rows, ["l2"])
+        compare(reader, reference_ND, rows, metrics, targets_N=targets_N)
 
-    compared()
-    product = (1 + READ_ROWS) * min(timed(lambda: head(flat_ND))[1] for _ in range(3))
-    whole = min(timed(compared)[1] for _ in range(2))
+    compare_rows(["l2"])
+    product = (1 + READ_ROWS) * min(timed(partial(head, states_RND[0]))[1] for _ in range(5))
     flops = 2.0 * (1 + READ_ROWS) * READ_TOKENS * anatomy.width * anatomy.vocabulary
-    return {
-        "product_share_of_matrix_rate": flops / product / matrix,
-        "arithmetic_over_product": (whole - product) / product,
-    }
+    shares = {"product_share_of_matrix_rate": flops / product / matrix}
+    for name, metrics in METRIC_SETS.items():
+        whole = min(timed(partial(compare_rows, metrics))[1] for _ in range(3))
+        shares[f"arithmetic_over_product_{name}"] = (whole - product) / product
+    return shares
 
 
 def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, Any]:
@@ -130,8 +115,8 @@ def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, 
     positions = sample_positions([len(own) for own in ids], 0)
     options: dict[str, Any] = {"positions": positions}
     matrix = matrix_rate(model.dtype, torch.device("cpu"))
-    found: dict[str, Any] = {"matrix_gflops": matrix / 1e9, **readouts(model, matrix)}
-    found["predicted_s"] = predicted_seconds(model, ids, options)
+    result: dict[str, Any] = {"matrix_gflops": matrix / 1e9, **readouts(model, matrix)}
+    result["predicted_s"] = predicted_seconds(model, ids, options)
     names = ("effect_all", "output_all", "effect_future", "output_future")
 
     def wavefront() -> Any:
@@ -152,10 +137,10 @@ def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, 
                 gap = float((torch.tensor(largest[name][number].values) - value).abs().max())
                 assert gap < 1e-3, f"{name} of prompt {number} differs from one forward per intervention by {gap}"
     for name, times in (("wavefront", ours), ("forward_per_intervention", naive)):
-        found[f"{name}_s"], found[f"{name}_cpu_s"] = (min(column) for column in zip(*times))
-    found["ratio"] = found["forward_per_intervention_s"] / found["wavefront_s"]
-    found["predicted_over_measured"] = found["predicted_s"] / found["wavefront_s"]
-    return found
+        result[f"{name}_s"], result[f"{name}_cpu_s"] = (min(column) for column in zip(*times))
+    result["ratio"] = result["forward_per_intervention_s"] / result["wavefront_s"]
+    result["predicted_over_measured"] = result["predicted_s"] / result["wavefront_s"]
+    return result
 
 
 def published(arguments: argparse.Namespace, positions: Sequence[Sequence[int]]) -> dict[str, float]:
@@ -179,40 +164,42 @@ def machine() -> str:
     return named or platform.processor() or platform.machine()
 
 
-def keep(name: str, found: dict[str, Any], folder: Path) -> Path:
+def store_result(name: str, result: dict[str, Any], folder: Path) -> Path:
     """Add a result to the machine's file; an earlier one of its name is replaced."""
     folder.mkdir(exist_ok=True)
     path = folder / f"real_shapes-{re.sub(r'[^a-z0-9]+', '-', machine().lower()).strip('-')}.json"
     document = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"results": {}}
     document |= {"machine": machine(), "cores": os.cpu_count(), "torch": torch.__version__}
-    document["results"][name] = {"when": time.strftime("%Y-%m-%d"), **found}
+    document["results"][name] = {"when": time.strftime("%Y-%m-%d"), **result}
     path.write_text(json.dumps(document, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return path
 
 
-def of_case(case: str, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure_case(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Measure one case."""
-    if case == CHECKPOINT:
+    if name == CHECKPOINT:
         model = load(arguments.model, dtype="float32")
         assert model.tokenizer is not None
         ids = [model.tokenizer(text).input_ids for text in TEXTS]
-        found = {"model": Path(arguments.model).name, "lengths": [len(own) for own in ids]}
-        found |= measured(model, ids, arguments.repeats)
+        result = {"model": Path(arguments.model).name, "lengths": [len(prompt) for prompt in ids]}
+        result |= measured(model, ids, arguments.repeats)
         if arguments.published:
-            found |= published(arguments, sample_positions([len(own) for own in ids], 0))
-            found["published_over_wavefront"] = found["published_s"] / found["wavefront_s"]
-        return found
-    shape = SHAPES[arguments.size][case]
+            result |= published(arguments, sample_positions([len(prompt) for prompt in ids], 0))
+            result["published_over_wavefront"] = result["published_s"] / result["wavefront_s"]
+        return result
+    case = CASES[arguments.size][name]
+    vocabulary = case.sizes.vocabulary
     generator = torch.Generator().manual_seed(1)
-    ids = [torch.randint(3, shape.vocabulary, (length,), generator=generator).tolist() for length in shape.lengths]
-    return {"shape": asdict(shape), **measured(shape.model(), ids, arguments.repeats)}
+    ids = [torch.randint(3, vocabulary, (length,), generator=generator).tolist() for length in case.lengths]
+    model = load(case.sizes.build(tie_word_embeddings=True))
+    return {"shape": {**asdict(case.sizes), "lengths": case.lengths}, **measured(model, ids, arguments.repeats)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    cases = (*SHAPES["real"], CHECKPOINT)
+    cases = (*CASES["real"], CHECKPOINT)
     parser.add_argument("--case", action="append", choices=cases, help="several times for several; none = all")
-    parser.add_argument("--size", choices=list(SHAPES), default="small")
+    parser.add_argument("--size", choices=list(CASES), default="small")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--model", help="folder of a Llama-like checkpoint, for the case checkpoint")
@@ -226,9 +213,9 @@ def main() -> None:
         parser.error("The case checkpoint needs --model FOLDER.")
     torch.set_num_threads(arguments.threads)
     for case in arguments.case or [case for case in cases if case != CHECKPOINT or arguments.model]:
-        found = of_case(case, arguments)
-        path = keep(f"{case}, {arguments.size}, {arguments.threads} threads", found, arguments.out)
-        numbers = "   ".join(f"{name} {value:.2f}" for name, value in found.items() if isinstance(value, float))
+        result = measure_case(case, arguments)
+        path = store_result(f"{case}, {arguments.size}, {arguments.threads} threads", result, arguments.out)
+        numbers = "   ".join(f"{name} {value:.2f}" for name, value in result.items() if isinstance(value, float))
         print(f"{case:<12} {numbers}", flush=True)
     print(f"Written: {path}")
 

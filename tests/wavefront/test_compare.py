@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.wavefront import reader as module
 from bathyscope.wavefront.compare import compare
-from bathyscope.wavefront.metrics import METRICS, TOP
+from bathyscope.wavefront.distribution import Distribution
+from bathyscope.wavefront.metrics import METRICS, TOP, Pair
 from bathyscope.wavefront.reader import Reader
 
 TOKENS, VOCABULARY, ROWS, K, TOP_P = 23, 150, 3, 4, 0.7
@@ -161,3 +162,75 @@ def test_an_accelerator_reads_all_rows_in_one_product(monkeypatch: pytest.Monkey
     assert recorder.sizes == [3 * TOKENS]
     for name in ALL:
         np.testing.assert_array_equal(together[name].numpy(), alone[name].numpy(), err_msg=name)
+
+
+def wide_logits(seed: int, vocabulary: int) -> Tensor:
+    """Logits with many equal ones, the largest among them."""
+    values = torch.randn(3, 5, vocabulary, generator=torch.Generator().manual_seed(seed)) * 3
+    return values.round().clamp_max(7)
+
+
+@pytest.mark.parametrize("vocabulary", [511, 512, 2048, 2051, 2111])
+def test_looking_at_segments_finds_what_looking_at_every_value_finds(vocabulary: int) -> None:
+    """Whether or not the last segment is a whole one; the first of equal values is the most probable."""
+    logits = wide_logits(0, vocabulary)
+    # largest in the last few values, alone
+    logits[0, 0, -1] = 9.0
+    logits[0, 1] = -torch.inf
+    distribution = Distribution(logits)
+    assert torch.equal(distribution.top1, torch.from_numpy(logits.numpy().argmax(-1)))
+    assert torch.equal(distribution.largest, logits.max(-1, keepdim=True).values)
+    tops = logits.gather(-1, distribution.top_k(5))
+    assert torch.equal(tops, logits.sort(-1, descending=True).values[..., :5])
+    for place in (0, vocabulary // 2, vocabulary - 1):
+        for values in (logits[..., place], distribution.largest[..., 0], distribution.largest[..., 0] - 0.5):
+            counts = (logits.numpy() > values.numpy()[..., None]).sum(-1)
+            assert torch.equal(distribution.count_above(values[..., None]), torch.from_numpy(counts))
+
+
+def test_nan_is_more_probable_than_anything_as_for_torch() -> None:
+    logits = wide_logits(1, 2051)
+    logits[1, 2, 700] = logits[1, 2, 1900] = torch.nan
+    logits[2, 2, 2050] = torch.nan
+    assert torch.equal(Distribution(logits).top1, logits.argmax(-1))
+
+
+def test_a_token_without_numbers_does_not_keep_others_from_theirs() -> None:
+    """What is not finite is refused once all of it is known, by the measure that asked."""
+    reference, row = (torch.randn(4, 2111, generator=torch.Generator().manual_seed(seed)) for seed in (3, 4))
+    alone = Pair(Distribution(reference[:3]), Distribution(row[:3]), None).kl_top
+    reference[3, 5] = torch.inf
+    together = Pair(Distribution(reference), Distribution(row), None).kl_top
+    torch.testing.assert_close(together[:3], alone)
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("sharpness", [0.05, 1.0, 8.0])
+def test_sets_of_any_size_hold_their_share(sharpness: float, ties: bool) -> None:
+    """From one token to nearly the whole vocabulary: as few of the most probable as reach the share."""
+    reference, row = (torch.randn(4, 2111, generator=torch.Generator().manual_seed(seed)) for seed in (3, 4))
+    if ties:
+        reference = reference.mul(4).round().div(4)
+    reference *= sharpness
+    pair = Pair(Distribution(reference), Distribution(row), None, top_p=TOP_P)
+    for token in range(4):
+        log_p, log_q = log_softmax(reference[token].double().numpy()), log_softmax(row[token].double().numpy())
+        descending = np.sort(np.exp(log_p))[::-1]
+        size = int(np.searchsorted(np.cumsum(descending), TOP_P) + 1)
+        terms = np.exp(log_q) * (log_q - log_p)
+        certain, possible = np.exp(log_p) > descending[size - 1] * (1 + 1e-12), np.exp(log_p) >= descending[size - 1]
+        missing = size - certain.sum()
+        # any of the equally probable tokens may be the last ones
+        border = np.sort(terms[possible & ~certain])
+        least, most = (
+            terms[certain].sum() + part.sum() for part in (border[:missing], border[len(border) - missing :])
+        )
+        assert least - 1e-9 <= float(pair.kl_top[token]) <= most + 1e-9
+
+
+@pytest.mark.parametrize("spread", [0.01, 1.0, 4.0])
+def test_equal_distributions_over_a_large_vocabulary_do_not_diverge(spread: float) -> None:
+    """Sums over hundreds of thousands of tokens round, which is no divergence."""
+    logits = torch.randn(2, 262_144, generator=torch.Generator().manual_seed(2)) * spread
+    pair = Pair(Distribution(logits), Distribution(logits.clone()), None)
+    assert (METRICS["jsd"](pair) == 0).all()

@@ -7,14 +7,33 @@ centred logits c = logits − max they are c − log Σ exp c, so that Σ p log 
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 _SEGMENT = 64
 """Neighbouring tokens of the vocabulary whose largest logit is looked at first."""
+_FEWEST_SEGMENTS = 8
+_NUMPYS_SPEED = 4
+"""Threads with which torch takes logarithms as fast as numpy with one."""
+_WORTHWHILE = 8
+"""One of so many segments may be looked at one value at a time before a pass over all of them is faster."""
 _FIRST_LOOK = 64
 """How many of the most probable tokens are sorted before it is known whether they reach a share."""
+
+
+class TopSet(NamedTuple):
+    """Some of the most probable tokens.
+
+    Args:
+        ids: [..., N, size]; None = the whole vocabulary, in its order.
+        inside: 1 where they are in the set, else 0, [..., N, size].
+    """
+
+    ids: Tensor | None
+    inside: Tensor
 
 
 @dataclass
@@ -23,7 +42,7 @@ class Distribution:
 
     logits: Tensor
     _top_k: dict[int, Tensor] = field(default_factory=dict, repr=False)
-    _top_p: dict[float, tuple[Tensor, Tensor]] = field(default_factory=dict, repr=False)
+    _top_p: dict[float, TopSet] = field(default_factory=dict, repr=False)
 
     @cached_property
     def p(self) -> Tensor:
@@ -31,9 +50,15 @@ class Distribution:
         return self.logits.softmax(-1, dtype=torch.float64)
 
     @cached_property
+    def segment_maxima(self) -> Tensor | None:
+        """The largest logit of each segment of the vocabulary, [..., N, segments], where that is of use."""
+        return maxima_of_segments(self.logits)
+
+    @cached_property
     def largest(self) -> Tensor:
         """The largest logit, [..., N, 1]."""
-        return self.logits.amax(-1, keepdim=True)
+        maxima = self.logits if self.segment_maxima is None else self.segment_maxima
+        return maxima.amax(-1, keepdim=True)
 
     @cached_property
     def centred(self) -> Tensor:
@@ -67,44 +92,114 @@ class Distribution:
     @cached_property
     def top1(self) -> Tensor:
         """The most probable token, [..., N]."""
-        return self.logits.argmax(-1)
+        return most_probable(self.logits, self.segment_maxima)
+
+    def count_above(self, value: Tensor) -> Tensor:
+        """How many logits exceed a value of each token's, [..., N] by [..., N, 1]."""
+        maxima = self.segment_maxima
+        if maxima is None:
+            return (self.logits > value).sum(-1)
+        segments = int((maxima > value).sum(-1).max())
+        if segments > maxima.shape[-1] // _WORTHWHILE:
+            return (self.logits > value).sum(-1)
+        best = maxima.topk(segments, dim=-1).indices
+        return (in_segments(self.logits, best)[0] > value).sum(-1)
 
     def top_k(self, k: int) -> Tensor:
         """The ``k`` most probable tokens, the likeliest first, [..., N, k]."""
         if k not in self._top_k:
-            self._top_k[k] = largest_of(self.logits, min(k, self.logits.shape[-1]))
+            self._top_k[k] = largest_of(self.logits, min(k, self.logits.shape[-1]), self.segment_maxima)
         return self._top_k[k]
 
-    def top_p(self, share: float) -> tuple[Tensor, Tensor]:
-        """The smallest set of most probable tokens whose probabilities reach ``share``.
-
-        Returns:
-            Ids [..., N, size], and 1 where they are in the set, else 0.
-        """
+    def top_p(self, share: float) -> TopSet:
+        """The smallest set of most probable tokens whose probabilities reach ``share``."""
         if share not in self._top_p:
-            size = min(_FIRST_LOOK, self.p.shape[-1])
-            values, indices = self.p.topk(size, dim=-1)
-            while size < self.p.shape[-1] and bool((values.sum(-1) < share).any()):
-                size = min(size * 4, self.p.shape[-1])
-                values, indices = self.p.topk(size, dim=-1)
-            self._top_p[share] = indices, (values.cumsum(-1) - values < share).double()
+            ids = self.top_k(_FIRST_LOOK)
+            values = self.p.gather(-1, ids)
+            if not bool((values.sum(-1) < share).any()):
+                self._top_p[share] = TopSet(ids, (values.cumsum(-1) - values < share).double())
+            elif self.p.device.type == "cpu":
+                self._top_p[share] = larger_top_set(self.p, share)
+            else:
+                self._top_p[share] = top_set_of_topk(self.p, share)
         return self._top_p[share]
 
 
-def largest_of(logits: Tensor, k: int) -> Tensor:
-    """Places of the ``k`` largest values along the last dimension, the largest first.
+def top_set_of_topk(p: Tensor, share: float) -> TopSet:
+    """The smallest set of most probable tokens whose probabilities reach ``share``, of more and more tokens."""
+    size = min(_FIRST_LOOK, p.shape[-1])
+    values, ids = p.topk(size, dim=-1)
+    while size < p.shape[-1] and bool((values.sum(-1) < share).any()):
+        size = min(size * 4, p.shape[-1])
+        values, ids = p.topk(size, dim=-1)
+    return TopSet(ids, (values.cumsum(-1) - values < share).double())
 
-    On a CPU ``topk`` looks at one value at a time. The k largest values lie in the k segments with the largest maxima,
-    and maxima of segments are vectorised; only those segments are then sorted.
+
+def larger_top_set(p: Tensor, share: float) -> TopSet:
+    """The smallest set of most probable tokens whose probabilities reach ``share``, on a CPU."""
+    # numpy sorts numbers alone twenty times as fast as torch sorts them with their places
+    descending = torch.from_numpy(np.sort(p.numpy(), axis=-1)).flip(-1)
+    # a token without numbers has no set; what it gives is refused later
+    size = (descending.cumsum(-1) - descending < share).sum(-1, keepdim=True)
+    least = descending.gather(-1, (size - 1).clamp_min(0))
+    inside = p >= least
+    if bool((inside.sum(-1, keepdim=True) > size).any()):
+        # of the tokens that are as probable as the last one of the set, the first ones are in it
+        equal = p == least
+        n_equal = size - (p > least).sum(-1, keepdim=True)
+        inside &= ~equal | (equal.cumsum(-1) <= n_equal)
+    most = int(size.max())
+    if most > p.shape[-1] // _WORTHWHILE:
+        return TopSet(None, inside.double())
+    is_place = torch.arange(most) < inside.sum(-1, keepdim=True)
+    ids = torch.zeros(is_place.shape, dtype=torch.long)
+    ids[is_place] = inside.nonzero()[:, -1]
+    return TopSet(ids, is_place.double())
+
+
+def log_of(values: Tensor) -> Tensor:
+    """Natural logarithms of numbers in float64."""
+    if values.device.type != "cpu" or torch.get_num_threads() >= _NUMPYS_SPEED:
+        return values.log()
+    return torch.from_numpy(np.log(values.numpy()))
+
+
+def maxima_of_segments(logits: Tensor) -> Tensor | None:
+    """The largest logit of every few neighbours in the vocabulary, [..., segments]; None where that is of no use.
+
+    On a CPU ``argmax`` and ``topk`` look at one value at a time, while maxima are vectorised. Once the maxima of all
+    segments are known, only a few segments are left to be looked at.
     """
     size = logits.shape[-1]
-    segments = size // _SEGMENT
-    if logits.device.type != "cpu" or segments < 4 * k:
+    whole = size // _SEGMENT
+    if logits.device.type != "cpu" or whole < _FEWEST_SEGMENTS:
+        return None
+    maxima = logits[..., : whole * _SEGMENT].unflatten(-1, (whole, _SEGMENT)).amax(-1)
+    # the last few tokens are a segment of their own
+    rest = logits[..., whole * _SEGMENT :]
+    return torch.cat([maxima, rest.amax(-1, keepdim=True)], -1) if rest.shape[-1] else maxima
+
+
+def in_segments(logits: Tensor, segments: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits in some segments of each token, and their places; beyond the last one −∞."""
+    size = logits.shape[-1]
+    places = (segments[..., None] * _SEGMENT + torch.arange(_SEGMENT)).flatten(-2)
+    values = logits.gather(-1, places.clamp_max(size - 1))
+    return values.masked_fill(places >= size, -torch.inf) if size % _SEGMENT else values, places
+
+
+def most_probable(logits: Tensor, maxima: Tensor | None) -> Tensor:
+    """Places of the largest values along the last dimension, the first of equal ones; with maxima of segments."""
+    if maxima is None:
+        return logits.argmax(-1)
+    values, places = in_segments(logits, maxima.argmax(-1, keepdim=True))
+    return places.gather(-1, values.argmax(-1, keepdim=True))[..., 0]
+
+
+def largest_of(logits: Tensor, k: int, maxima: Tensor | None) -> Tensor:
+    """Places of the ``k`` largest values along the last dimension, the largest first; with maxima of segments."""
+    if maxima is None or maxima.shape[-1] < 4 * k:
         return logits.topk(k, dim=-1).indices
-    whole = logits[..., : segments * _SEGMENT].unflatten(-1, (segments, _SEGMENT))
-    best = whole.amax(-1).topk(k, dim=-1).indices
-    places = (best[..., None] * _SEGMENT + torch.arange(_SEGMENT)).flatten(-2)
-    # the last few tokens fill no segment
-    rest = torch.arange(segments * _SEGMENT, size).expand(*places.shape[:-1], -1)
-    places = torch.cat([places, rest], -1)
-    return places.gather(-1, logits.gather(-1, places).topk(k, dim=-1).indices)
+    # the k largest values lie in the k segments with the largest maxima
+    values, places = in_segments(logits, maxima.topk(k, dim=-1).indices)
+    return places.gather(-1, values.topk(k, dim=-1).indices)

@@ -8,11 +8,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from bathyscope.wavefront.distribution import Distribution
+from bathyscope.wavefront.distribution import Distribution, log_of
 
 _LN2 = math.log(2.0)
-_ROUNDING = 1e-14
-"""Of entropies of up to 20 bits."""
+_ROUNDING = 2e-13
+"""Of entropies of up to 20 bits, summed over up to half a million tokens of a vocabulary."""
 TOP = 5
 """Tokens that ``top_ids`` and ``top_probabilities`` name; fewer where the vocabulary is smaller."""
 SEVERAL_VALUES = ("top_ids", "top_probabilities")
@@ -41,6 +41,10 @@ class Pair:
     def kl_top(self) -> Tensor:
         """What the reference's top-p set adds to it, [N]."""
         ids, inside = self.ref.top_p(self.top_p)
+        if ids is None:
+            p_inside = self.row.p * inside
+            log_ratio = (p_inside * self.row.centred).sum(-1) - (p_inside * self.ref.centred).sum(-1)
+            return log_ratio + p_inside.sum(-1) * (self.row.log_p1 - self.ref.log_p1)
         ref_log_p = self.ref.log_p_of(ids)
         ids = ids.expand(*self.row.logits.shape[:-1], -1)
         terms = (self.row.log_p_of(ids) - ref_log_p) * self.row.p.gather(-1, ids)
@@ -59,10 +63,10 @@ def kl_to_reference(pair: Pair) -> Tensor:
 
 def jsd(pair: Pair) -> Tensor:
     """Jensen–Shannon divergence in bits (0 … 1)."""
-    mean = (pair.row.p + pair.ref.p).mul_(0.5)
+    twice_mean = pair.row.p + pair.ref.p
     # the floor only guards 0 · log 0 where both probabilities underflow
-    log_mean = mean.clamp_min(1e-300).log_()
-    neg_entropy = mean.mul_(log_mean).sum(-1)
+    log_twice_mean = log_of(twice_mean.clamp_min_(1e-300))
+    neg_entropy = 0.5 * log_twice_mean.mul_(twice_mean).sum(-1) - _LN2
     bits = ((0.5 * (pair.row.neg_entropy + pair.ref.neg_entropy) - neg_entropy) / _LN2).clamp(0, 1)
     # the three entropies are summed in different ways, so that equal distributions differ by their rounding
     return bits.masked_fill(bits < _ROUNDING, 0)
@@ -101,7 +105,7 @@ def rank(pair: Pair) -> Tensor:
     """1-based rank in the row of the reference's most probable token."""
     top = pair.ref.top1.expand(pair.row.logits.shape[:-1])
     value = pair.row.logits.gather(-1, top[..., None])
-    return 1 + (pair.row.logits > value).sum(-1).double()
+    return 1 + pair.row.count_above(value).double()
 
 
 def top_ids(pair: Pair) -> Tensor:

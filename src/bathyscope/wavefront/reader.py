@@ -17,6 +17,7 @@ from torch import Tensor
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.wavefront.calls import in_pieces
+from bathyscope.wavefront.distribution import maxima_of_segments, most_probable
 from bathyscope.wavefront.places import is_accelerator
 
 _PRODUCT_TOKENS: Final = 256
@@ -103,7 +104,7 @@ class Reader:
         ids_N = torch.empty(len(resid_ND), dtype=torch.long, device=resid_ND.device)
 
         def look(first: int, logits_NV: Tensor) -> None:
-            ids_N[first : first + len(logits_NV)] = logits_NV.argmax(-1)
+            ids_N[first : first + len(logits_NV)] = most_probable(logits_NV, maxima_of_segments(logits_NV))
 
         self.read_in_slices(resid_ND, look)
         return ids_N
