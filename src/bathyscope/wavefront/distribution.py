@@ -114,15 +114,16 @@ class Distribution:
     def top_p(self, share: float) -> TopSet:
         """The smallest set of most probable tokens whose probabilities reach ``share``."""
         if share not in self._top_p:
-            ids = self.top_k(_FIRST_LOOK)
-            values = self.p.gather(-1, ids)
-            if not bool((values.sum(-1) < share).any()):
-                self._top_p[share] = TopSet(ids, (values.cumsum(-1) - values < share).double())
-            elif self.p.device.type == "cpu":
-                self._top_p[share] = larger_top_set(self.p, share)
-            else:
-                self._top_p[share] = top_set_of_topk(self.p, share)
+            in_steps = self.segment_maxima is None
+            self._top_p[share] = top_set_of_topk(self.p, share) if in_steps else self._top_set(share)
         return self._top_p[share]
+
+    def _top_set(self, share: float) -> TopSet:
+        ids = self.top_k(_FIRST_LOOK)
+        values = self.p.gather(-1, ids)
+        if bool((values.sum(-1) < share).any()):
+            return larger_top_set(self.p, share)
+        return TopSet(ids, (values.cumsum(-1) - values < share).double())
 
 
 def top_set_of_topk(p: Tensor, share: float) -> TopSet:
@@ -159,9 +160,14 @@ def larger_top_set(p: Tensor, share: float) -> TopSet:
 
 def log_of(values: Tensor) -> Tensor:
     """Natural logarithms of numbers in float64."""
-    if values.device.type != "cpu" or torch.get_num_threads() >= _NUMPYS_SPEED:
-        return values.log()
-    return torch.from_numpy(np.log(values.numpy()))
+    if is_segmented(values) and torch.get_num_threads() < _NUMPYS_SPEED:
+        return torch.from_numpy(np.log(values.numpy()))
+    return values.log()
+
+
+def is_segmented(values: Tensor) -> bool:
+    """Whether a vocabulary is large enough, and on a CPU, to be looked at in other ways than torch's."""
+    return values.device.type == "cpu" and values.shape[-1] >= _SEGMENT * _FEWEST_SEGMENTS
 
 
 def maxima_of_segments(logits: Tensor) -> Tensor | None:
@@ -170,10 +176,9 @@ def maxima_of_segments(logits: Tensor) -> Tensor | None:
     On a CPU ``argmax`` and ``topk`` look at one value at a time, while maxima are vectorised. Once the maxima of all
     segments are known, only a few segments are left to be looked at.
     """
-    size = logits.shape[-1]
-    whole = size // _SEGMENT
-    if logits.device.type != "cpu" or whole < _FEWEST_SEGMENTS:
+    if not is_segmented(logits):
         return None
+    whole = logits.shape[-1] // _SEGMENT
     maxima = logits[..., : whole * _SEGMENT].unflatten(-1, (whole, _SEGMENT)).amax(-1)
     # the last few tokens are a segment of their own
     rest = logits[..., whole * _SEGMENT :]
