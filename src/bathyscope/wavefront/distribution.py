@@ -123,7 +123,12 @@ class Distribution:
         values = self.p.gather(-1, ids)
         if bool((values.sum(-1) < share).any()):
             return larger_top_set(self.p, share)
-        return TopSet(ids, (values.cumsum(-1) - values < share).double())
+        return TopSet(ids, are_needed(values, share).double())
+
+
+def are_needed(values: Tensor, share: float) -> Tensor:
+    """Which of some probabilities, the largest first, it takes to reach a share."""
+    return values.cumsum(-1) - values < share
 
 
 def top_set_of_topk(p: Tensor, share: float) -> TopSet:
@@ -133,7 +138,7 @@ def top_set_of_topk(p: Tensor, share: float) -> TopSet:
     while size < p.shape[-1] and bool((values.sum(-1) < share).any()):
         size = min(size * 4, p.shape[-1])
         values, ids = p.topk(size, dim=-1)
-    return TopSet(ids, (values.cumsum(-1) - values < share).double())
+    return TopSet(ids, are_needed(values, share).double())
 
 
 def larger_top_set(p: Tensor, share: float) -> TopSet:
@@ -141,7 +146,7 @@ def larger_top_set(p: Tensor, share: float) -> TopSet:
     # numpy sorts numbers alone twenty times as fast as torch sorts them with their places
     descending = torch.from_numpy(np.sort(p.numpy(), axis=-1)).flip(-1)
     # a token without numbers has no set; what it gives is refused later
-    size = (descending.cumsum(-1) - descending < share).sum(-1, keepdim=True)
+    size = are_needed(descending, share).sum(-1, keepdim=True)
     least = descending.gather(-1, (size - 1).clamp_min(0))
     inside = p >= least
     if bool((inside.sum(-1, keepdim=True) > size).any()):
