@@ -23,7 +23,7 @@ from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.load_errors import loading_errors, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
-from bathyscope.model.streaming.carrying import ALIGNMENT
+from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
 
 
@@ -155,17 +155,6 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     cast(nn.Module, hf).to(device)
     align(hf)
     return Checkpoint(hf, left_over)
-
-
-def align(hf: nn.Module) -> None:
-    """Move weights in the host's memory to addresses that are multiples of a cache line.
-
-    Products round in another order where a weight begins elsewhere. Weights mapped from a file begin where the file has
-    them, so that the same model would give other last bits from another file: in shards, in one piece, unpacked.
-    """
-    for value in hf.parameters():
-        if value.device.type == "cpu" and value.data_ptr() % ALIGNMENT:
-            value.data = value.data.clone(memory_format=torch.contiguous_format)
 
 
 def forget_packing(hf: PreTrainedModel) -> None:

@@ -13,6 +13,7 @@ from support import streamed, zoo
 import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model import load
+from bathyscope.model.streaming.carrying import ALIGNMENT
 from bathyscope.model.streaming.offloaded import is_offloaded
 
 QUICK = ("llama", "gemma4")
@@ -25,6 +26,15 @@ THOROUGH = [
 ]
 MEASURES = ("skip", "neurons")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def test_blocks_that_were_left_in_memory_begin_at_a_cache_line_as_those_of_load(tmp_path: Path) -> None:
+    """Products round in another order elsewhere, so that results of experts differed from the model in memory."""
+    folder = streamed.saved("llama", tmp_path / "model")
+    model = load(streamed.offloaded(folder, tmp_path / "disk"))
+    here = [value for value in model.hf.parameters() if value.device.type == "cpu"]
+    assert {value.data_ptr() % ALIGNMENT for value in here} == {0}
+    assert len(here) > 9, "a block and what is outside of the blocks"
 
 
 @pytest.mark.parametrize("name", THOROUGH)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
+from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.files import CheckpointFile
 from bathyscope.model.streaming.lending import lender_of
 from bathyscope.model.streaming.store import BlockStore, Held, InFile, StoredTensor
@@ -64,6 +65,8 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
             _take_off(module)
     for name in _WARNINGS:
         hf.__dict__.pop(name, None)
+    # blocks that accelerate has left in memory are mapped from their file
+    align(hf)
     _refuse_what_needs_weights(hf, blocks)
     return BlockStore(tuple(listed.children()), paths, inside, device, window)
 
