@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import csv
 import io
 import json
+from pathlib import Path
 
 import pandas as pd
 import pytest
 import xarray as xr
 
+from bathyscope.cli import commands
 from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.core.result import LabelledResult, Result, TableResult, rows_of, tabulate_over
 
@@ -80,3 +83,28 @@ def test_rows_keep_whole_numbers_whole() -> None:
     frame = pd.DataFrame([{"block": 3, "size": None}, {"block": None, "size": 2}], dtype=object)
     assert rows_of(frame) == [{"block": 3, "size": None}, {"block": None, "size": 2}]
     assert type(rows_of(frame)[0]["block"]) is int
+
+
+COMMANDS = sorted(Path(commands.__file__).parent.glob("*.py"))
+OF_A_COMMAND = {"Format", "quiet_libraries", "say", "terminal_width", "write", "write_json"}
+"""What a command takes of the console: messages, paths that were written, and records that are no result."""
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
+def test_commands_print_results_through_the_one_printer(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    taken = {alias.name for node in imports if node.module == "bathyscope.cli.console" for alias in node.names}
+    assert taken <= OF_A_COMMAND
+
+
+def test_no_flag_is_read_from_source() -> None:
+    """Flags come from dataclasses, so nothing in the room parses or evaluates code."""
+    for path in Path(commands.__file__).parents[1].rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        calls = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        modules = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+        assert not calls & {"eval", "exec", "compile"}, path
+        assert "ast" not in modules, path

@@ -24,6 +24,12 @@ LIGHT = [
     ["survey", "model", "--skip.parts", "blok", "--prompts", "gsm8k:1"],
     ["survey", "model", "--lens.k", "0", "--prompts", "gsm8k:1"],
     ["compare", "--sed", "1"],
+    ["compare", "runs/a", "runs/b", "--level", "2"],
+    ["solved", "model", "--prompts", "gsm8k:1", "--seed", "-1"],
+    ["maps", "model", "other", "--prompts", "gsm8k:1", "--resamples", "0"],
+    ["prune", "model", "--calibration", "a", "--test", "b", "--over", "words"],
+    ["probe", "ing", "model", "--data", "text.txt", "--window", "3"],
+    ["estimate", "model", "--tokens", "1"],
     ["check", "model", "--seed", "1"],
 ]
 

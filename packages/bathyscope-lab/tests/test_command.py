@@ -61,7 +61,7 @@ def test_an_interrupted_run_says_what_is_kept_and_how_to_go_on(
     command = ["lab", "train", "smallest", "--out", str(tmp_path), *SMALL, "--set", "saving.every=2"]
     assert main(command) == 130
     said = capsys.readouterr().err
-    assert f"Interrupted: 2 of 3 steps are kept in {tmp_path}. To go on: bathyscope lab train smallest" in said
+    assert f"Interrupted: 2 of 3 steps are saved in {tmp_path}. To resume: bathyscope lab train smallest" in said
 
 
 def test_recipes_are_listed_with_what_they_are(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,6 @@ from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.options import LoadOptions
-from bathyscope.options import check_plain_options
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -74,7 +73,7 @@ def make_app(
     derived = [*([] if options_type is None else make_flags(options_type, leave_out=named)), *extra_flags]
     name = body.__module__.rpartition(".")[2].replace("_", "-")
     app = App(name=name, help_epilogue=fold_help(examples), usage=usage)
-    app.default(add_flags(body, [*derived, *(make_flags(loading) if loading else [])]))
+    app.default(add_flags(body, [*derived, *(make_flags(loading) if loading else [])], options_type))
     return app
 
 
@@ -109,13 +108,10 @@ def run_on_models(
     models: Sequence[str],
     *data: Any,
     options: dict[str, Any],
-    options_type: type,
     quiet: bool,
     **arguments: Any,
 ) -> R:
     """Call a verb on models that are loaded as the flags say; all other flags go to the call."""
-    # A wrong number is refused here in a moment, and not after the minutes in which a model is loaded.
-    check_plain_options(options_type, options)
     loaded = load_models(models, options, quiet)
     with quiet_libraries(downloads=not quiet):
         return verb(*loaded, *data, progress=not quiet, **arguments, **options)

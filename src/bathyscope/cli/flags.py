@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter
 
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.options import Repeatable, choices
+from bathyscope.options import Repeatable, check_plain_options, choices
 
 _NESTED = "__"
 _ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.*)")
@@ -117,8 +117,14 @@ def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
     return call
 
 
-def add_flags(body: Callable[..., int], derived: Sequence[inspect.Parameter]) -> Callable[..., int]:
-    """Return a function for the command line: ``body`` with derived parameters in place of its ``**options``."""
+def add_flags(
+    body: Callable[..., int], derived: Sequence[inspect.Parameter], options_type: type | None = None
+) -> Callable[..., int]:
+    """Return a function for the command line: ``body`` with derived parameters in place of its ``**options``.
+
+    Args:
+        options_type: refuses numbers and choices that are not allowed.
+    """
     hints = get_type_hints(body, include_extras=True)
     parameters = [
         parameter.replace(annotation=hints[parameter.name])
@@ -130,6 +136,9 @@ def add_flags(body: Callable[..., int], derived: Sequence[inspect.Parameter]) ->
 
     def run(*arguments: Any, **flag_values: Any) -> int:
         typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
+        # A wrong number is refused here in a moment, and not after the seconds in which the verb imports torch.
+        if options_type is not None:
+            check_plain_options(options_type, typed)
         return body(*arguments, **typed)
 
     parameters += derived

@@ -27,7 +27,7 @@ Examples:
   bathyscope compare models/tuned/before models/tuned/after
   bathyscope report models/tuned/before models/tuned/after --out tuned.html
 
-An interrupted run goes on when the same command is given again."""
+The same command resumes an interrupted run."""
 
 
 def train_command(
@@ -81,14 +81,14 @@ def recipes_command() -> int:
 
 
 def _interrupted(out: Path, planned: int) -> str:
-    """What an interrupted run leaves behind, and how to go on."""
+    """What an interrupted run leaves behind, and how to resume it."""
     from bathyscope_lab.checkpoint import latest, load_progress
 
     newest = latest(out / "checkpoints")
     if newest is None:
         return "Interrupted before the first checkpoint."
     done = load_progress(newest)["step"]
-    return f"Interrupted: {done:,} of {planned:,} steps are kept in {out}. To go on: {session.current().command_line}"
+    return f"Interrupted: {done:,} of {planned:,} steps are saved in {out}. To resume: {session.current().command_line}"
 
 
 def _show(trained: Trained, given: str) -> None:

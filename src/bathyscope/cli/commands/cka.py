@@ -10,7 +10,6 @@ from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.flags import make_flags
 from bathyscope.cli.printing import print_result
 from bathyscope.measures.registry import MEASURES
-from bathyscope.options import check_plain_options
 
 _EXAMPLES = """\
 Examples:
@@ -33,7 +32,6 @@ def cka_command(
     Args:
         other: the second model.
     """
-    check_plain_options(SimilarityOptions, options)
     source = read_source(prompts)
     first, second = load_models([model, other], options, quiet)
     with quiet_libraries(downloads=not quiet):

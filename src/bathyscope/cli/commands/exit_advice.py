@@ -68,7 +68,6 @@ def exit_advice_command(
         read_source(prompts),
         verify=None if verify is None else read_source(verify),
         options=options,
-        options_type=ExitAdviceOptions,
         quiet=quiet,
     )
     print_result(advice, format, lambda: _view(advice))

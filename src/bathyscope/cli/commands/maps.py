@@ -56,7 +56,6 @@ def maps_command(
         [source, target],
         read_source([prompts]),
         options=options,
-        options_type=MapsOptions,
         quiet=quiet,
     )
     print_result(result, format, lambda: View([_table(result.data)]))

@@ -58,7 +58,7 @@ def wic_command(
         validation: rows that accuracy is measured on (not given = the hub's).
     """
     verb = partial(bathyscope.probe, "wic")
-    result = run_on_models(verb, [model], data, validation, options=options, options_type=WicOptions, quiet=quiet)
+    result = run_on_models(verb, [model], data, validation, options=options, quiet=quiet)
     print_result(result, format)
     return 0
 
@@ -72,7 +72,7 @@ def ing_command(
         data: a text file, gzipped where its name ends in .gz.
     """
     verb = partial(bathyscope.probe, "ing")
-    result = run_on_models(verb, [model], data, options=options, options_type=IngOptions, quiet=quiet)
+    result = run_on_models(verb, [model], data, options=options, quiet=quiet)
     print_result(result, format)
     return 0
 
@@ -94,7 +94,7 @@ def subjoiner_command(
     """
     check_picture(out)
     verb = partial(bathyscope.probe, "subjoiner")
-    result = run_on_models(verb, [model], words, options=options, options_type=SubjoinerOptions, quiet=quiet)
+    result = run_on_models(verb, [model], words, options=options, quiet=quiet)
 
     def make_view() -> View:
         table = frame_table(result.to_dataframe())

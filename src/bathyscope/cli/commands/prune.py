@@ -12,7 +12,6 @@ from bathyscope.cli.commands.evaluate import read_task_files
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.printing import TextTable, View, print_result
-from bathyscope.options import check_plain_options
 from bathyscope.surgery.options import PruneOptions
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ def prune_command(
     from bathyscope.surgery.plan import PRUNING
     from bathyscope.surgery.pruning import kinds_of, require_size
 
-    check_plain_options(PruneOptions, options)
     if options.get("data"):
         options["data"] = read_task_files(options["data"])
     # Everything that can be wrong is refused before the model is loaded, which may take minutes.

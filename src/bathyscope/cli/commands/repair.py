@@ -22,7 +22,6 @@ from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import OptionError
-from bathyscope.options import check_plain_options
 from bathyscope.surgery.options import RepairOptions
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ def repair_command(
     from bathyscope.surgery.plan import is_plan
     from bathyscope.surgery.repairing import require_budget
 
-    check_plain_options(RepairOptions, options)
     require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"), options.get("state"))
     if out is not None:
         from bathyscope.surgery.writing import require_free
@@ -102,7 +100,6 @@ def repair_command(
                 sources[0],
                 test=sources[1],
                 options=options,
-                options_type=RepairOptions,
                 quiet=quiet,
             )
         print_repair(repaired, format)

@@ -36,7 +36,6 @@ def repeat_scan_command(
         [model],
         read_source(prompts),
         options=options,
-        options_type=RepeatScanOptions,
         quiet=quiet,
     )
     print_result(scan, format, lambda: View([_best_windows(scan)]))

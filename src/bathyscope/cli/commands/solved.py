@@ -25,7 +25,7 @@ def solved_command(
 ) -> int:
     """Test whether greedy decoding gives the answers."""
     source = read_source(prompts)
-    result = run_on_models(bathyscope.solved, [model], source, options=options, options_type=SolvedOptions, quiet=quiet)
+    result = run_on_models(bathyscope.solved, [model], source, options=options, quiet=quiet)
     print_result(result, format)
     return 0
 

@@ -49,7 +49,6 @@ def solved_by_command(
         [shallow, deep],
         read_source(prompts),
         options=options,
-        options_type=SolvedByOptions,
         quiet=quiet,
     )
     write_output(out, prompt_lines(labelled.prompts).encode("utf-8"))
