@@ -38,7 +38,7 @@ def compare(
         reader: of the model.
         rows: final states [N, width] of each row, same tokens; a row that is ``reference_ND`` itself is not
             read again.
-        targets_N: ids of the next tokens, −1 where there is none; for ``loss``.
+        targets_N: ids of the next tokens, −1 after the last token; for ``loss``.
         norm_row: (row vectors, reference vectors) → what the unembedding takes, where rows are normed otherwise than
             the reference.
 
@@ -122,11 +122,11 @@ class _Comparison:
             tokens = slice(first + start, first + stop)
             targets_N = None if self._targets_N is None else self._targets_N[tokens]
             ref = Distribution(head.finish(product_RNV[-1, start:stop]))
-            for one, other in even_pieces(len(rows) + itself, most // (stop - start)):
-                alone = one == len(rows)
-                row = ref if alone else Distribution(head.finish(product_RNV[one:other, start:stop]))
+            for low, high in even_pieces(len(rows) + itself, most // (stop - start)):
+                alone = low == len(rows)
+                row = ref if alone else Distribution(head.finish(product_RNV[low:high, start:stop]))
                 pair = Pair(ref, row, targets_N, self._k, self._top_p)
-                self._keep(slice(rows.start + one, rows.start + other), tokens, pair)
+                self._keep(slice(rows.start + low, rows.start + high), tokens, pair)
 
     def _keep(self, rows: slice, tokens: slice, pair: Pair) -> None:
         whole = self._n_values, len(self._reference_ND)
@@ -154,7 +154,10 @@ def at_one_position(reader: Reader, control_D: Tensor, rows_ND: Tensor, metric: 
         product_NV = reader.product(normed_ND, device)
         ref = Distribution(reader.head.finish(product_NV[:1]))
         slices = product_NV[1:].split(reader.slice_tokens(device))
-        values[first] = torch.cat([metric(Pair(ref, Distribution(reader.head.finish(one)), None)) for one in slices])
+        # one distribution at a time: each holds several numbers for every token of the vocabulary
+        values[first] = torch.cat(
+            [metric(Pair(ref, Distribution(reader.head.finish(slice_NV)), None)) for slice_NV in slices]
+        )
 
     in_pieces(len(rows_ND), reader.product_tokens(device) - 1, read, _COMPARING, device)
     return torch.cat([values[place] for place in sorted(values)])

@@ -88,7 +88,7 @@ def top1_agreement(pair: Pair) -> Tensor:
 
 
 def loss(pair: Pair) -> Tensor:
-    """Cross-entropy of the next token in nats, NaN where there is none."""
+    """Cross-entropy of the next token in nats, NaN after the last token."""
     if pair.targets_N is None:
         raise ValueError("loss needs the next tokens")
     targets = pair.targets_N.clamp_min(0).expand(pair.row.logits.shape[:-1])
