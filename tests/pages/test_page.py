@@ -14,7 +14,7 @@ from html.parser import HTMLParser
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -512,9 +512,9 @@ def test_a_page_computes_every_figure_and_every_map_once(monkeypatch: pytest.Mon
         made[kind.name] += 1
         return drawing(kind, *arguments)  # type: ignore[arg-type]
 
-    def averaging(values: xr.DataArray, options: FigureOptions) -> xr.DataArray:
+    def averaging(values: xr.DataArray, *arguments: Any) -> xr.DataArray:
         averaged[str(values.name)] += 1
-        return over_prompts(values, options)
+        return over_prompts(values, *arguments)
 
     monkeypatch.setattr(FigureKind, "drawing", counting)
     monkeypatch.setattr(block_effects, "_over_prompts", averaging)
