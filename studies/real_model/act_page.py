@@ -68,8 +68,8 @@ def _pruning(acts: Acts) -> Iterator[str]:
                 row["candidate"],
                 _blocks(row["subset"]) if row["candidate"] != "random" else row["subset"],
                 f"{row['calibration_cost']:.3f}",
-                f"{row['test_cost']:.3f} ({row['test_cost_low']:.3f} to {row['test_cost_high']:.3f})",
-                f"{row['test_agreement']:.2f}",
+                _with_ends(row, "test_cost", ".3f"),
+                _number(row.get("test_agreement"), ".2f"),
             ]
             for size, plan in plans.items()
             for row in plan["candidates"]

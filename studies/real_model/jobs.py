@@ -115,7 +115,7 @@ JOBS: Final = (
     Job(
         "steps",
         "GSM8K, the shortest problems of 2, 3 and 4 steps in turn, with their solutions",
-        (9, 3),
+        (9, 2),
         problems_by_steps,
         ("depth_score",),
         {"depth_score": ("prompt_score_layer",)},
@@ -188,7 +188,7 @@ JOBS: Final = (
     Job(
         "benchmarks",
         "first documents of HellaSwag, ARC-easy and LAMBADA",
-        (12, 0),
+        (10, 0),
         compute=computed.benchmark_answers,
         models=("smollm2",),
     ),

@@ -73,7 +73,9 @@ def plan_record(size: int) -> dict[str, Any]:
         "model": {"n_blocks": 30},
         "schedule": "drop:4",
         "candidates": [
-            {"candidate": rule, "subset": "drop:4,drop:7", "test_agreement": 0.8, **candidate} for rule in RULES
+            *({"candidate": rule, "subset": "drop:4,drop:7", "test_agreement": 0.8, **candidate} for rule in RULES),
+            # a mean over subsets has no agreement
+            {"candidate": "random", "subset": "8 subsets", "test_agreement": None, **candidate},
         ],
         "reloaded": {"equal": True},
         "took": {"cpu_seconds": 90.0, "wall_seconds": 120.0, "peak_bytes": 2e9},
@@ -123,6 +125,7 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     text = acting_markdown(load_acts(tmp_path), load_times(tmp_path))
     assert "**3 of 30 blocks.** Proved on 12 test prompts for 3." in text
     assert "| 6 | greedy | 4, 7 | 0.100 | 0.200 (0.150 to 0.250) | 0.80 |" in text
+    assert "| 3 | random | 8 subsets | 0.100 | 0.200 (0.150 to 0.250) | – |" in text
     assert "3 of 3 exported checkpoints give the logits of the scheduled model to the bit" in text
     assert "| 0 | whole model | 0.50 of 25 | 0.50 of 25 |" in text
     assert "| 10 | block influence | -0.10 (-0.25 to +0.05) | -0.10 (-0.25 to +0.05) |" in text
