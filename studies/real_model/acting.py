@@ -32,9 +32,9 @@ SIZES: Final = (3, 6, 10)
 REPAIRED_SIZE: Final = 6
 RULES: Final = ("choice", "block influence", "angular distance", "greedy")
 """Candidates of a plan that are asked tasks."""
-DOCUMENTS: Final = 16
+DOCUMENTS: Final = 10
 """First documents of each task."""
-HEALING_MINUTES: Final = 6.0
+HEALING_MINUTES: Final = 2.5
 """Of processor time."""
 LEVEL: Final = 0.95
 _BUDGET: Final = 4000
@@ -148,7 +148,7 @@ def repair(place: Place) -> dict[str, Any]:
     repaired = ladder(
         place.model,
         schedule,
-        text_windows(320, 0.0, 0.5)(place.data, 40),
+        text_windows(320, 0.0, 0.5)(place.data, 24),
         text_windows(320, 0.5, 1.0)(place.data, 12),
         "heal",
         Budget(minutes=HEALING_MINUTES),
