@@ -31,6 +31,21 @@ IN_WHOLE_BLOCKS: Final = frozenset(
     }
 )
 """Keys of the quantities that jump from one block to another."""
+FRACTIONS: Final = frozenset(
+    {
+        "phase_transition",
+        "criterion_cosine",
+        "criterion_kl",
+        "criterion_overlap",
+        "wic_middle",
+        "answer_arrives",
+        "subjoiners_early",
+        "gradients_first_half",
+        "lens_overlap_late",
+        "drop_middle",
+    }
+)
+"""Keys of the quantities that lie between 0 and 1, and their intervals with them."""
 _ROUNDING: Final = 1e-9
 Decision = Literal["holds", "does not hold", "cannot be decided"]
 
@@ -115,15 +130,15 @@ def read_quantity(key: str, stored: Mapping[str, xr.Dataset]) -> Reading:
     )
     fewest = min(counted, key=lambda weights: weights.size)
     grouped = key in IN_WHOLE_BLOCKS
-    infinite = (-np.inf, np.inf)
+    limits = (0.0, 1.0) if key in FRACTIONS else (-np.inf, np.inf)
     if not np.isfinite(value):
         return Reading(np.nan, np.nan, np.nan)
     resampled = np.where(np.isfinite(resampled), resampled, np.nan)
-    low, high = bootstrap_interval(value, resampled, fewest, level=LEVEL, limits=infinite, grouped=grouped)
+    low, high = bootstrap_interval(value, resampled, fewest, level=LEVEL, limits=limits, grouped=grouped)
     # what is read in whole blocks is known to half a block, however well prompts agree
     whole = 1 if key == "criteria_order" else int(datasets[0].attrs["blocks"])
     step = 0.5 * len(jobs) / whole if grouped else 0.0
-    return Reading(value, low - step, high + step)
+    return Reading(value, max(limits[0], low - step), min(limits[1], high + step))
 
 
 def _tokens(dataset: xr.Dataset) -> FloatArray:

@@ -196,6 +196,18 @@ def test_the_best_heads_and_boundaries_are_those_that_were_planted() -> None:
     assert read("answer_arrives", {"patching": pairs}) == pytest.approx((0.65, 0.625, 0.675))
 
 
+def test_an_interval_of_a_fraction_stays_between_0_and_1() -> None:
+    """Two rows say the first boundary is best, two the last, so that nothing is known."""
+    correct = np.zeros((4, 21))
+    correct[:2, 0], correct[2:, 20] = 1.0, 1.0
+    senses = xr.Dataset(
+        {"wic.correct": (("prompt", "boundary"), correct), "n_tokens": (("prompt",), np.ones(4))},
+        attrs={"blocks": 20},
+    )
+    reading = read("wic_middle", {"wic": senses})
+    assert 0 <= reading.low <= reading.value <= reading.high <= 1
+
+
 def test_accuracy_without_blocks_is_over_that_of_the_whole_model() -> None:
     answers = xr.Dataset(
         {
