@@ -12,6 +12,7 @@ import numpy as np
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "peers.md"
 BEGIN: Final = "<!-- results: written by `make peers`, do not edit -->"
 END: Final = "<!-- end of the results -->"
+_LEAST_SECONDS: Final = 0.01
 
 
 def write_table(results: Path, page: Path = PAGE) -> None:
@@ -43,12 +44,13 @@ def compared(theirs: dict[str, Any]) -> list[str]:
     if values.shape != ours.shape:
         return ["–", f"{values.shape}", f"{ours.shape}", "other shape", "", ""]
     gap, largest = float(np.abs(values - ours).max()), float(np.abs(values).max())
-    ratio = theirs["cpu_seconds"] / theirs["ours"]["cpu_seconds"]
+    # what came along with the row before took no time of its own
+    ratio = theirs["cpu_seconds"] / theirs["ours"]["cpu_seconds"] if theirs["cpu_seconds"] > _LEAST_SECONDS else None
     return [
         str(values.size),
         f"{values.mean():.6g}",
         f"{ours.mean():.6g}",
         f"{gap:.1e}",
         f"{gap / largest:.1e}" if largest else "–",
-        f"{ratio:.2f}",
+        "–" if ratio is None else f"{ratio:.2f}",
     ]
