@@ -85,6 +85,15 @@ def test_windows_are_taken_from_a_part_of_the_text(data: Path) -> None:
     assert len(set(early)) == len(set(late)) == 5
 
 
+def test_windows_are_whole_where_paragraphs_are_long(tmp_path: Path) -> None:
+    """A window begins behind the end of a paragraph, which may lie further on than the window is long."""
+    (tmp_path / "text").mkdir()
+    text = "\n".join("long words of one paragraph " * 30 for _ in range(20))
+    (tmp_path / "text/wikitext2_valid.txt").write_text(text, encoding="utf-8")
+    prompts = text_windows(20)(tmp_path, 8)
+    assert {prompt.text for prompt in prompts} == {"long words of one"}
+
+
 def test_two_hop_questions_come_with_their_first_hops(data: Path) -> None:
     prompts = two_hop_pairs(data, 2)
     assert [(prompt.text, prompt.answer, prompt.labels["hops"]) for prompt in prompts[:2]] == [
