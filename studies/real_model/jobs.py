@@ -125,7 +125,7 @@ JOBS: Final = (
     Job(
         "commonsense",
         "HellaSwag, first of validation, with the right ending",
-        (16, 2),
+        (10, 2),
         _file("hellaswag/validation_first2000.jsonl", "hellaswag"),
         ("residual", "lens"),
         _STREAM,
@@ -133,7 +133,7 @@ JOBS: Final = (
     Job(
         "drop",
         "WikiText-2, windows of 160 letters",
-        (10, 1),
+        (4, 1),
         text_windows(160),
         ("drop", "swap"),
         {"drop": ("kl", "top1_agreement"), "swap": ("kl", "top1_agreement")},
@@ -150,7 +150,7 @@ JOBS: Final = (
     Job(
         "skip",
         "WikiText-2, windows of 160 letters; a block is skipped at the positions before sampled ones",
-        (8, 1),
+        (3, 1),
         text_windows(160),
         ("skip",),
         {"skip": ("given_all", "given_future", "output_all", "output_future")},
@@ -171,7 +171,7 @@ JOBS: Final = (
     Job(
         "stream",
         "GSM8K, first of test, with rationale and answer",
-        (10, 1),
+        (5, 1),
         _file("gsm8k/test_first600.jsonl", "gsm8k"),
         ("residual", "lens"),
         _STREAM,
@@ -180,7 +180,7 @@ JOBS: Final = (
     Job(
         "erasure",
         "sums of two numbers of three digits",
-        (8, 2),
+        (6, 2),
         lambda _, count: f"addition:{count}?digits=3",
         ("erasure",),
         {"erasure": ("effect", "answer_start")},
