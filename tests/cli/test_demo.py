@@ -72,9 +72,12 @@ def test_a_real_model_is_the_stored_one_where_no_hub_can_be_reached(
     out = tmp_path / "demo"
     assert main(["demo", "--real", "--out", str(out)]) == 0
     told = capsys.readouterr().err
-    assert "Surveying HuggingFaceTB/SmolLM2-135M-Instruct: residual, lens, skip, drop, effective_depth. 270 MB" in told
+    assert (
+        "Surveying HuggingFaceTB/SmolLM2-135M-Instruct: residual, lens, skip, drop, tokens, effective_depth. 270 MB"
+        in told
+    )
     run = open_run(out)
-    assert set(run.measures) == {"residual", "lens", "skip", "drop", "effective_depth", "noise"}
+    assert set(run.measures) == {"residual", "lens", "skip", "drop", "tokens", "effective_depth", "noise"}
     assert run.caption().startswith("SmolLM2-135M-Instruct unpacked from Q4_1 on bundled prompts: 3 prompts")
 
 

@@ -18,7 +18,7 @@ MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "eff
 
 
 REAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
-REAL_MEASURES = ("residual", "lens", "skip", "drop", "effective_depth")
+REAL_MEASURES = ("residual", "lens", "skip", "drop", "tokens", "effective_depth")
 REAL_COST = "270 MB to download where it is not stored yet, 1.7 GB of memory, about four minutes of one core"
 
 
