@@ -32,6 +32,8 @@ SIZES: Final = (3, 6, 10)
 REPAIRED_SIZE: Final = 6
 RULES: Final = ("choice", "block influence", "angular distance", "greedy")
 """Candidates of a plan that are asked tasks."""
+ASKED_SIZES: Final = (6,)
+"""Sizes of plans that tasks are asked of: a schedule takes a minute for each ten documents."""
 DOCUMENTS: Final = 10
 """First documents of each task."""
 HEALING_MINUTES: Final = 2.5
@@ -98,9 +100,10 @@ def prune(place: Place, size: int) -> dict[str, Any]:
 def ask_tasks(place: Place) -> dict[str, Any]:
     """Ask the whole model, and the model without what each rule leaves out, the first documents of three tasks."""
     left_out = {
-        size: {row["candidate"]: row["subset"] for row in place.read(f"prune_{size}")["candidates"]} for size in SIZES
+        size: {row["candidate"]: row["subset"] for row in place.read(f"prune_{size}")["candidates"]}
+        for size in ASKED_SIZES
     }
-    schedules = list(dict.fromkeys(left_out[size][rule] for size in SIZES for rule in RULES))
+    schedules = list(dict.fromkeys(left_out[size][rule] for size in ASKED_SIZES for rule in RULES))
     files = benchmark_files(place.data)
     evaluation = bathyscope.evaluate(
         place.model, list(files), schedules, data=files, limit=DOCUMENTS, out=place.work / "tasks"
@@ -109,7 +112,7 @@ def ask_tasks(place: Place) -> dict[str, Any]:
     full = correct.sel(schedule="standard")
     rows = [
         {"size": size, "rule": rule, "schedule": left_out[size][rule], **difference}
-        for size in SIZES
+        for size in ASKED_SIZES
         for rule in RULES
         for difference in task_differences(correct.sel(schedule=left_out[size][rule]), full)
     ]
