@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_axis
-from bathyscope.pages.figures.kit.lines import SHARE_LABEL, looks
+from bathyscope.pages.figures.kit.series import SHARE_LABEL, looks
 from studies.depth_family.profiles import PROFILES
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))

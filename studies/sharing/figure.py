@@ -20,7 +20,7 @@ from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.token_map import BOUNDARY_LABEL, TOKEN_LABEL
+from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
 from bathyscope.pages.table import estimator_name
 
 One = TypeVar("One")
@@ -207,7 +207,7 @@ def _maps(data: xr.Dataset) -> Iterator[Panel]:
     for number, probe in enumerate(data["probe"].values.tolist()):
         own = data.isel(seed=0).sel(probe=probe)
         maps = [_map(own.sel(recipe=recipe, loss=loss)) for recipe, loss in _series(own["erasure"])]
-        yield multiples.panel(f"erasure_{number}", maps, f"Erasing one token: {probe}", cell=_MAP_CELL, columns=2)
+        yield multiples.make_panel(f"erasure_{number}", maps, f"Erasing one token: {probe}", cell=_MAP_CELL, columns=2)
 
 
 def _map(one: xr.Dataset) -> HeatMap:
@@ -219,7 +219,7 @@ def _map(one: xr.Dataset) -> HeatMap:
     return HeatMap(
         values=values,
         title=f"{one['recipe'].item()}, {LOSS_NAMES[one['loss'].item()]} ({result})",
-        rows=Side(BOUNDARY_LABEL, "boundary"),
+        rows=Side(SHORT_BOUNDARY_LABEL, "boundary"),
         columns=Side(TOKEN_LABEL, "token", pieces, tuple(range(max(start - 1, 0), stop))),
         quantity="change of the output (L2, 0 to √2)",
         short="change of the output",

@@ -61,7 +61,7 @@ def test_the_table_says_how_to_read_it(
     assert "tiny-llama (again) − tiny-llama (house): paired, 3 prompts" in out
     assert "intervals exclude 0" in out
     assert "Ratio: blocks done/L" in out
-    assert "p none, where a bound was given" in out
+    assert "p none, shown with a bound" in out
     within, _ = printed(capsys, run_folder, other_folder, "--equivalence", "1", "--equivalence-unit", "blocks")
     assert "a difference of more than 1 block" in within
     unpaired, _ = printed(capsys, run_folder, other_folder, "--unpaired")
@@ -100,7 +100,7 @@ def test_files_are_written_beside_the_table(
         (["RUN", "OTHER", "--question", "size"], 2, "at least two different numbers of blocks"),
         (["RUN", "OTHER", "--question", "reasoning"], 2, "Say which belong together: BASE:COT"),
         (["RUN", "--question", "difficulty"], 2, "no label of difficulty (level, hops, steps, digits)"),
-        (["RUN", "OTHER", "--out", "x.jpg"], 2, "does not say what to write"),
+        (["RUN", "OTHER", "--out", "x.jpg"], 2, "has an unknown ending"),
         (["RUN", "OTHER", "--question", "depth"], 2, "Invalid value"),
         (["RUN", "OTHER", "--estimators", "cosin"], 2, "Did you mean 'cosine'?"),
         (["RUN", "OTHER", "--cluster", "book"], 2, "The prompts of this run have no label 'book'"),

@@ -54,7 +54,7 @@ def test_a_missing_bundle_is_a_clear_error(
     assert main(["demo", "--out", str(tmp_path / "out")]) == 4
     printed, said = capsys.readouterr()
     assert printed == ""
-    assert f"The bundled model is not in {tmp_path}: this installation is incomplete" in said
+    assert f"The bundled model is missing from {tmp_path}: this installation is incomplete" in said
     assert not (tmp_path / "out").exists()
 
 
@@ -87,6 +87,6 @@ def test_without_hub_and_copy_the_way_to_a_real_model_is_said(
     monkeypatch.setattr(f"{DEMO}.stored_smollm2", lambda: tmp_path)
     assert main(["demo", "--real", "--out", str(tmp_path / "out"), "--quiet"]) == 4
     told = capsys.readouterr().err
-    assert "HuggingFaceTB/SmolLM2-135M-Instruct cannot be had from the hub, and no copy is stored here." in told
+    assert "HuggingFaceTB/SmolLM2-135M-Instruct is not stored here and cannot be downloaded." in told
     assert "run python -m studies.real_model fetch in a checkout of bathyscope" in told
     assert not (tmp_path / "out").exists()

@@ -66,7 +66,7 @@ def test_the_table_and_the_figure(models: Path, tmp_path: Path, capsys: pytest.C
     [
         (["FILE", "--score", "mmlu"], 2, "The table has no column 'mmlu'."),
         (["nowhere.csv"], 3, "nowhere.csv does not exist"),
-        (["FILE", "--out", "figure.gif"], 2, "Figure format 'gif' is not known; allowed: png, svg, pdf."),
+        (["FILE", "--out", "figure.gif"], 2, "Figure format 'gif' is unknown; allowed: png, svg, pdf."),
         ([], 2, "TABLE"),
     ],
 )

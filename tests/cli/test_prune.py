@@ -91,9 +91,9 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
     }.items():
         told = [f"--{option}"] if value is True else [f"--{option}", str(value)]
         assert main(["show", str(out), *told]) == 2
-        said = "holds what prune chose, whose table is one; leave out measure, cluster, raw, partial, prompts,"
+        said = "is the folder of a plan, which has a single table. Remove measure, cluster, raw, partial, prompts,"
         assert said in capsys.readouterr().err
-        with pytest.raises(bathyscope.OptionError, match=f"leave out .*{option}"):
+        with pytest.raises(bathyscope.OptionError, match=f"Remove .*{option}"):
             bathyscope.show(out, **{option: value})  # type: ignore[arg-type]
 
 

@@ -136,8 +136,8 @@ def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture
     [
         (["--measure", "verdict"], "The prompts of this run have no label 'book'"),
         (["--measure", "lens"], "The prompts of this run have no label 'book'"),
-        ([], "cluster='book' (--cluster) is of intervals, and a list has none; name a measure"),
-        (["--measure", "lens", "--raw"], "cluster='book' (--cluster) is of intervals, and raw values have none"),
+        ([], "cluster='book' (--cluster) applies to intervals, and a list has none. Also name a measure"),
+        (["--measure", "lens", "--raw"], "cluster='book' (--cluster) applies to intervals, and raw values have none"),
     ],
 )
 def test_a_cluster_of_nothing_is_refused(
@@ -160,7 +160,7 @@ def test_intervals_resample_clusters(capsys: pytest.CaptureFixture[str], monkeyp
     assert told.endswith("Intervals resample clusters of prompts by book.\n")
     assert printed(capsys, "runs/books", "--measure", "drop").endswith("Intervals resample prompts.\n")
     assert main(["show", "runs/books", "--measure", "effective_depth", "--cluster", "book"]) == 2
-    said = "the intervals of effective_depth were made by the survey; survey with its own option, "
+    said = "cannot change the intervals of effective_depth, which its survey computed. Survey again with "
     assert f"{said}effective_depth={{'cluster': 'book'}} (--effective_depth.cluster book)" in capsys.readouterr().err
 
 
@@ -191,8 +191,8 @@ def test_wrong_runs_and_measures(run_folder: Path, tmp_path: Path, capsys: pytes
     assert main(["show", str(run_folder), "--measure", "lenz"]) == 2
     assert "Did you mean 'lens'?" in capsys.readouterr().err
     assert main(["show", str(run_folder), "--raw"]) == 2
-    assert "(--raw) gives every value of one measure; name it with measure= (--measure)" in capsys.readouterr().err
-    with pytest.raises(OptionError, match=r"^raw=True \(--raw\) gives every value of one measure"):
+    assert "(--raw) shows the values of one measure. Name it with measure= (--measure)" in capsys.readouterr().err
+    with pytest.raises(OptionError, match=r"^raw=True \(--raw\) shows the values of one measure"):
         bathyscope.show(run_folder, "verdict", raw=True)
     assert main(["show", str(tmp_path)]) == 5
     assert "There is no run in" in capsys.readouterr().err

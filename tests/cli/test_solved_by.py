@@ -113,7 +113,7 @@ def test_group_prints_tables_and_draws(run_folder: Path, tmp_path: Path, capsys:
     assert "Depth by solved_by" in out
     assert "neither (7)" in out
     assert "both − neither" in out
-    assert "prompts dealt out to the two groups anew" in out
+    assert "permutation test of prompts between the two groups" in out
     assert f"Written: {figure}" in err
     assert figure.read_bytes().startswith(b"\x89PNG")
 

@@ -79,7 +79,7 @@ def test_mistakes_are_told_before_the_model_is_loaded_or_measured(
     model: Path, words: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(printed(model, words, "--out", "heads.gif")) == 2
-    assert capsys.readouterr().err == "error: Figure format 'gif' is not known; allowed: png, svg, pdf.\n"
+    assert capsys.readouterr().err == "error: Figure format 'gif' is unknown; allowed: png, svg, pdf.\n"
     assert main(printed(model, words, "--pieces", "9")) == PromptError.exit_code
     assert "0 of the 105 words are split into 9 tokens" in capsys.readouterr().err
 

@@ -18,7 +18,7 @@ from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.lens import Lens, LensOptions
 from bathyscope.model import load
-from bathyscope.pages.figures.kit.lines import Curve, Look, series
+from bathyscope.pages.figures.kit.series import Curve, Look, summarise_curve
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import estimators
 
@@ -262,7 +262,7 @@ def test_answers_weigh_by_their_own_tokens() -> None:
     stored = run["effective_depth"].depth.sel(estimator="settle")
     assert float(stored) == pytest.approx(settle.mean())
     curve = Curve("kl_lens_final", "", Look("black"))
-    weighted = series(run["lens"], curve, FigureOptions(weighting="tokens")).summary.mean
+    weighted = summarise_curve(run["lens"], curve, FigureOptions(weighting="tokens")).summary.mean
     np.testing.assert_allclose(weighted, np.array([1, 15]) @ run["lens"].kl_lens_final.values / 16)
 
 

@@ -38,20 +38,20 @@ def test_files_hold_no_date(saved: list[Path]) -> None:
 
 
 def test_unknown_format_writes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"'jpg' is not known; allowed: png, svg, pdf"):
+    with pytest.raises(OptionError, match=r"'jpg' is unknown; allowed: png, svg, pdf"):
         save_figures(SMALL, tmp_path, ["png", "jpg"])
     assert not os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize("formats", ["png", []])
 def test_formats_are_a_list(formats: object, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="give a list of at least one of: png, svg, pdf"):
+    with pytest.raises(OptionError, match="Give a list with at least one of: png, svg, pdf"):
         save_figures(SMALL, tmp_path, formats)  # type: ignore[arg-type]
 
 
 def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(StoreError, match=r"Cannot write '.*taken/effective_depth.png': .*Give a place"):
+    with pytest.raises(StoreError, match=r"Cannot write '.*taken/effective_depth.png': .*Choose a folder"):
         save_figures(SMALL, tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
 
@@ -60,10 +60,10 @@ def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (("runs/qwen",), "drawn from runs, and 'runs/qwen' of type str was given"),
-        (([SMALL, SMALL],), "Figures are of one run, and 2 were given; save_side_by_side takes several"),
+        (([SMALL, SMALL],), "save_figures takes one run, not 2. For several runs use save_side_by_side"),
         (
             (SMALL, "x", ["png"], {"band": "none"}),
-            r"options is bathyscope.pages.FigureOptions\(...\), or None; .* dict",
+            r"options must be bathyscope.pages.FigureOptions\(...\) or None, not .* dict",
         ),
     ],
 )

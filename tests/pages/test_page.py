@@ -144,12 +144,12 @@ def test_what_the_noise_floor_holds_depends_on_the_precision() -> None:
     manifest["identity"]["dtype"] = "bfloat16"
     text = " ".join(" ".join(Reader(rendered([Run(few.tree, manifest)], options=ONE)).text).split())
     assert "effects of that size are rounding" not in text
-    assert "In bfloat16 both round alike, but changed rows round elsewhere" in text
+    assert "In bfloat16 both round alike, but changed rows round differently" in text
     with pytest.warns(UserWarning, match="Of all prompts together"):
         some = few.select(prompts="0-1")
     text = " ".join(Reader(rendered([some], options=ONE)).text)
-    assert "no measure that intervenes" not in text
-    assert "No noise floor: where a run has one, it is of all its prompts together." in text
+    assert "no measure of this run intervenes" not in text
+    assert "No noise floor: it is known only for all prompts of a run together." in text
 
 
 def test_means_lie_in_the_intervals_beside_them() -> None:
@@ -315,7 +315,7 @@ def test_folder_is_made_and_nothing_else_is_left(tmp_path: Path) -> None:
 
 def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "page.html").mkdir()
-    with pytest.raises(StoreError, match=r"Cannot write '.*page.html': .*Give a place in a folder that exists"):
+    with pytest.raises(StoreError, match=r"Cannot write '.*page.html': .*Choose a folder that you can write to"):
         report([small_run()], tmp_path / "page.html")
     assert os.listdir(tmp_path) == ["page.html"]
 
@@ -421,18 +421,18 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
     [
         (
             ("runs/qwen", "page.html"),
-            "drawn from runs, and 'runs/qwen' of type str was given; give what bathyscope.survey",
+            "A report needs runs, not 'runs/qwen' of type str. Give what bathyscope.survey",
         ),
-        (([1], "page.html"), "drawn from runs, and 1 of type int in a list was given"),
-        ((None, "page.html"), "None of type NoneType was given"),
-        ((RUN, 3), "A report's out is the path of an HTML file, such as 'page.html'; 3 of type int was given"),
+        (([1], "page.html"), "A report needs runs, not 1 of type int in a list."),
+        ((None, "page.html"), "A report needs runs, not None of type NoneType."),
+        ((RUN, 3), "out must be the path of an HTML file, such as 'page.html', not 3 of type int"),
         ((RUN, "page.html", 3), "title takes a text; 3 given"),
         (
             (RUN, "page.PDF"),
-            "out='page.PDF' is no name of a page, which is HTML; give one such as 'page.html'. Pictures",
+            "out='page.PDF' is not the name of an HTML page; give one such as 'page.html'. For pictures",
         ),
-        ((RUN, "prompts.txt"), "out='prompts.txt' is no name of a page"),
-        ((RUN, "runs/qwen"), "out='runs/qwen' is no name of a page"),
+        ((RUN, "prompts.txt"), "out='prompts.txt' is not the name of an HTML page"),
+        ((RUN, "runs/qwen"), "out='runs/qwen' is not the name of an HTML page"),
     ],
 )
 def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...], words: str) -> None:
@@ -441,7 +441,9 @@ def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...
 
 
 def test_options_are_no_dict(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match=r"options is bathyscope.pages.FigureOptions\(...\), or None; .* dict"):
+    with pytest.raises(
+        OptionError, match=r"options must be bathyscope.pages.FigureOptions\(...\) or None, not .* dict"
+    ):
         report(RUN, tmp_path / "page.html", options={"band": "none"})  # type: ignore[arg-type]
 
 
@@ -452,10 +454,11 @@ def test_names_stand_wherever_runs_are_named() -> None:
     assert {"first", "second"} <= {text.strip() for text in page.text}
     own = shown.partition("Provenance")[0].replace("bathyscope survey /home/somebody", "")
     assert "/home/somebody" not in own
-    with pytest.raises(OptionError, match=r"names=\['x'\] is not allowed; give 2 different names, one a run"):
+    with pytest.raises(OptionError, match=r"names=\['x'\] is not allowed. Give 2 different names, one for each run"):
         report(runs, "page.html", names=["x"])
     with pytest.raises(
-        OptionError, match=r"names=\['x', 'y'\] is not allowed; give one name; what prune chose has none"
+        OptionError,
+        match=r"names=\['x', 'y'\] is not allowed. Give one name, one for each run; plans and repairs take none",
     ):
         report(runs[:1], "page.html", names=["x", "y"])
 

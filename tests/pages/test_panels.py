@@ -14,7 +14,7 @@ import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures.registry import FIGURES, drawings
-from bathyscope.pages.plotting import _panel
+from bathyscope.pages.plotting import _find_panel
 
 NOT_DRAWN_HERE = {
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
@@ -69,7 +69,7 @@ def test_the_variables_of_the_list_are_those_of_the_measures() -> None:
     ],
 )
 def test_a_variable_leads_to_its_panel(run: bathyscope.Run, variable: str, panel: str) -> None:
-    assert _panel(run, variable, None).name == panel
+    assert _find_panel(run, variable, None).name == panel
 
 
 def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
@@ -82,14 +82,14 @@ def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"what": 3}, "what=3 is no panel. Give its name, such as 'lens.kl'."),
-        ({"what": None}, "what=None is no panel. Give its name, such as 'lens.kl'."),
-        ({"ax": "x"}, "ax='x' is of type str. Give axes of plt.subplots(...), or None for a figure of its own."),
-        ({"width": math.nan}, "width=nan is no length. Give inches above 0, such as 3.3."),
-        ({"width": 0}, "width=0 is no length. Give inches above 0, such as 3.3."),
-        ({"width": -3.3}, "width=-3.3 is no length. Give inches above 0, such as 3.3."),
-        ({"width": "wide"}, "width='wide' is no length. Give inches above 0, such as 3.3."),
-        ({"width": True}, "width=True is no length. Give inches above 0, such as 3.3."),
+        ({"what": 3}, "what=3 is not the name of a panel. Give one, such as 'lens.kl'."),
+        ({"what": None}, "what=None is not the name of a panel. Give one, such as 'lens.kl'."),
+        ({"ax": "x"}, "ax='x' is of type str. Give axes of plt.subplots(...), or None for a new figure."),
+        ({"width": math.nan}, "width=nan is not a length. Give inches above 0, such as 3.3."),
+        ({"width": 0}, "width=0 is not a length. Give inches above 0, such as 3.3."),
+        ({"width": -3.3}, "width=-3.3 is not a length. Give inches above 0, such as 3.3."),
+        ({"width": "wide"}, "width='wide' is not a length. Give inches above 0, such as 3.3."),
+        ({"width": True}, "width=True is not a length. Give inches above 0, such as 3.3."),
     ],
 )
 def test_wrong_arguments_of_plot_are_refused(run: bathyscope.Run, arguments: dict[str, Any], message: str) -> None:
@@ -102,14 +102,12 @@ def test_wrong_runs_and_selections_of_explore_are_refused(run: bathyscope.Run) -
     pytest.importorskip("anywidget")
     with pytest.raises(OptionError) as caught:
         run.explore(5)  # type: ignore[arg-type]
-    assert str(caught.value) == (
-        "explore() was given 5 of type int. Give further runs, as bathyscope.open returns them."
-    )
+    assert str(caught.value) == ("explore() takes runs, not 5 of type int. Give what bathyscope.open returns.")
     views: Any = run.select(prompts=[0]).explore(text=False)
     with pytest.raises(OptionError) as caught:
         views.selection = {"blok": 1}
     assert str(caught.value) == (
-        "A selection has no 'blok'. Did you mean 'block'? Allowed: run, block, boundary, prompt, token."
+        "'blok' cannot be selected. Did you mean 'block'? Allowed: run, block, boundary, prompt, token."
     )
     views.selection = {"block": 1, "token": None}
     assert views.selection == {"block": 1, "token": None}

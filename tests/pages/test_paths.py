@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.drawn_paths import places
 
-from bathyscope.pages.svg import brief, hundredths, shortened
+from bathyscope.pages.svg import round_hundredths, shorten_path, write_brief
 
 
 def written(points: np.ndarray, letters: str) -> str:
@@ -25,15 +25,15 @@ def test_every_place_stays_where_it_was(letters: str) -> None:
     rng = np.random.default_rng(len(letters))
     for scale in (400, 3, 0.02):
         path = written(rng.normal(scale=scale, size=(20, 2)), letters)
-        assert np.abs(places(shortened(path)) - places(path)).max() <= 0.005 + 1e-9
-        assert shortened(path).count("z") == path.count("z")
+        assert np.abs(places(shorten_path(path)) - places(path)).max() <= 0.005 + 1e-9
+        assert shorten_path(path).count("z") == path.count("z")
 
 
 def test_steps_do_not_add_up_to_a_drift() -> None:
     """A thousand steps of a third of what is kept."""
     line = np.stack([np.arange(1000) * (1 / 300), np.arange(1000) * (1 / 700)], 1)
     path = written(line, "M" + "L" * 999)
-    assert np.abs(places(shortened(path)) - line).max() <= 0.005 + 1e-6
+    assert np.abs(places(shorten_path(path)) - line).max() <= 0.005 + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_steps_do_not_add_up_to_a_drift() -> None:
     ],
 )
 def test_in_few_letters(path: str, short: str) -> None:
-    assert shortened(path) == short
+    assert shorten_path(path) == short
 
 
 @pytest.mark.parametrize(
@@ -55,4 +55,4 @@ def test_in_few_letters(path: str, short: str) -> None:
     [("0", "0"), ("-0.001", "0"), ("0.05", ".05"), ("-0.5", "-.5"), ("12.30", "12.3"), ("-100.006", "-100.01")],
 )
 def test_numbers_have_nothing_that_need_not_be_written(number: str, short: str) -> None:
-    assert brief(hundredths(number)) == short
+    assert write_brief(round_hundredths(number)) == short

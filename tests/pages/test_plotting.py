@@ -37,9 +37,9 @@ def test_a_panel_is_drawn_alone_or_in_the_place_of_axes() -> None:
 @pytest.mark.parametrize(
     ("what", "words"),
     [
-        ("lenz.kl", "There is no figure 'lenz' of this run; it has .*Did you mean 'lens'.* such as lens.kl"),
-        ("lens.kll", "'lens.kll' is no panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
-        ("lens", "'lens' is a figure of [0-9]+ panels; name one; allowed: lens.kl, "),
+        ("lenz.kl", "This run has no figure 'lenz'.*Did you mean 'lens'.* Allowed: .* such as lens.kl"),
+        ("lens.kll", "'lens.kll' is not a panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
+        ("lens", "'lens' has [0-9]+ panels; name one of them; allowed: lens.kl, "),
     ],
 )
 def test_what_there_is_not_is_refused(what: str, words: str) -> None:
@@ -49,7 +49,7 @@ def test_what_there_is_not_is_refused(what: str, words: str) -> None:
 
 def test_axes_without_a_grid_are_refused() -> None:
     figure = plt.figure()
-    with pytest.raises(OptionError, match="not one of a grid"):
+    with pytest.raises(OptionError, match="does not belong to a grid"):
         bathyscope.plot(RUN, "lens.kl", figure.add_axes((0, 0, 1, 1)))
     plt.close(figure)
 

@@ -15,7 +15,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.export import save_side_by_side
 from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.side_by_side import differences, side_by_side
+from bathyscope.pages.side_by_side import draw_differences, side_by_side
 from bathyscope.runs.run import Run
 
 MAPS = ("skip", "direct", "erasure", "integrated_gradients")
@@ -122,7 +122,7 @@ def test_files_are_written_one_per_kind(tmp_path: Path) -> None:
 def test_differences_are_those_from_the_first_run_under_the_names_given() -> None:
     """Curves that cross 2 of 10 blocks later, and no later."""
     runs = [a_run(), a_run(shift=0.2, model="example/other"), a_run(model="example/third")]
-    found = differences(runs, ["first", "second", "third"])
+    found = draw_differences(runs, ["first", "second", "third"])
     assert not isinstance(found, str)
     later, same = (panel.alt for panel in found.panels)
     assert later.startswith("Forest plot, second − first: paired, 6 prompts")

@@ -131,7 +131,7 @@ def test_a_figure_that_lacks_a_variable_is_left_out_by_name(run: bathyscope.Run,
     assert "ratio_block" in run["residual"]
     assert set(drawings(run.select(variables="cos_block"))) == {"residual"}
     assert [panel.name for panel in drawings(run.select(variables="cost"))["pairs"].panels] == ["cost"]
-    wanted = r"A figure is left out\. Figure 'drop' needs more variables than were selected \(.*baseline_loss"
+    wanted = r"A figure is left out\. Figure 'drop' needs a variable that was not selected \(.*baseline_loss"
     with pytest.warns(UserWarning, match=wanted):
         assert set(drawings(run.select(variables="loss,cos_block"))) == {"residual"}
     with pytest.raises(OptionError, match=wanted.partition(r"\. ")[2]):

@@ -1,6 +1,6 @@
-"""Sections of a page for what acts on depth: the plan that ``prune`` made, and what ``repair`` measured.
+"""Sections of a page for actions on depth: plans of ``prune``, and results of ``repair``.
 
-They come before the runs: whoever has decided wants the decision first, and whether it is proved.
+They precede the runs, because a reader of a decision looks first for the decision and its proof.
 """
 
 from __future__ import annotations
@@ -26,31 +26,34 @@ def heading_of(act: Plan | Repaired) -> str:
 
 
 def act_section(act: Plan | Repaired, anchor: str) -> dict[str, Any]:
-    """Return what a page shows of a plan or a repair: the conclusion first, then numbers, then what to do next."""
+    """Return a page's section for a plan or a repair: the conclusion, then numbers, then the next step."""
     return {
         "anchor": anchor,
         "heading": heading_of(act),
         "text": act.text,
         "proved": act.proved,
-        **(_plan(act, anchor) if isinstance(act, Plan) else _repair(act)),
+        **(_show_plan(act, anchor) if isinstance(act, Plan) else _show_repair(act)),
     }
 
 
-def _plan(plan: Plan, anchor: str) -> dict[str, Any]:
+def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
     tables = []
     if plan.fits:
-        rows = [[name, _number(before), _number(after)] for name, before, after in plan.before_after.values.tolist()]
+        rows = [
+            [name, _format_number(before), _format_number(after)]
+            for name, before, after in plan.before_after.values.tolist()
+        ]
         tables.append((["what the choice changes", "before", "after"], rows))
     if plan.tasks_data is not None:
         tables.append((list(TASK_HEADINGS), task_cells(plan.tasks_data)))
     return {
         "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
         "tables": tables,
-        "command": _command(plan),
+        "command": _write_export_command(plan),
     }
 
 
-def _repair(repaired: Repaired) -> dict[str, Any]:
+def _show_repair(repaired: Repaired) -> dict[str, Any]:
     return {
         "figure": None,
         "tables": [(list(REPAIR_HEADINGS), [rung.cells() for rung in repaired.rungs])],
@@ -58,15 +61,16 @@ def _repair(repaired: Repaired) -> dict[str, Any]:
     }
 
 
-def _command(plan: Plan) -> str:
-    """Return the command that writes the choice; empty where nothing is to be written."""
+def _write_export_command(plan: Plan) -> str:
+    """Return the command that writes the smaller model; empty where nothing can be written."""
     if not plan.fits or not plan.leaves_blocks:
         return ""
+    # A folder may contain blanks, and the command on the page is meant to be pasted into a shell.
     model = shlex.quote(str(plan.data.attrs["model"]))
     return f"bathyscope export {model} --schedule {plan.schedule} --out SMALLER"
 
 
-def _number(value: object) -> str:
+def _format_number(value: object) -> str:
     """Return a count with its digits grouped, and any other number with four."""
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.4g}"

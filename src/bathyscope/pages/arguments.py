@@ -1,4 +1,4 @@
-"""Checks of what Python callers hand to the report: one sentence for what is of another type."""
+"""Checks of arguments of Python callers: one sentence for an argument of the wrong type."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -10,63 +10,63 @@ from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.repaired import Repaired
 
 
-def runs_of(given: object) -> list[Run]:
-    """The runs given, one or several.
+def read_runs(argument: object) -> list[Run]:
+    """Return the runs that a caller gave, one or several.
 
     Raises:
         OptionError: something else.
     """
-    if isinstance(given, Run):
-        return [given]
-    several = list(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else [given]
+    if isinstance(argument, Run):
+        return [argument]
+    several = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, str | bytes) else [argument]
     runs = [run for run in several if isinstance(run, Run)]
     for run in several:
         if not isinstance(run, Run):
-            inside = f" in a {type(given).__name__}" if run is not given else ""
+            inside = f" in a {type(argument).__name__}" if run is not argument else ""
             raise OptionError(
-                f"A report is drawn from runs, and {typed(run)}{inside} was given; give what bathyscope.survey or "
-                "bathyscope.open returns, or a list of such."
+                f"A report needs runs, not {describe_type(run)}{inside}. Give what bathyscope.survey or "
+                "bathyscope.open returns, or a list of it."
             )
     return runs
 
 
-def parted(given: object) -> tuple[list[Run], list[Plan | Repaired]]:
-    """Return the runs given, and what ``prune`` and ``repair`` gave.
+def split_acts(argument: object) -> tuple[list[Run], list[Plan | Repaired]]:
+    """Split what a caller gave into runs, and plans and repairs.
 
     Raises:
         OptionError: something else.
     """
-    if isinstance(given, Iterator):
-        given = list(given)
-    several = given if isinstance(given, list | tuple) else [given]
+    if isinstance(argument, Iterator):
+        # Runs and plans are picked in two passes; the first would exhaust an iterator.
+        argument = list(argument)
+    several = argument if isinstance(argument, list | tuple) else [argument]
     acts = [item for item in several if isinstance(item, Plan | Repaired)]
-    return runs_of([item for item in several if not isinstance(item, Plan | Repaired)] if acts else given), acts
+    return read_runs([item for item in several if not isinstance(item, Plan | Repaired)] if acts else argument), acts
 
 
-def named(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
-    """What the runs are called: the names given, or what tells them apart.
+def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
+    """Return the names of runs: those chosen by the caller, or what tells the runs apart.
 
     Raises:
-        OptionError: not as many names as runs, or one given twice.
+        OptionError: another number of names than of runs, or a repeated name.
     """
     if names is None:
         return run_names(runs)
-    given = [names] if isinstance(names, str) else list(names)
-    if len(given) != len(runs) or len(set(given)) < len(given) or not all(isinstance(one, str) for one in given):
-        one = "one name; what prune chose has none" if len(runs) == 1 else ""
-        wanted = one or f"{len(runs)} different names, one a run"
-        raise OptionError(f"names={given} is not allowed; give {wanted}.")
-    return given
+    chosen = [names] if isinstance(names, str) else list(names)
+    if len(chosen) != len(runs) or len(set(chosen)) < len(chosen) or not all(isinstance(name, str) for name in chosen):
+        count = "one name" if len(runs) == 1 else f"{len(runs)} different names"
+        raise OptionError(
+            f"names={chosen} is not allowed. Give {count}, one for each run; plans and repairs take none."
+        )
+    return chosen
 
 
 def check_options(options: object) -> None:
-    """Raises OptionError where these are no FigureOptions."""
+    """Refuse anything but FigureOptions or None."""
     if not isinstance(options, FigureOptions | None):
-        raise OptionError(
-            f"A report's options is bathyscope.pages.FigureOptions(...), or None; {typed(options)} was given."
-        )
+        raise OptionError(f"options must be bathyscope.pages.FigureOptions(...) or None, not {describe_type(options)}.")
 
 
-def typed(value: object) -> str:
-    """An argument and its type, for a refusal."""
+def describe_type(value: object) -> str:
+    """Describe an argument and its type, for an error message."""
     return f"{value!r:.60} of type {type(value).__name__}"

@@ -1,4 +1,4 @@
-"""What there is to choose from: measures, data sets, presets, families, estimators and panels."""
+"""Everything that can be chosen by name: measures, data sets, presets, families, estimators and panels."""
 
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ Row = dict[str, Any]
 
 @checked
 def names(kind: Kind) -> list[Row]:
-    """Everything of one kind that may be named, with a word about each.
+    """List everything of one kind that can be named, with a short description of each.
 
     Args:
         kind: ``measures`` and ``presets`` of a survey, ``datasets`` of prompts, ``families`` of models,
@@ -23,45 +23,46 @@ def names(kind: Kind) -> list[Row]:
         >>> [row["name"] for row in bathyscope.names("presets")][:3]
         ['csordas2025', 'hu2025', 'lad2024']
     """
+    # Each case imports its own registry: a list of presets must not wait for matplotlib, nor one of panels for models.
     match kind:
         case "measures":
             from bathyscope.measures.registry import DEFAULT, MEASURES, plug_ins
 
             return [
                 {
-                    "name": one.name,
-                    "measures": one.summary,
-                    "by_default": one.name in DEFAULT,
-                    "needs_answers": one.needs_answers,
-                    "requires": ", ".join(one.requires),
+                    "name": measure.name,
+                    "measures": measure.summary,
+                    "by_default": measure.name in DEFAULT,
+                    "needs_answers": measure.needs_answers,
+                    "requires": ", ".join(measure.requires),
                 }
-                for one in [*MEASURES.values(), *plug_ins().values()]
+                for measure in [*MEASURES.values(), *plug_ins().values()]
             ]
         case "datasets":
             from bathyscope.prompts.datasets import REGISTRY
 
             return [
                 {
-                    "name": one.name,
-                    "on_the_hub": one.hub or f"no: {one.origin}",
-                    "options": ", ".join(one.options),
-                    "format_of": one.source,
+                    "name": dataset.name,
+                    "on_the_hub": dataset.hub or f"no: {dataset.origin}",
+                    "options": ", ".join(dataset.options),
+                    "format_of": dataset.source,
                 }
-                for one in REGISTRY.values()
+                for dataset in REGISTRY.values()
             ]
         case "presets":
             from bathyscope.surveying.papers.presets import PRESETS
 
             return [
-                {"name": name, "measures": ", ".join(one.measures), "seed": one.seed, "notes": one.notes}
-                for name, one in PRESETS.items()
+                {"name": name, "measures": ", ".join(preset.measures), "seed": preset.seed, "notes": preset.notes}
+                for name, preset in PRESETS.items()
             ]
         case "families":
             from bathyscope.model.anatomy.registry import families, plugged_in
 
             return [
-                {"name": one.name, "model_types": ", ".join(one.model_types), "refused": one.refused or ""}
-                for one in sorted([*families(), *plugged_in()], key=lambda one: one.name)
+                {"name": family.name, "model_types": ", ".join(family.model_types), "refused": family.refused or ""}
+                for family in sorted([*families(), *plugged_in()], key=lambda family: family.name)
             ]
         case "panels":
             from bathyscope.pages.panels import panel_rows

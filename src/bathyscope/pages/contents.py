@@ -1,4 +1,4 @@
-"""What a run holds, as a table."""
+"""The contents of a run as a table."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def show(
     variables: Some | None = None,
     blocks: Some | None = None,
 ) -> pd.DataFrame:
-    """Return the results of one measure summed up over prompts, or what the run holds.
+    """Return the results of one measure summarised over prompts, or a list of what the run holds.
 
-    Of what ``prune`` or ``repair`` wrote it is the table.
+    For a folder of ``prune`` or ``repair``, return its table.
 
-    A row has a variable's mean at one block or boundary, each prompt counting the same, with its 95 % interval over
-    prompts; a measure that has none (``effective_depth``) is given as it is. Maps of blocks by blocks, and values of
-    single tokens, are among the raw values alone.
+    A row has a variable's mean at one block or boundary, with its 95 % interval over prompts, each of which counts the
+    same. Measures without intervals (``effective_depth``) are returned as they are. Maps of blocks by blocks, and
+    values of single tokens, are only among the raw values.
 
     Args:
-        run: a run, or the folder of one.
+        run: a run or its folder.
         measure: which measure, or ``verdict`` for its readings; None = a row for every variable of every measure.
         cluster: label of prompts that belong together, such as document; intervals resample them as one.
-        raw: every value of every prompt instead (:meth:`Run.to_dataframe`).
-        partial: read an unfinished run: the prompts that are done.
-        prompts, variables, blocks: a part of the run alone (:meth:`Run.select`), such as ``prompts="level=2"``.
+        raw: return every value of every prompt instead (:meth:`Run.to_dataframe`).
+        partial: read the finished prompts of an unfinished run.
+        prompts, variables, blocks: only a part of the run (:meth:`Run.select`), such as ``prompts="level=2"``.
 
     Raises:
-        OptionError: the run does not hold the measure, or nothing that is called as what is selected; a cluster
-            where nothing is resampled, or that makes no clusters.
-        StoreError: there is no run, or it is not finished.
+        OptionError: the run lacks the measure or the selected part; a cluster where nothing is resampled, or that
+            makes no clusters.
+        StoreError: the run is missing or unfinished.
 
     Example:
         >>> bathyscope.show(run, "drop").columns.tolist()
@@ -54,17 +54,17 @@ def show(
     """
     import pandas as pd
 
-    selected = any(one is not None for one in (prompts, variables, blocks))
+    selected = any(part is not None for part in (prompts, variables, blocks))
     if not isinstance(run, Run) and (is_plan(run) or is_repaired(run)):
         if measure is not None or cluster is not None or raw or partial or selected:
             raise OptionError(
-                f"{str(run)!r} holds what {'prune chose' if is_plan(run) else 'repair measured'}, whose table is one; "
-                "leave out measure, cluster, raw, partial, prompts, variables and blocks."
+                f"{str(run)!r} is the folder of {'a plan' if is_plan(run) else 'a repair'}, which has a single table. "
+                "Remove measure, cluster, raw, partial, prompts, variables and blocks."
             )
         return open_plan(run).table if is_plan(run) else open_repaired(run).to_dataframe()
     if raw and measure in (None, "verdict"):
         raise OptionError(
-            "raw=True (--raw) gives every value of one measure; name it with measure= (--measure), such as lens."
+            "raw=True (--raw) shows the values of one measure. Name it with measure= (--measure), such as lens."
         )
     opened = run if isinstance(run, Run) else open_run(run, partial=partial)
     if selected:
@@ -73,22 +73,22 @@ def show(
         return pd.DataFrame(opened.verdict_by(cluster).rows())
     if cluster is not None and (measure is None or raw):
         raise OptionError(
-            f"cluster={cluster!r} (--cluster) is of intervals, and {'raw values have' if raw else 'a list has'} none; "
-            "name a measure, or measure='verdict' (--measure verdict), with it."
+            f"cluster={cluster!r} (--cluster) applies to intervals, and {'raw values have' if raw else 'a list has'} "
+            "none. Also name a measure, or measure='verdict' (--measure verdict), and no raw values."
         )
     if measure is None:
         return opened.to_dataframe()
     rows = [] if raw else summary(opened, measure, cluster)
     if cluster is not None and not rows:
         raise OptionError(
-            f"cluster={cluster!r} (--cluster): the intervals of {measure} were made by the survey; survey with its own "
-            f"option, {measure}={{'cluster': {cluster!r}}} (--{measure}.cluster {cluster}), where it has one."
+            f"cluster={cluster!r} (--cluster) cannot change the intervals of {measure}, which its survey computed. "
+            f"Survey again with {measure}={{'cluster': {cluster!r}}} (--{measure}.cluster {cluster}), if it has it."
         )
     return pd.DataFrame(rows) if rows else opened.to_dataframe(measure)
 
 
 def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str, Any]]:
-    """A row for every variable and block or boundary of a measure: mean over prompts and its interval.
+    """Return a row for every variable and place of a measure: mean over prompts and interval.
 
     Prompts of one ``cluster``, a label, are resampled as one.
     """
@@ -97,14 +97,14 @@ def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str
         run.prompts.clusters(cluster)
     return [
         {
-            "variable": one.key,
-            "what": one.label,
+            "variable": values.key,
+            "what": values.label,
             "place": place,
             "mean": float(mean),
             "ci_low": interval.low,
             "ci_high": interval.high,
-            "units": one.units,
+            "units": values.units,
         }
-        for one in by_place(results, run.identity.seed, cluster)
-        for place, mean, interval in zip(one.places, one.mean, one.intervals, strict=True)
+        for values in by_place(results, run.identity.seed, cluster)
+        for place, mean, interval in zip(values.places, values.mean, values.intervals, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""The bundled prompts on the bundled model, without any network; or on a real one."""
+"""The bundled prompts on the bundled model, without a network; or on a real model."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ MEASURES = ("residual", "lens", "skip", "drop", "swap", "repeat", "tokens", "eff
 
 REAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 REAL_MEASURES = ("residual", "lens", "skip", "drop", "tokens", "effective_depth")
-REAL_COST = "270 MB to download where it is not stored yet, 1.7 GB of memory, about four minutes of one core"
+REAL_COST = "270 MB to download unless stored, 1.7 GB of memory, about four minutes of one core"
 
 
 def demo(
     out: str | Path = Path("runs/demo"), *, real: bool = False, progress: bool = True, command: str | None = None
 ) -> Run:
-    """Surveys the bundled model, or a real one, and writes the run's page as ``report.html`` beside it.
+    """Survey the bundled model, or a real one, and write ``report.html`` into the run's folder.
 
     Args:
         out: folder of the run and its report.
         real: survey SmolLM2-135M-Instruct of the hub; where the hub cannot be reached, the copy that
             ``python -m studies.real_model fetch`` has stored, whose weights were unpacked from four bits.
-        progress: show a progress bar on standard error when it takes long.
-        command: the command line to resume by, for messages.
+        progress: show a progress bar on standard error if it takes long.
+        command: the command line that resumes the run, for messages.
 
     Raises:
-        ModelError: the installation is incomplete; the real model can be had neither from the hub nor here.
+        ModelError: the installation is incomplete; the real model is neither on the hub nor stored here.
         StoreError: the folder cannot be written, or holds another run.
 
     Example:
@@ -45,30 +45,31 @@ def demo(
     from bathyscope.prompts.source import resolve
     from bathyscope.surveying.engines import survey
 
-    model = _real_model() if real else _bundled_model()
+    model = _load_real_model() if real else _load_bundled_model()
     prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
     run = survey(model, prompts, REAL_MEASURES if real else MEASURES, out, progress=progress, command=command)
     report([run], Path(out) / "report.html")
     return run
 
 
-def _bundled_model() -> Model:
+def _load_bundled_model() -> Model:
     from bathyscope.model import load
     from bathyscope.prompts.tokenizer import load_tokenizer
 
     folder = model_path()
     if not (folder / "config.json").is_file() or not prompts_path().is_file():
         raise ModelError(
-            f"The bundled model is not in {folder}: this installation is incomplete. Install it again, "
-            "or survey a model of your own (bathyscope survey --help)."
+            f"The bundled model is missing from {folder}: this installation is incomplete. Install bathyscope again, "
+            "or survey your own model (bathyscope survey --help)."
         )
-    # in bfloat16 rounding would outweigh some effects; the name is the same wherever it is installed
+    # Rounding in bfloat16 would outweigh some effects of so small a model. Its name does not depend on the folder of
+    # the installation, so the page has the same bytes everywhere.
     loaded = load(folder, dtype="float32", tokenizer=load_tokenizer(folder))
     return replace(loaded, name="bundled model")
 
 
-def _real_model() -> Model:
-    """The hub's weights first; the name that the page shows says which were measured."""
+def _load_real_model() -> Model:
+    """Load the hub's weights, or the stored copy; the name on the page says which were measured."""
     from bathyscope.model import load
     from bathyscope.prompts.tokenizer import load_tokenizer
 
@@ -78,7 +79,7 @@ def _real_model() -> Model:
         folder = stored_smollm2()
         if not (folder / "config.json").is_file():
             raise ModelError(
-                f"{REAL} cannot be had from the hub, and no copy is stored here. Connect to the hub, or run "
+                f"{REAL} is not stored here and cannot be downloaded. Connect to the hub, or run "
                 f"python -m studies.real_model fetch in a checkout of bathyscope. The hub's answer: {error}"
             ) from error
     loaded = load(folder, dtype="float32", tokenizer=load_tokenizer(folder))

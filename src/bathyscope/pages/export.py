@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.pages.arguments import check_options, runs_of
+from bathyscope.pages.arguments import check_options, read_runs
 from bathyscope.pages.figures.kind import arrange
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings
@@ -23,21 +23,21 @@ def save_figures(
     formats: Sequence[str] = FORMATS,
     options: FigureOptions | None = None,
 ) -> list[Path]:
-    """Every figure that can be drawn from a run, as ``folder/residual.png`` and so on.
+    """Save every figure that can be drawn from a run, as ``folder/residual.png`` and so on.
 
-    The same run gives the same bytes. Each file is wholly there or absent.
+    The same run gives the same bytes. Each file is complete or absent.
 
     Raises:
-        OptionError: nothing to draw; a format that is not one of png, svg, pdf; an argument of another type.
+        OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
         StoreError: the folder cannot be written.
     """
     check_formats(formats, options)
-    runs = runs_of(run)
+    runs = read_runs(run)
     if len(runs) != 1:
-        raise OptionError(f"Figures are of one run, and {len(runs)} were given; save_side_by_side takes several.")
+        raise OptionError(f"save_figures takes one run, not {len(runs)}. For several runs use save_side_by_side.")
     (run,) = runs
     figures = {name: arrange(run.caption(), drawing.panels) for name, drawing in drawings(run, options).items()}
-    return _save(figures, folder, formats)
+    return _save_figures(figures, folder, formats)
 
 
 def save_side_by_side(
@@ -47,30 +47,33 @@ def save_side_by_side(
     options: FigureOptions | None = None,
     names: Sequence[str] | None = None,
 ) -> list[Path]:
-    """The maps that several runs have in common, model beside model in the same colours: ``folder/skip.png`` and
-    so on; nothing where the runs have no map in common.
+    """Save the maps that several runs share, model next to model, as ``folder/skip.png`` and so on.
+
+    Maps of one file have the same colours. Runs without a common map give no file.
 
     Raises:
-        OptionError: a format that is not one of png, svg, pdf.
+        OptionError: a format other than png, svg and pdf.
         StoreError: the folder cannot be written.
     """
     check_formats(formats, options)
-    runs = runs_of(runs)
+    runs = read_runs(runs)
     heading = " ".join(run.caption() for run in runs)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}
-    return _save(figures, folder, formats)
+    return _save_figures(figures, folder, formats)
 
 
 def check_formats(formats: Sequence[str], options: object) -> None:
-    """Raises OptionError for other formats, or none, and for other options."""
+    """Refuse an unknown format, an empty list, and options of another type."""
     check_options(options)
     if isinstance(formats, str) or not formats:
-        raise OptionError(f"formats={formats!r}; give a list of at least one of: {', '.join(FORMATS)}.")
+        raise OptionError(
+            f"formats={formats!r} is not allowed. Give a list with at least one of: {', '.join(FORMATS)}."
+        )
     for format_ in formats:
         check_format(format_)
 
 
-def _save(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[str]) -> list[Path]:
+def _save_figures(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[str]) -> list[Path]:
     written = []
     for name, figure in figures.items():
         for format_ in formats:
@@ -81,7 +84,7 @@ def _save(figures: Mapping[str, Figure], folder: str | Path, formats: Sequence[s
 
 
 def write_output(path: Path, content: bytes) -> None:
-    """Write a file for the user, making its folder.
+    """Write a file for the user, and create its folder.
 
     Raises:
         StoreError: the disk refuses, with what it says.
@@ -92,6 +95,5 @@ def write_output(path: Path, content: bytes) -> None:
     except (OSError, ValueError) as error:  # a name with a null character is a ValueError
         reason = getattr(error, "strerror", None) or error
         raise StoreError(
-            f"Cannot write {str(path)!r}: {reason}. Give a place in a folder that exists or can be made, that you may "
-            "write to, on a disk with room."
+            f"Cannot write {str(path)!r}: {reason}. Choose a folder that you can write to, on a disk with free space."
         ) from error

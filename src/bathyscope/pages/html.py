@@ -1,4 +1,4 @@
-"""Parts that all pages share: what fills a template, and pictures as elements of a page."""
+"""Parts of all pages: filling a template, and pictures as elements of a page."""
 
 from collections.abc import Sequence
 from importlib import metadata
@@ -16,27 +16,27 @@ from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.svg import inline_svg
 
-# Letters of a panel then have about the size of the page's own notes.
+# At this scale letters in a panel are about as large as the page's own notes.
 _REM_PER_INCH: Final = 6.9
 _PAPER: Final = 43.9
-"""Rem between the margins of an upright sheet, as the style sheet has them."""
+"""Rem between the margins of a portrait sheet, as in the style sheet."""
 
 
 def figure(
     drawing: Drawing, anchor: str, headings: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
 ) -> dict[str, Any]:
-    """What a template shows as a figure: pictures under a heading, every panel drawn once, with what is said of them.
+    """Return what a template shows as a figure: pictures, caption and numbers under a heading.
 
     Args:
-        anchor: unique on the page, and short: every mark of a picture says it.
-        rows: the numbers behind it.
+        anchor: unique on the page, and short, because every mark of a picture repeats it.
+        rows: the numbers behind the figure.
     """
-    pictures = [_picture(panel, f"{anchor}-{number}") for number, panel in enumerate(drawing.panels)]
+    pictures = [_embed_panel(panel, f"{anchor}-{number}") for number, panel in enumerate(drawing.panels)]
     return {"heading": drawing.heading, "note": drawing.note, "panels": pictures, "headings": headings, "rows": rows}
 
 
 def write_page(template: str, out: Path, **content: Any) -> None:
-    """Fill a template and write the page; whatever text comes from outside, nothing in it acts.
+    """Fill a template and write the page, with all text from outside escaped.
 
     Raises:
         StoreError: the file cannot be written.
@@ -44,8 +44,10 @@ def write_page(template: str, out: Path, **content: Any) -> None:
     environment = Environment(
         loader=PackageLoader("bathyscope.pages"),
         autoescape=True,
+        # A misspelt name in a template is an error here, and not an empty place on somebody's page.
         undefined=StrictUndefined,
         trim_blocks=True,
+        # Autoescape keeps control characters and marks of direction. Markup is left alone: its type is not str itself.
         finalize=lambda value: shown(value) if type(value) is str else value,
     )
     style_sheet = (files("bathyscope.pages") / "templates" / "page.css").read_text(encoding="utf-8")
@@ -57,9 +59,12 @@ def write_page(template: str, out: Path, **content: Any) -> None:
     write_output(out, page.encode("utf-8"))
 
 
-def _picture(panel: Panel, name: str) -> dict[str, Any]:
-    """``width`` is that of what a telephone's screen is too narrow for, which is scrolled there, ``wide`` is what needs
-    a row of its own anywhere, and ``sheet`` what needs a sheet of its own across on paper."""
+def _embed_panel(panel: Panel, name: str) -> dict[str, Any]:
+    """Return a panel's picture, with its description and the room that it needs.
+
+    ``width`` is set where a telephone's screen is too narrow and scrolls, ``wide`` where the picture needs a row of
+    its own, and ``sheet`` where it needs a landscape sheet on paper.
+    """
     across = panel.size[0]
     rem = across * _REM_PER_INCH
     return {

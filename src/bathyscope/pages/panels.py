@@ -1,4 +1,4 @@
-"""Panels by name, and the variables that each shows, so that a panel is found by its own name or by a variable's."""
+"""Panels by name with their variables, so that a panel can be found by its own name or by a variable's."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -16,7 +16,7 @@ _EFFECTS: Final = {
     "prompts_future": ("effect_future",),
 }
 _PROMPT: Final = "prompt_"
-"""Beginning of the name of a panel that shows one prompt, whose number follows."""
+"""Prefix of a panel of one prompt; the prompt's number follows."""
 
 PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "effective_depth": {"estimates": ("depth", "ratio", "index")},
@@ -81,15 +81,16 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "prediction_fall": {"fall": ("prediction_fraction",)},
     "stages": {"signatures": ("signature",), "held_out": ("heldout_error", "unexplained")},
 }
-"""Figure → panel → variables of the figure's measure that it shows; a panel of one prompt stands for those of all."""
+"""Figure → panel → its variables of the figure's measure; the panel of one prompt stands for those of all prompts."""
 
 
 def panel_of(figure: str, variable: str, panels: Collection[str]) -> str | None:
-    """Return the first of a figure's panels that shows a variable; None where none of them does.
+    """Return the first of a figure's panels that shows a variable; None where no panel does.
 
     Args:
-        panels: those that the run has.
+        panels: names of the run's panels.
     """
+    # A variable may be in several panels; the first in the order of a page stands for it.
     for panel, variables in PANELS.get(figure, {}).items():
         if variable in variables:
             for name in panels:

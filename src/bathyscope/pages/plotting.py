@@ -1,4 +1,4 @@
-"""One panel at a time: into somebody's own axes, or as a file of a journal's width with its caption and its numbers."""
+"""One panel at a time: in the caller's axes, or as a file of a journal's width with its caption and numbers."""
 
 import math
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from matplotlib.figure import FigureBase
 from bathyscope.core.paths import given_path
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.pages.arguments import check_options, runs_of
+from bathyscope.pages.arguments import check_options, read_runs
 from bathyscope.pages.export import check_formats, write_output
 from bathyscope.pages.figures.kind import Panel, draw_panel, fill
 from bathyscope.pages.figures.kit import style
@@ -32,38 +32,37 @@ PAGE: Final = 6.75
 def plot(
     run: Run, what: str, ax: Axes | None = None, *, width: float | None = None, options: FigureOptions | None = None
 ) -> FigureBase:
-    """Draws one panel of a run's figures, without a heading.
+    """Draw one panel of a run's figures, without a heading.
 
     Args:
-        run: what holds the figure's measure.
+        run: a run with the figure's measure.
         what: the figure and its panel, such as ``lens.kl``, or a variable that a panel shows, such as
             ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them.
-        ax: axes of a grid (``plt.subplots``) whose place the panel takes; None = a figure of its own.
-        width: of that figure in inches; None = as in reports. ``3.3`` and ``6.75`` are a journal's.
+        ax: axes of a grid (``plt.subplots``) that the panel replaces; None = a new figure.
+        width: of the new figure in inches; None = as in reports. ``3.3`` and ``6.75`` are common in journals.
         options: weighting, bands, reduction and scale.
 
     Returns:
-        The figure, or the part of it that was drawn into.
+        The new figure, or the subfigure in the place of the axes.
 
     Raises:
-        OptionError: no such figure or panel in this run; a part of a run with some of its blocks; axes outside of a
-            grid; a width that is no length.
+        OptionError: unknown figure or panel; a run with only some of its blocks; axes outside a grid; a width that is
+            not a length.
 
     Example:
         >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")
     """
-    (run,) = runs_of(run)
+    (run,) = read_runs(run)
     check_options(options)
-    _require_plain(what, ax, width)
-    panel = _panel(run, what, options)
+    _check_arguments(what, ax, width)
+    panel = _find_panel(run, what, options)
     if ax is None:
-        return draw_panel(panel if width is None else _as_wide(panel, width))
+        return draw_panel(panel if width is None else _scale_panel(panel, width))
     place = ax.get_subplotspec()
     whole = ax.get_figure()
     if place is None or whole is None:
-        raise OptionError(
-            "ax is not one of a grid; give axes of plt.subplots(...), or ax=None for a figure of its own."
-        )
+        raise OptionError("ax does not belong to a grid. Give axes of plt.subplots(...), or ax=None for a new figure.")
+    # Only a subfigure can hold a legend and a colour bar of its own, so it takes the place of the axes in the grid.
     ax.remove()
     with style.applied():
         part = whole.add_subfigure(place)
@@ -74,18 +73,18 @@ def plot(
 def save_panels(
     run: Run, folder: str | Path, formats: Sequence[str] = FORMATS, options: FigureOptions | None = None
 ) -> list[Path]:
-    """Every panel as a file of its own, ``folder/lens.kl.pdf``: 3.3 inches wide, or 6.75 where it has a row of its own.
+    """Save every panel as its own file, ``folder/lens.kl.pdf``: 3.3 inches wide, or 6.75 for wide panels.
 
-    Beside them the caption of each figure (``lens.txt``) and the means and bands that it draws (``lens.csv``).
+    Next to them are the caption of each figure (``lens.txt``) and the means and bands that it draws (``lens.csv``).
 
     Raises:
-        OptionError: nothing to draw; a format that is not one of png, svg, pdf; an argument of another type.
+        OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
         StoreError: the folder cannot be written.
     """
     import pandas as pd
 
     check_formats(formats, options)
-    (run,) = runs_of(run)
+    (run,) = read_runs(run)
     written: list[Path] = []
 
     def keep(name: str, content: bytes) -> None:
@@ -95,50 +94,52 @@ def save_panels(
     kinds = figures_of(run)
     for name, drawing in drawings(run, options).items():
         for panel in drawing.panels:
-            drawn = draw_panel(_as_wide(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN))
+            panel_figure = draw_panel(_scale_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN))
             for format_ in formats:
-                keep(f"{name}.{panel.name}.{format_}", render(drawn, format_))
+                keep(f"{name}.{panel.name}.{format_}", render(panel_figure, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
         if rows := list(numbers(drawing, run[kinds[name].measure])):
             keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     return written
 
 
-def _as_wide(panel: Panel, width: float) -> Panel:
+def _scale_panel(panel: Panel, width: float) -> Panel:
     return replace(panel, size=(width, panel.size[1] * width / panel.size[0]))
 
 
-def _require_plain(what: object, ax: object, width: object) -> None:
-    """Refuse, before anything is drawn, arguments of another type."""
+def _check_arguments(what: object, ax: object, width: object) -> None:
+    """Refuse arguments of the wrong type before anything is drawn."""
     if not isinstance(what, str):
-        raise OptionError(f"what={elided(repr(what), 40)} is no panel. Give its name, such as 'lens.kl'.")
+        raise OptionError(f"what={elided(repr(what), 40)} is not the name of a panel. Give one, such as 'lens.kl'.")
     if ax is not None and not isinstance(ax, Axes):
         raise OptionError(
             f"ax={elided(repr(ax), 40)} is of type {type(ax).__name__}. Give axes of plt.subplots(...), or None for a "
-            "figure of its own."
+            "new figure."
         )
     length = isinstance(width, int | float) and not isinstance(width, bool) and 0 < width < math.inf
     if width is not None and not length:
-        raise OptionError(f"width={elided(repr(width), 40)} is no length. Give inches above 0, such as {COLUMN}.")
+        raise OptionError(f"width={elided(repr(width), 40)} is not a length. Give inches above 0, such as {COLUMN}.")
 
 
-def _panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
-    name, _, wanted = what.partition(".")
+def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
+    name, _, panel_name = what.partition(".")
     kinds = figures_of(run)
     if name not in kinds:
         raise OptionError(
-            f"There is no figure {name!r} of this run; it has {', '.join(kinds) or 'none'}.{did_you_mean(name, kinds)}"
-            " A panel is named behind its figure, such as lens.kl."
+            f"This run has no figure {name!r}.{did_you_mean(name, kinds)} Allowed: {', '.join(kinds) or 'none'}; add a "
+            "panel, such as lens.kl."
         )
     panels = {panel.name: panel for panel in kinds[name].panels(run, options)}
-    if not wanted and len(panels) == 1:
+    if not panel_name and len(panels) == 1:
         return next(iter(panels.values()))
-    if wanted not in panels:
-        wanted = panel_of(name, wanted, panels) or wanted
-    if wanted not in panels:
-        listed = ", ".join(f"{name}.{one}" for one in panels)
-        said = (
-            f"{what!r} is no panel of this run" if wanted else f"{what!r} is a figure of {len(panels)} panels; name one"
+    if panel_name not in panels:
+        panel_name = panel_of(name, panel_name, panels) or panel_name
+    if panel_name not in panels:
+        listed = ", ".join(f"{name}.{panel}" for panel in panels)
+        problem = (
+            f"{what!r} is not a panel of this run"
+            if panel_name
+            else f"{what!r} has {len(panels)} panels; name one of them"
         )
-        raise OptionError(f"{said}; allowed: {listed}.{did_you_mean(wanted, panels)}")
-    return panels[wanted]
+        raise OptionError(f"{problem}; allowed: {listed}.{did_you_mean(panel_name, panels)}")
+    return panels[panel_name]

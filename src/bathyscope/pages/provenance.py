@@ -1,4 +1,4 @@
-"""What a page says about where its numbers come from: configuration, record, prompts."""
+"""The provenance of a page's numbers: configuration, record, prompts."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -11,22 +11,23 @@ Pairs = list[tuple[str, str]]
 
 PROMPTS_SHOWN: Final = 200
 _CELL_LETTERS: Final = 200
+# Lists with an entry for each shard, whose files have rows of their own.
 _LENGTHY: Final = ("plan", "shards")
 
 
 def measure_options(run: Run, measure: str) -> Mapping[str, Any]:
-    """The options a measure was made with; empty where the manifest does not tell."""
+    """Return the options of a measure; empty where the manifest has none."""
     return run.identity.measures.get(measure) or {}
 
 
 def configuration(run: Run) -> Pairs:
-    """Everything that could change a number: model, hashes, options, precision, seed."""
-    return list(_flat(run.manifest["identity"]))
+    """List everything that could change a number: model, hashes, options, precision, seed."""
+    return list(_flatten(run.manifest["identity"]))
 
 
 def record(run: Run) -> Pairs:
-    """Versions of libraries, times, and the files with their hashes."""
-    pairs = list(_flat(run.manifest["record"]))
+    """List versions of libraries, times, and the files with their hashes."""
+    pairs = list(_flatten(run.manifest["record"]))
     files = run.manifest["record"].get("shards") or []
     return pairs + [(str(entry["file"]), f"SHA-256 {entry['sha256']}") for entry in files]
 
@@ -39,7 +40,7 @@ def loading_warnings(run: Run) -> list[str]:
 
 
 def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
-    """Headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty where no group has any."""
+    """Return headings, rows (at most ``PROMPTS_SHOWN``) and the number of prompts; empty without prompts."""
     dataset = next((run[name] for name in run.measures if "prompt" in run[name].sizes), None)
     if dataset is None:
         return [], [], 0
@@ -49,11 +50,11 @@ def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
     return [elided(name, _CELL_LETTERS) for name in columns], rows, int(dataset.sizes["prompt"])
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     for key, value in tree.items():
         name = f"{prefix}{key}"
         if isinstance(value, Mapping) and value:
-            yield from _flat(value, f"{name}.")
+            yield from _flatten(value, f"{name}.")
         elif key in _LENGTHY:
             yield name, f"{len(value)} parts"
         else:

@@ -1,4 +1,4 @@
-"""A figure as bytes: the same figure gives the same bytes, in every format."""
+"""A figure as bytes: in every format, the same figure gives the same bytes."""
 
 import io
 from typing import Any, Final
@@ -11,7 +11,7 @@ from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.options import FORMATS
 
-# Dates and random ids are what makes matplotlib's files differ from one run to the next.
+# matplotlib's files differ from run to run only by dates and random ids. The hash salt of ``render`` fixes the ids.
 _NO_DATES: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
@@ -20,26 +20,28 @@ _NO_DATES: Final[dict[str, dict[str, Any]]] = {
 
 
 def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_text: bool = False) -> bytes:
-    """The figure's file.
+    """Return the bytes of the figure's file.
 
     Args:
         format_: png, svg or pdf.
-        salt: makes the ids inside an SVG; figures that share a page need different ones.
-        text_as_text: SVG only: keep letters as text (smaller, searchable) in place of outlines.
+        salt: seeds the ids inside an SVG; figures on one page need different salts.
+        text_as_text: SVG only: write letters as text (smaller, searchable) instead of outlines.
 
     Raises:
         OptionError: another format.
     """
     check_format(format_)
     settings: Any = {
+        # Without a salt ids are random; with the same salt, two pictures on one page would share their ids.
         "svg.hashsalt": salt,
         "svg.fonttype": "none" if text_as_text else "path",
+        # Embed fonts as TrueType: journals refuse the Type 3 fonts that matplotlib embeds by default.
         "pdf.fonttype": 42,
     }
     stream = io.BytesIO()
     with style.applied(), mpl.rc_context(settings):
         if format_ == "svg":
-            # as savefig writes it, which would draw everything once more beforehand, for the places of texts alone
+            # The same file as from savefig, which would first draw everything once more to learn the places of texts.
             figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
             FigureCanvasSVG(figure).print_svg(stream, metadata=_NO_DATES["svg"])
         else:
@@ -48,8 +50,8 @@ def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_te
 
 
 def check_format(format_: str) -> None:
-    """Raises OptionError where ``format_`` is not one of the formats."""
+    """Refuse a format that is not one of ``FORMATS``."""
     if format_ not in FORMATS:
         raise OptionError(
-            f"Figure format {format_!r} is not known; allowed: {', '.join(FORMATS)}.{did_you_mean(format_, FORMATS)}"
+            f"Figure format {format_!r} is unknown; allowed: {', '.join(FORMATS)}.{did_you_mean(format_, FORMATS)}"
         )

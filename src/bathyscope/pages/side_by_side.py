@@ -1,4 +1,4 @@
-"""Several runs side by side: whatever their panels share, the same maps in the same colours, curves in one picture."""
+"""Several runs side by side: shared maps in the same colours, and shared curves in one picture."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,71 +6,79 @@ from typing import Final
 
 from bathyscope.analysis.depths import compare
 from bathyscope.errors import OptionError
-from bathyscope.pages.arguments import named
+from bathyscope.pages.arguments import name_runs
 from bathyscope.pages.comparison import forest
-from bathyscope.pages.figures.kind import Drawing, Member, Panel, Shared
+from bathyscope.pages.figures.kind import Drawing, Member, Panel, Shared, drop_empty
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings
 from bathyscope.runs.run import Run
 
-_BESIDE: Final = (
+_JOINT_NOTE: Final = (
     "{heading} of each model, as in the figures of the single runs below. Maps: equal colours are equal values within "
-    "a row, and axes count each model's own blocks. Lines: each model over the share of its depth."
+    "a row; axes count each model's own blocks. Lines: each model over the share of its depth."
 )
 
 
 def side_by_side(
     runs: Sequence[Run], options: FigureOptions | None = None, names: Sequence[str] | None = None
 ) -> dict[str, Drawing]:
-    """For every figure what at least two runs have in common, by the figure's name; empty for a single run.
+    """Draw, for every figure, what at least two runs share; empty for a single run.
 
     Token maps are matched by data set and prompt; each run keeps its own tokens.
 
     Raises:
         OptionError: a run with nothing to draw.
     """
-    return together([drawings(run, options) for run in runs], named(runs, names))
+    return join_drawings([drawings(run, options) for run in runs], name_runs(runs, names))
 
 
-def differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Drawing | str:
-    """How far the effective depths of the runs are from the first one's, or why that is not known."""
+def draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Drawing | str:
+    """Draw how far effective depths differ from the first run's, or return why that is unknown."""
     try:
-        found = compare(runs, resamples=1000, cluster=cluster)
-    # which runs cannot be compared, and why, is said on the page, whose other parts need no comparison
+        comparison = compare(runs, resamples=1000, cluster=cluster)
+    # The page states the reason; its other parts need no comparison.
     except OptionError as error:
         return str(error)
     labels = [f"{name} − {names[0]}" for name in names[1:]]
-    drawing = forest.drawing(replace(found, data=found.data.assign_coords(comparison=labels)))
-    return drawing if drawing.panels else f"No estimator has a difference. {found.summary()}"
+    drawing = forest.drawing(replace(comparison, data=comparison.data.assign_coords(comparison=labels)))
+    return drawing if drawing.panels else f"No estimator has a difference. {comparison.summary()}"
 
 
-def together(drawn: Sequence[Mapping[str, Drawing]], names: Sequence[str], least: int = 2) -> dict[str, Drawing]:
-    """The same of figures that are there already.
+def join_drawings(
+    run_drawings: Sequence[Mapping[str, Drawing]], names: Sequence[str], least: int = 2
+) -> dict[str, Drawing]:
+    """Join figures that are already computed.
 
     Args:
-        drawn: of every run its figures by name.
+        run_drawings: the figures of every run by name.
         names: of the runs.
-        least: how many runs have to share something.
+        least: how many runs must share a content.
     """
-    found = {}
-    for name in dict.fromkeys(name for figures in drawn for name in figures):
-        there = [
-            (run, number, figures[name]) for number, (run, figures) in enumerate(zip(names, drawn)) if name in figures
+    joint_drawings = {}
+    for name in dict.fromkeys(name for figures in run_drawings for name in figures):
+        present = [
+            (run, number, figures[name])
+            for number, (run, figures) in enumerate(zip(names, run_drawings))
+            if name in figures
         ]
-        panels = _panels(there, least)
+        panels = _join_panels(present, least)
         if panels:
-            first = there[0][2]
-            found[name] = Drawing(panels, first.beside or _BESIDE.format(heading=first.heading), heading=first.heading)
-    return found
+            first = present[0][2]
+            joint_drawings[name] = Drawing(
+                panels, first.joint_note or _JOINT_NOTE.format(heading=first.heading), heading=first.heading
+            )
+    return joint_drawings
 
 
-def _panels(drawn: Sequence[tuple[str, int, Drawing]], least: int) -> list[Panel]:
-    """A picture for whatever so many runs show."""
+def _join_panels(run_drawings: Sequence[tuple[str, int, Drawing]], least: int) -> list[Panel]:
+    """Make a panel for everything that at least ``least`` runs show."""
     by_key: dict[str, tuple[Shared, list[Member]]] = {}
-    for run, number, drawing in drawn:
+    for run, number, drawing in run_drawings:
         for panel in drawing.panels:
             for shared in panel.shared:
                 _, members = by_key.setdefault(shared.key, (shared, []))
-                members.append(Member(run, number, shared.shown, drawing.blocks))
-    made = [shared.together(shared.name, members) for shared, members in by_key.values() if len(members) >= least]
-    return [panel for panel in made if panel is not None]
+                members.append(Member(run, number, shared.content, drawing.blocks))
+    joint_panels = [
+        shared.together(shared.name, members) for shared, members in by_key.values() if len(members) >= least
+    ]
+    return drop_empty(joint_panels)

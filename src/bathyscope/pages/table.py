@@ -1,4 +1,4 @@
-"""Effective depth as a table: plain rows for files, cells of text for readers."""
+"""Effective depth as a table: plain rows for files, text for readers."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
@@ -22,33 +22,33 @@ _INDEX: Final = {"kl": "block input", "overlap": "block input", "settle": "bound
 
 LEGEND: Final = (
     "Depth: blocks done. Ratio: depth/L of L blocks. Crossed: share of resamples that meet the criterion. A centre of "
-    "mass is a mean position and no depth; its ratio is 0.5 where all blocks matter alike. In cosine, KL and overlap "
-    "prompts weigh as many tokens as they have (hu2025), and in all other rows each the same, as in the verdict."
+    "mass is a mean position, not a depth; its ratio is 0.5 where all blocks matter equally. Cosine, KL and overlap "
+    "weight prompts by their tokens (hu2025); all other rows weight them equally, as the verdict does."
 )
 
 
 def remarks(rows: Sequence[DepthRow]) -> list[str]:
-    """Why numbers are missing, one sentence a reason, estimators with the same reason together."""
-    told = gathered((row["reason"], estimator_name(row["estimator"])) for row in rows if row["reason"])
-    said = [f"{'; '.join(names)}: {reason}." for reason, names in told.items()]
-    return [f"{one[:1].upper()}{one[1:]}" for one in said]
+    """Explain missing numbers: one sentence for each reason, with its estimators."""
+    names_by_reason = group_names((row["reason"], estimator_name(row["estimator"])) for row in rows if row["reason"])
+    sentences = [f"{'; '.join(names)}: {reason}." for reason, names in names_by_reason.items()]
+    return [f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences]
 
 
-def gathered(told: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
-    """What the same is told of, in order of appearance."""
-    found: dict[K, list[str]] = {}
-    for what, name in told:
-        found.setdefault(what, []).append(name)
-    return found
+def group_names(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
+    """Group names by their key, in order of appearance."""
+    names_by_key: dict[K, list[str]] = {}
+    for what, name in pairs:
+        names_by_key.setdefault(what, []).append(name)
+    return names_by_key
 
 
 def depth_headings(run: Run) -> list[str]:
-    """Headings of :func:`depth_cells`."""
+    """Return the headings of :func:`depth_cells`."""
     return ["Estimator", "Depth", f"{run[MEASURE].attrs['level']:.0%} interval", "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:
-    """Estimator, depth, interval, ratio and crossing share, as a reader sees them."""
+    """Return estimator, depth, interval, ratio and crossing share as text."""
     name = row["estimator"]
     return [
         estimator_name(name),
@@ -60,32 +60,32 @@ def depth_cells(row: DepthRow) -> list[str]:
 
 
 def estimator_name(name: str) -> str:
-    """``interpolated_kl`` → ``KL, interpolated``."""
-    reading, plain = _split(name)
-    shown = _NAMES.get(plain, plain.replace("_", " "))
-    return f"{shown}, {reading}" if reading else shown
+    """Return ``KL, interpolated`` for ``interpolated_kl``."""
+    reading, plain = _split_name(name)
+    text = _NAMES.get(plain, plain.replace("_", " "))
+    return f"{text}, {reading}" if reading else text
 
 
 def index_name(name: str) -> str:
-    """What the depth is an index of: a block, or (lens estimators) the input of a block or a boundary."""
-    return _INDEX.get(_split(name)[1], "block")
+    """Name what the depth is an index of: a block, the input of a block, or a boundary."""
+    return _INDEX.get(_split_name(name)[1], "block")
 
 
 def show_depth(name: str, depth: float | None) -> str:
-    """Whole for the published estimators, one decimal for the real-valued ones."""
+    """Write published estimators as whole numbers, real-valued ones with one decimal."""
     if depth is None:
         return "–"
     return f"{depth:.0f}" if name in ("cosine", "kl", "overlap") else f"{depth:.1f}"
 
 
 def show_interval(row: DepthRow) -> str:
-    """``7 to 9``, or a dash."""
+    """Write ``7 to 9``; a dash without an interval."""
     if row["ci_low"] is None or row["ci_high"] is None:
         return "–"
     return f"{show_depth(row['estimator'], row['ci_low'])} to {show_depth(row['estimator'], row['ci_high'])}"
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     """Split ``interpolated_kl`` into ``interpolated`` and ``kl``; a name without such a prefix stays whole."""
     for prefix, reading in READINGS.items():
         if name.startswith(prefix):

@@ -267,7 +267,7 @@ def test_no_difference_can_be_found() -> None:
     assert found.summary().endswith("4 tests ask for a difference of more than 1 block, and 2 rule it out.")
     (said,), (other,) = no_difference(found, 0), no_difference(found, 1)
     assert said.startswith("No difference larger than 1 block: KL, interpolated (p = ")
-    assert other == "That there is no difference larger than 1 block is shown by no estimator."
+    assert other == "No estimator rules out a difference larger than 1 block."
     assert difference_rows(found, 0)[0][7:9] == ["Holm", "p none"]
     plain = bathyscope.compare([ONE, near], resamples=50)
     assert "p_equivalence" not in plain.data

@@ -57,8 +57,8 @@ def test_one_block_does_not_add_up_with_anything() -> None:
             costing([2.5, 0.0, 0.3], prompts=1),
             "Only one prompt, and an interval needs two, so no block is named as cheap: survey ten or more.",
         ),
-        (costing([np.nan] * 3), "Which blocks could go is not known: no prompt has a loss."),
-        (without(synthetic_run(3), "drop"), "Which blocks could go is not known: drop was not measured."),
+        (costing([np.nan] * 3), "Which blocks could go is unknown: no prompt has a loss."),
+        (without(synthetic_run(3), "drop"), "Which blocks could go is unknown: drop was not measured."),
     ],
 )
 def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> None:
@@ -71,8 +71,8 @@ def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> No
 def test_a_block_that_is_better_left_out_is_a_warning() -> None:
     found = answer(costing([2.5, -0.2, 0.3, -0.1], spread=0.01))
     assert found.trust[-1] == (
-        "Leaving out blocks 1, 3 lowers the loss: this text may be unlike what the model was trained on, so do not "
-        "decide on it."
+        "Leaving out blocks 1, 3 lowers the loss: this text may differ from the training data, so do not base a "
+        "decision on it."
     )
     assert "lowers the loss" not in " ".join(answer(costing([2.5, -0.01, 0.3], spread=0.05)).trust)
 

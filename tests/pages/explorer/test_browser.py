@@ -25,7 +25,7 @@ from support.synthetic_tokens import complete_run, with_tokens
 import bathyscope
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import legend, style
-from bathyscope.pages.side_by_side import differences
+from bathyscope.pages.side_by_side import draw_differences
 from bathyscope.pages.svg import inline_svg
 from bathyscope.runs.run import Run
 
@@ -110,7 +110,7 @@ def picture(names: tuple[str, ...], *, fixed: bool) -> str:
         if fixed:
             figure.legend(handles, names, loc="outside lower center", ncols=2)  # type: ignore[call-arg]
         else:
-            legend.draw(figure, handles, names)
+            legend.draw_legend(figure, handles, names)
 
     return inline_svg(Panel("norms", draw, "three curves", (4.6, 3.2)), "norms")
 
@@ -128,7 +128,7 @@ def test_texts_that_were_once_cut_are_found(chromium: Any, tmp_path: Path) -> No
 
 def test_differences_of_models_with_long_names_are_legible(chromium: Any, tmp_path: Path) -> None:
     names = ["DeepSeek-R1-Distill-Qwen-1.5B-base", "DeepSeek-R1-Distill-Qwen-14B-Instruct", "Llama-3.1-8B-" + "x" * 60]
-    found = differences([a_run(model=name, shift=0.1 * n) for n, name in enumerate(names)], names)
+    found = draw_differences([a_run(model=name, shift=0.1 * n) for n, name in enumerate(names)], names)
     assert not isinstance(found, str)
     drawn = "".join(inline_svg(panel, panel.name) for panel in found.panels)
     path = tmp_path / "page.html"

@@ -13,7 +13,7 @@ from support.synthetic_tokens import complete_run
 from bathyscope.pages.figures.kind import Drawing, Panel, draw_panel
 from bathyscope.pages.figures.of import evaluation, probes
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.side_by_side import side_by_side, together
+from bathyscope.pages.side_by_side import join_drawings, side_by_side
 
 RUNS = [complete_run(L=blocks, prompts=4, tokens=6, model=name) for blocks, name in ((5, "small"), (7, "large"))]
 
@@ -89,7 +89,7 @@ def wic_data(boundaries: int) -> xr.Dataset:
 
 def test_word_meaning_over_the_depth_of_several_models() -> None:
     drawn = [{"wic": probes.wic(wic_data(count))} for count in (5, 9)]
-    (ax,) = draw_panel(together(drawn, ["small", "large"])["wic"].panels[0]).axes
+    (ax,) = draw_panel(join_drawings(drawn, ["small", "large"])["wic"].panels[0]).axes
     for name, count in (("small", 5), ("large", 9)):
         x, y = curve(ax, name)
         np.testing.assert_allclose(x, np.arange(count) / (count - 1))

@@ -251,7 +251,7 @@ def test_figures_of_other_packages_are_drawn(monkeypatch: pytest.MonkeyPatch) ->
     ("value", "words"),
     [
         (ImportError("no module named colours"), "ImportError: no module named colours"),
-        ("a text", "TypeError: a FigureKind is expected, and str was given"),
+        ("a text", "TypeError: expected a FigureKind, not str"),
         (FigureKind("drop", "Drop", (), lambda run, options: Drawing([], "")), "another figure has the name 'drop'"),
     ],
 )

@@ -13,7 +13,7 @@ from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.kind import Drawing, Member, Panel, draw_panel
 from bathyscope.pages.figures.kit import lines
-from bathyscope.pages.figures.kit.lines import PLACES
+from bathyscope.pages.figures.kit.series import PLACES
 from bathyscope.pages.figures.kit.summary import Summary
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.side_by_side import side_by_side
@@ -106,9 +106,9 @@ def test_places_are_the_middle_of_what_they_count(
     members = []
     for number in range(2):
         one = lines.Series("", np.array(x), Summary(np.ones(len(x)), None, None), lines.Look("#000000"))
-        made = lines.panel("any", [one], lines.Axis("any", label, "y"))
+        made = lines.make_panel("any", [one], lines.Axis("any", label, "y"))
         assert made is not None
-        members.append(Member(f"m{number}", number, made.shared[0].shown, blocks))
+        members.append(Member(f"m{number}", number, made.shared[0].content, blocks))
     found = made.shared[0].together("any", members)
     assert found is not None
     np.testing.assert_allclose(curve(draw_panel(found).axes[0], "m0")[0], expected)
@@ -116,19 +116,19 @@ def test_places_are_the_middle_of_what_they_count(
 
 def test_curves_over_anything_else_are_not_laid_over_each_other() -> None:
     one = lines.Series("", np.arange(3), Summary(np.ones(3), None, None), lines.Look("#000000"))
-    made = lines.panel("any", [one], lines.Axis("any", PLACES["head"], "y"))
+    made = lines.make_panel("any", [one], lines.Axis("any", PLACES["head"], "y"))
     assert made is not None
     assert made.shared == ()
 
 
 def test_one_variable_of_a_panel() -> None:
     whole = next(panel for panel in FIGURES["gradient"].panels(RUNS[0]) if panel.name == "norms")
-    found = lines.only(whole, "norm_own")
+    found = lines.select_curve(whole, "norm_own")
     assert found is not None
     (ax,) = draw_panel(found).axes
     np.testing.assert_allclose(ax.lines[0].get_ydata(), RUNS[0]["gradient"]["norm_own"].mean("prompt").values)
     assert [line.get_label() for line in ax.lines] == ["through the token's own position"]
-    assert lines.only(whole, "entropy") is None
+    assert lines.select_curve(whole, "entropy") is None
 
 
 def test_many_long_names_stay_inside_of_the_picture() -> None:

@@ -11,10 +11,10 @@ import xarray as xr
 from support import stand_ins
 
 from bathyscope.pages.reproducing import cells as module
-from bathyscope.pages.reproducing.cells import measured, planned
+from bathyscope.pages.reproducing.cells import measured, plan_cells
 from bathyscope.pages.reproducing.data import local_data
 from bathyscope.pages.reproducing.models import NamedModel, chosen_models
-from bathyscope.pages.reproducing.verbs import Cell
+from bathyscope.pages.reproducing.verbs import WorkCell
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode_results
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction, Work
@@ -38,11 +38,11 @@ PAPER = Reproduction(
 MODELS = chosen_models([], PAPER.models)
 
 
-def plan(models: Sequence[NamedModel], *works: str, **given: object) -> list[Cell]:
+def plan(models: Sequence[NamedModel], *works: str, **given: object) -> list[WorkCell]:
     measures = {"gsm8k": ("lens",), "sums": ("erasure",), "all": ("lens", "skip"), "pair": ()}
     chosen = {name: measures[name] for name in works}
     given = {"out": Path("out"), "data": {}, **given}
-    return planned(models, PAPER, PAPER.figures, chosen, "csordas2025", **given)  # type: ignore[arg-type]
+    return plan_cells(models, PAPER, PAPER.figures, chosen, "csordas2025", **given)  # type: ignore[arg-type]
 
 
 def test_folders_model_after_model_of_those_that_figures_show() -> None:
@@ -92,7 +92,7 @@ def test_the_reference_of_erasure_is_read_locally_too() -> None:
 def test_a_result_is_of_the_files_that_it_was_read_from(tmp_path: Path) -> None:
     """Those of a probe of word meaning are two: rows to fit to, and rows to judge by."""
     first = {"wic": "train.jsonl", "wic_validation": "validation.jsonl"}
-    cell = Cell(MODELS[:1], Work("wic", "wic", verb="wic"), tmp_path, "lad2024", (), first)
+    cell = WorkCell(MODELS[:1], Work("wic", "wic", verb="wic"), tmp_path, "lad2024", (), first)
     kept = xr.Dataset(attrs={"asked": cell._told})
     (tmp_path / "results.nc").write_bytes(encode_results({"wic": kept}))
     assert cell.finished() is not None
@@ -129,7 +129,7 @@ def test_a_run_of_other_prompts_or_measures_is_not_taken_for_the_asked_one(tmp_p
     assert first.cell.finished() is not None
     assert second.result is None
     assert "gsm8k:2" in second.reason
-    (more,) = planned(
+    (more,) = plan_cells(
         [named], PAPER, PAPER.figures, {"gsm8k": ("lens", "drop")}, "csordas2025", tmp_path / "out", rows, 2
     )
     assert more.finished() is None

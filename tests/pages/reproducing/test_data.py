@@ -48,10 +48,10 @@ def test_a_text_stands_for_a_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gsm9k=a.jsonl", "--data: 'gsm9k' is no data set. Did you mean 'gsm8k'? Allowed: aime2024,"),
-        ("gsm8k=/nowhere/a.jsonl", "--data: there is no file '/nowhere/a.jsonl'."),
+        ("gsm9k=a.jsonl", "--data: 'gsm9k' is not a data set. Did you mean 'gsm8k'? Allowed: aime2024,"),
+        ("gsm8k=/nowhere/a.jsonl", "--data gsm8k='/nowhere/a.jsonl': file not found."),
         ("pile=a.jsonl", "--data pile=a.jsonl: pile is plain text; give a file ending in .txt, .txt.gz."),
-        ("/nowhere", "--data '/nowhere' is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl."),
+        ("/nowhere", "--data '/nowhere' is not a folder. Give a folder, or NAME=FILE such as gsm8k=test.jsonl."),
     ],
 )
 def test_errors(text: str, message: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from bathyscope.cli import main
 from bathyscope.pages.reproducing.figures import chosen_figures
-from bathyscope.pages.reproducing.reproduce import Plan
+from bathyscope.pages.reproducing.reproduce import ReproductionPlan
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "papers.md").read_text(encoding="utf-8")
@@ -74,13 +74,13 @@ def test_commands_run_as_printed(
     (tmp_path / "pile.txt").write_text("one by one", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     plans = []
-    planned = Plan.of
+    planned = ReproductionPlan.of
 
-    def stopped(*given: object, **named: object) -> Plan:
+    def stopped(*given: object, **named: object) -> ReproductionPlan:
         plans.append(planned(*given, **named))  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Plan, "of", stopped)
+    monkeypatch.setattr(ReproductionPlan, "of", stopped)
     typed = shlex.split(command.partition(">")[0])
     if "--list" in typed:
         assert main(typed) == 0

@@ -18,7 +18,7 @@ from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.reproducing import figures as module
 from bathyscope.pages.reproducing.cells import Outcome
 from bathyscope.pages.reproducing.models import NamedModel
-from bathyscope.pages.reproducing.verbs import Cell
+from bathyscope.pages.reproducing.verbs import WorkCell
 from bathyscope.runs.run import Run, open_run
 from bathyscope.surveying.papers.reproduction import Figure, Work
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
@@ -29,14 +29,14 @@ MODELS = ("Qwen/Qwen2.5-1.5B-Instruct", "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.
 
 def outcome(model: str, work: str, run: Run) -> Outcome:
     named = NamedModel(model.rpartition("/")[2], "./folder", model)
-    return Outcome(Cell((named,), Work(work, "gsm8k:10"), Path(), "hu2025", (), {}), run)
+    return Outcome(WorkCell((named,), Work(work, "gsm8k:10"), Path(), "hu2025", (), {}), run)
 
 
 def test_all_models_of_a_figure_lie_in_one_picture_beside_the_published_depths() -> None:
     runs = [synthetic_run(blocks, seed=blocks) for blocks in (5, 9)]
     outcomes = [outcome(model, "gsm8k", run) for model, run in zip(MODELS, runs)]
     (figure,) = module.chosen_figures(HU, ["2"])
-    kl, overlap = (draw_panel(panel).axes[0] for panel in module._panels(HU, figure, outcomes))
+    kl, overlap = (draw_panel(panel).axes[0] for panel in module._draw_panels(HU, figure, outcomes))
     for ax, name, published in ((kl, "kl_lens_final", (22, 1)), (overlap, "overlap", (23, 23))):
         for run, model, depth in zip(runs, MODELS, published):
             short, data = model.rpartition("/")[2], run["lens"]
@@ -52,25 +52,25 @@ def test_all_models_of_a_figure_lie_in_one_picture_beside_the_published_depths()
 
 def test_a_published_block_is_marked_in_its_middle_and_other_data_have_none() -> None:
     run = synthetic_run(5, seed=1)
-    assert module._published(HU, "residual.cosines", [outcome(MODELS[1], "gsm8k", run)]) == {
+    assert module._read_published_depths(HU, "residual.cosines", [outcome(MODELS[1], "gsm8k", run)]) == {
         "DeepSeek-R1-Distill-Qwen-1.5B": 16.5 / 28
     }
-    assert module._published(HU, "lens.overlap", [outcome(MODELS[1], "addition", run)]) == {}
-    assert module._published(HU, "skip.future", [outcome(MODELS[1], "gsm8k", run)]) == {}
-    assert module._published(HU, "lens.overlap", [outcome("owner/other", "gsm8k", run)]) == {}
+    assert module._read_published_depths(HU, "lens.overlap", [outcome(MODELS[1], "addition", run)]) == {}
+    assert module._read_published_depths(HU, "skip.future", [outcome(MODELS[1], "gsm8k", run)]) == {}
+    assert module._read_published_depths(HU, "lens.overlap", [outcome("owner/other", "gsm8k", run)]) == {}
 
 
 def test_several_sets_of_data_are_named() -> None:
     outcomes = [outcome(model, work, synthetic_run(4)) for work in ("hellaswag", "aime2024") for model in MODELS]
     (figure,) = module.chosen_figures(HU, ["6"])
-    panels = module._panels(HU, figure, outcomes)
+    panels = module._draw_panels(HU, figure, outcomes)
     said = [draw_panel(panel)._suptitle.get_text() for panel in panels]  # type: ignore[attr-defined]
     assert said == [f"{work}: Skipping one block: effect on later tokens" for work in ("hellaswag", "aime2024")]
 
 
 def test_what_cannot_be_laid_over_each_other_stands_under_its_models_name() -> None:
     figure = Figure("13", "", ("gsm8k",), ("skip.prompts_future",))
-    panels = module._panels(HU, figure, [outcome(model, "gsm8k", synthetic_run(4)) for model in MODELS])
+    panels = module._draw_panels(HU, figure, [outcome(model, "gsm8k", synthetic_run(4)) for model in MODELS])
     said = [draw_panel(panel)._suptitle.get_text() for panel in panels]  # type: ignore[attr-defined]
     assert [text.split(":")[0] for text in said] == [model.rpartition("/")[2] for model in MODELS]
 
@@ -120,7 +120,7 @@ def test_figures_of_other_commands_are_drawn_and_kept(home: Path) -> None:
     )
     data = {"c4": str(home / "data" / "c4.txt")}
     models = tuple(NamedModel(name, str(home / name), None) for name in ("first", "second"))
-    cell = Cell(models, work, place, "csordas2025", (), data, 4)
+    cell = WorkCell(models, work, place, "csordas2025", (), data, 4)
     kept = cell.finished()
     assert isinstance(kept, xr.Dataset)
     assert kept.attrs["source_model"].endswith("first")

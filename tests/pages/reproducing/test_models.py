@@ -52,5 +52,5 @@ def test_two_models_of_one_name() -> None:
 
 @pytest.mark.parametrize("text", ["", "=folder", "name="])
 def test_a_text_that_names_nothing(text: str) -> None:
-    with pytest.raises(OptionError, match="names no model; give a name of the paper, a folder, or NAME=FOLDER"):
+    with pytest.raises(OptionError, match=r"does not name a model. Give a name of the paper, a folder, or NAME=FOLDER"):
         one(text)

@@ -10,8 +10,8 @@ from support import stand_ins
 
 from bathyscope.pages.reproducing.cells import Outcome
 from bathyscope.pages.reproducing.models import NamedModel
-from bathyscope.pages.reproducing.tables import Pair, pairs
-from bathyscope.pages.reproducing.verbs import Cell
+from bathyscope.pages.reproducing.tables import TableEntry, pairs
+from bathyscope.pages.reproducing.verbs import WorkCell
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.reproduction import Table, Work
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 
 def outcome(model: NamedModel, data: str, run: Run | None, reason: str = "") -> Outcome:
-    cell = Cell((model,), Work(data, "gsm8k:1"), Path(data), "hu2025", ("effective_depth",), {})
+    cell = WorkCell((model,), Work(data, "gsm8k:1"), Path(data), "hu2025", ("effective_depth",), {})
     return Outcome(cell, run, reason)
 
 
@@ -56,7 +56,7 @@ def test_rows_in_the_tables_order_measured_or_not() -> None:
     [(3, 3, True, True), (3, 4, False, True), (3, 5, False, False), (3, None, None, None), (None, 3, False, True)],
 )
 def test_agreement(measured: int | None, published: int | None, agrees: bool | None, covered: bool | None) -> None:
-    pair = Pair("m", "d", "kl", 8, measured, 2.0, 4.0, 1.0, published)
+    pair = TableEntry("m", "d", "kl", 8, measured, 2.0, 4.0, 1.0, published)
     assert (pair.agrees, pair.in_interval) == (agrees, covered)
 
 

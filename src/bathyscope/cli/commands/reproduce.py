@@ -20,8 +20,8 @@ from bathyscope.pages.options import ReproduceOptions
 
 if TYPE_CHECKING:
     from bathyscope.pages.reproducing.cells import Outcome
-    from bathyscope.pages.reproducing.reproduce import Plan, Reproduced
-    from bathyscope.pages.reproducing.tables import Pair
+    from bathyscope.pages.reproducing.reproduce import Reproduced, ReproductionPlan
+    from bathyscope.pages.reproducing.tables import TableEntry
     from bathyscope.surveying.papers.reproduction import Table
 
 _NONE: Final = "–"
@@ -74,7 +74,7 @@ def reproduce_command(
         score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
         list_only: list tables and figures, and measure nothing.
     """
-    from bathyscope.pages.reproducing.reproduce import Plan
+    from bathyscope.pages.reproducing.reproduce import ReproductionPlan
 
     if score is not None:
         if target is not None or models or data or record is not None or list_only:
@@ -91,7 +91,7 @@ def reproduce_command(
         _show_contents(target, options.get("figures", ()), format)
         return 0
     loading = take_options(_LOADING, options)
-    plan = Plan.of(target, models or (), data=data or (), **options)
+    plan = ReproductionPlan.of(target, models or (), data=data or (), **options)
     with report_interruption(lambda: f"{_count_finished(plan)} saved in {plan.place}"):
         outcomes = _measure(plan, loading, quiet)
     reproduced = plan.result(outcomes)
@@ -136,7 +136,7 @@ def _show_scores(file: Path, format_: Format) -> None:
     print_result(result, format_, lambda: View([TextTable(headings, cells)], conclusion=sentences))
 
 
-def _count_finished(plan: Plan) -> str:
+def _count_finished(plan: ReproductionPlan) -> str:
     """Return how many runs are finished, and how much of the one that was interrupted."""
     unfinished = [cell for cell in plan.cells if cell.finished() is None]
     begun = [cell.stored_shards() for cell in unfinished]
@@ -144,7 +144,7 @@ def _count_finished(plan: Plan) -> str:
     return f"{len(plan.cells) - len(unfinished)} of {len(plan.cells)} runs are finished{shards} and"
 
 
-def _measure(plan: Plan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
+def _measure(plan: ReproductionPlan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
     from bathyscope.pages.reproducing.cells import measured
 
     outcomes = []
@@ -199,7 +199,7 @@ def _show_contents(target: str, numbers: Any, format_: Format) -> None:
     print_result(TableResult(frame, text, fields=rows), format_, lambda: View([_figure_table(rows)]))
 
 
-def _pair_table(table: Table, pairs: Sequence[Pair]) -> TextTable:
+def _pair_table(table: Table, pairs: Sequence[TableEntry]) -> TextTable:
     """Return a table 80 columns wide: a model with a line for each quantity and a column for each data set.
 
     Where a table has no data sets, it has one line a model.
@@ -229,7 +229,7 @@ def _figure_table(rows: Iterable[dict[str, Any]]) -> TextTable:
     return TextTable(("Figure", "Shows", "Data", "Drawn as"), lines)
 
 
-def _write_pair(pair: Pair) -> Text:
+def _write_pair(pair: TableEntry) -> Text:
     unknown = _NONE if pair.blocks is None else "none"
     measured = unknown if pair.measured is None else str(pair.measured)
     if pair.measured is not None and None not in (pair.ci_low, pair.ci_high):

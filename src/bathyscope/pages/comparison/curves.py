@@ -12,7 +12,9 @@ from bathyscope.analysis.depths import Comparison
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
-from bathyscope.pages.figures.kit.lines import Axis, Look, Series, looks, mark, panel
+from bathyscope.pages.figures.kit.lines import make_panel
+from bathyscope.pages.figures.kit.lines_together import mark_depths
+from bathyscope.pages.figures.kit.series import Axis, Look, Series, looks
 from bathyscope.pages.figures.kit.summary import Summary, describe, summarise
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import blocks_done
@@ -27,43 +29,48 @@ _CURVES: Final = {
 
 
 def drawing(comparison: Comparison) -> Drawing:
-    """Three panels, cosine, KL and overlap, with a curve a run; those without any value left out."""
-    made: list[Panel] = []
+    """Draw the curves of all runs: cosine, KL and overlap, without panels that have no value."""
+    panels: list[Panel] = []
     for name, axis in _CURVES.items():
-        curves = [_curve(side, name, look) for side, look in zip(comparison.sides, looks(len(comparison.sides)))]
-        shown = panel(name, curves, axis)
-        if shown is not None:
-            ratios = _ratios(comparison, name)
-            made.append(mark(shown, ratios, "effective depth ratio by this curve") if ratios else shown)
+        curves = [_make_curve(side, name, look) for side, look in zip(comparison.sides, looks(len(comparison.sides)))]
+        curve_panel = make_panel(name, curves, axis)
+        if curve_panel is not None:
+            ratios = _read_ratios(comparison, name)
+            panels.append(
+                mark_depths(curve_panel, ratios, "effective depth ratio by this curve") if ratios else curve_panel
+            )
     prompts = min(len(side.prompts) for side in comparison.sides)
     options = FigureOptions(cluster=comparison.data.attrs.get("cluster"))
     note = (
-        "Each curve is one run, over the share of its blocks that are done, so that models of different size lie on "
-        f"each other. {describe(options, prompts)} KL is divided by its largest value, since its threshold is "
-        "a share of that."
+        "Each curve is one run over the share of its blocks that are done, so models of different size can be "
+        f"compared. {describe(options, prompts)} KL is divided by its largest value, because its threshold is "
+        "a share of that value."
     )
-    return Drawing(made, note, heading="Curves of the runs")
+    return Drawing(panels, note, heading="Curves of the runs")
 
 
-def _label(side: ComparedPrompts) -> str:
+def _label_run(side: ComparedPrompts) -> str:
     return f"{elided(side.name, _NAME_LETTERS)} (L = {side.n_blocks})"
 
 
-def _ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
-    """Where the curves of those that have the estimator cross."""
+def _read_ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
+    """Return where each run's curve crosses its threshold, for runs that have the estimator."""
     if estimator not in comparison.runs["estimator"].values:
         return {}
     ratios = comparison.runs["ratio"].sel(estimator=estimator).dropna("run")
-    return {_label(side): float(ratios.sel(run=side.name)) for side in comparison.sides if side.name in ratios["run"]}
+    return {
+        _label_run(side): float(ratios.sel(run=side.name)) for side in comparison.sides if side.name in ratios["run"]
+    }
 
 
-def _curve(side: ComparedPrompts, name: str, look: Look) -> Series:
+def _make_curve(side: ComparedPrompts, name: str, look: Look) -> Series:
     values: NDArray[np.float64] = getattr(side.curves, name)
-    found = summarise(values, side.curves.weights(name), FigureOptions(weighting="tokens"), side.curves.cluster)
-    largest = np.nanmax(found.mean, initial=0.0) if name == "kl" else 1.0
+    summary = summarise(values, side.curves.weights(name), FigureOptions(weighting="tokens"), side.curves.cluster)
+    largest = np.nanmax(summary.mean, initial=0.0) if name == "kl" else 1.0
     if largest > 0:
-        found = Summary(
-            found.mean / largest, *(None if end is None else end / largest for end in (found.low, found.high))
+        summary = Summary(
+            summary.mean / largest, *(None if end is None else end / largest for end in (summary.low, summary.high))
         )
+    # A value of the cosine belongs to a whole block, a value of the lens to a boundary: indices are not yet depths.
     x = (np.arange(side.n_blocks) + blocks_done(f"interpolated_{name}")) / side.n_blocks
-    return Series(_label(side), x, found, look, name)
+    return Series(_label_run(side), x, summary, look, name)

@@ -1,4 +1,4 @@
-"""Forest plot: the difference of every estimator with its interval, one panel a comparison.
+"""Forest plot: the difference of every estimator with its interval, one panel for each comparison.
 
 Source: hu2025, effective depth compared between models and data sets.
 """
@@ -17,7 +17,8 @@ from bathyscope.analysis.depths import Comparison
 from bathyscope.pages.comparison.table import signed, title
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.forest import Row, draw_rows
+from bathyscope.pages.figures.kit.axes import head_figure
+from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.pages.table import estimator_name
 from bathyscope.prompts.parts import resampled
 
@@ -27,34 +28,42 @@ _TITLE_LETTERS: Final = 52
 
 
 def drawing(comparison: Comparison) -> Drawing:
-    """One panel for each comparison in which any estimator has a difference."""
-    made: list[Panel] = []
+    """Draw one panel for each comparison in which an estimator has a difference."""
+    panels: list[Panel] = []
     for number in range(comparison.data.sizes["comparison"]):
-        one = comparison.data.isel(comparison=number)
-        one = one.isel(estimator=one["difference"].notnull().values)
-        if one.sizes["estimator"]:
-            size = (style.PANEL_SIZE[0] + 0.6, _FRAME_INCHES + _ROW_INCHES * one.sizes["estimator"])
-            made.append(Panel(f"forest-{number}", partial(_draw, one=one, axis=comparison.quantity), _alt(one), size))
+        differences = comparison.data.isel(comparison=number)
+        differences = differences.isel(estimator=differences["difference"].notnull().values)
+        if differences.sizes["estimator"]:
+            size = (style.PANEL_SIZE[0] + 0.6, _FRAME_INCHES + _ROW_INCHES * differences.sizes["estimator"])
+            panels.append(
+                Panel(
+                    f"forest-{number}",
+                    partial(_draw_forest, differences=differences, axis=comparison.quantity),
+                    _describe_forest(differences),
+                    size,
+                )
+            )
     note = (
         f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over "
         f"{resampled(comparison.data.attrs.get('cluster'))}. Filled: "
         f"the interval excludes 0. {comparison.summary()}"
     )
-    return Drawing(made, note, heading="Differences")
+    return Drawing(panels, note, heading="Differences")
 
 
-def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
+def _draw_forest(figure: FigureBase, differences: xr.Dataset, axis: str) -> None:
     ax = figure.subplots()
     ax.axvline(0, color=style.INK, linewidth=0.8)
-    draw_rows(ax, _rows(one), size=6)
+    draw_rows(ax, _list_rows(differences), size=6)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=6))
     ax.set_xlabel(axis)
-    said = textwrap.fill(title(one), _TITLE_LETTERS)
-    # from the picture's edge: beside the names of estimators there is too little room for those of two models
-    figure.suptitle(said, x=0.01, ha="left", fontsize=9.5, fontweight="bold")
+    heading = textwrap.fill(title(differences), _TITLE_LETTERS)
+    # The names of two models are longer than an axes' title may be: the heading starts at the edge of the picture,
+    # above the names of the estimators.
+    head_figure(figure, heading)
     looks = {
         "interval excludes 0": (style.VERMILION, style.VERMILION),
-        "interval holds 0, or there is none": (style.MUTED, style.PAPER),
+        "interval includes 0, or is missing": (style.MUTED, style.PAPER),
     }
     handles = [
         Line2D([], [], color=colour, marker="o", markerfacecolor=face, markersize=6, label=label)
@@ -63,20 +72,20 @@ def _draw(figure: FigureBase, one: xr.Dataset, axis: str) -> None:
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
-def _rows(one: xr.Dataset) -> list[Row]:
+def _list_rows(differences: xr.Dataset) -> list[EstimateRow]:
     rows = []
-    for name in one["estimator"].values:
-        value, low, high = (float(one[end].sel(estimator=name)) for end in ("difference", "ci_low", "ci_high"))
+    for name in differences["estimator"].values:
+        value, low, high = (float(differences[end].sel(estimator=name)) for end in ("difference", "ci_low", "ci_high"))
         clear = low > 0 or high < 0
         colour = style.VERMILION if clear else style.MUTED
-        rows.append(Row(estimator_name(str(name)), colour, value, low, high, "o", hollow=not clear))
+        rows.append(EstimateRow(estimator_name(str(name)), colour, value, low, high, "o", hollow=not clear))
     return rows
 
 
-def _alt(one: xr.Dataset) -> str:
-    differences = [f"{row.label} {signed(row.value)} ({_interval(row)})" for row in _rows(one)]
-    return f"Forest plot, {title(one)}: {'; '.join(differences)}."
+def _describe_forest(comparison: xr.Dataset) -> str:
+    differences = [f"{row.label} {signed(row.value)} ({_format_interval(row)})" for row in _list_rows(comparison)]
+    return f"Forest plot, {title(comparison)}: {'; '.join(differences)}."
 
 
-def _interval(row: Row) -> str:
+def _format_interval(row: EstimateRow) -> str:
     return "no interval" if math.isnan(row.low) else f"{signed(row.low)} to {signed(row.high)}"

@@ -1,6 +1,6 @@
-"""The part of a page that answers to its reader: the answer, blocks, prompts, tokens, lens and maps of a run, linked.
+"""The interactive part of a page: the answer, and linked views of blocks, prompts, tokens, lens and maps of a run.
 
-``answer`` says what a run's numbers mean for who wants to act on them; ``places`` sums them up along blocks;
-``content`` and ``pack`` put them into a page; ``assets`` has the scripts that draw them
-there, one view a file in ``views/``; ``widget`` has them in a notebook.
+``answer`` says what a run's numbers mean for a reader who wants to act on them. ``content`` and ``pack`` put the
+numbers into a page, and ``assets`` the scripts that draw them, one file in ``views/`` for each view. ``widget`` shows
+the same views in a notebook.
 """

@@ -1,4 +1,4 @@
-"""The answer of a run in a few sentences: its depth, which blocks are cheap and which costly, how far to trust it."""
+"""The answer of a run in a few sentences: its depth, cheap and costly blocks, and how far to trust the numbers."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
 _LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
-"""What a model on the hub may be called."""
+"""Names that a model on the hub can have."""
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
 _MEASURES: Final = ("lens", "skip", "drop", "tokens")
-"""What a page answers from; it can do without the last."""
+"""Measures that a page answers from; the last is optional."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What stands at the head of a page.
+    """The answer at the top of a page.
 
     Args:
-        headline: of the verdict; what it needs where the run has no lens.
-        cheap: which blocks could go, or why none is named.
+        headline: the verdict, or what it needs where it is missing.
+        cheap: which blocks could be removed, or why none is named.
         costly: which blocks could not.
-        trust: what the numbers rest on, a sentence each.
-        purpose: what the command is for; empty without one.
-        command: what proves the cost of the cheap blocks together, or tells more where none is named; may be empty.
-        blocks: the cheap blocks, in order.
+        trust: sentences on the basis of the numbers.
+        purpose: of the command; empty without one.
+        command: measures the cost of the cheap blocks together, or what is missing to name them; may be empty.
+        blocks: the cheap blocks in order.
     """
 
     headline: str
@@ -55,7 +55,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which blocks are cheap, of how many that were measured, the sentence on them, and whether more prompts help."""
+    """The cheap blocks, of how many measured ones, the sentence on them, and whether more prompts would improve it."""
 
     sentence: str
     blocks: tuple[int, ...] = ()
@@ -68,7 +68,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
 
     Args:
         cluster: label of prompts that are resampled as one.
-        plan: what ``prune`` chose for the same model, which was measured together and so decides which blocks can go.
+        plan: of ``prune`` for the same model. It measured the blocks together, so it decides which can be removed.
     """
     trust = [run.caption(), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
@@ -78,37 +78,42 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    choice = _choice(cost)
-    trust += _foreign_text(cost)
+    choice = _choose_blocks(cost)
+    trust += _warn_of_foreign_text(cost)
     if plan is not None:
-        return Answer(headline, f"Which blocks can go, by bathyscope prune: {plan.text}", _costly(cost), tuple(trust))
-    purpose, command = _command(run, choice)
-    return Answer(headline, choice.sentence, _costly(cost), tuple(trust), purpose, command, choice.blocks)
+        return Answer(
+            headline, f"Which blocks can go, by bathyscope prune: {plan.text}", _name_costly_blocks(cost), tuple(trust)
+        )
+    purpose, command = _suggest_command(run, choice)
+    return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
 
 
 def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
-    """The first plan for the run's model: of the same weights, or of the same name where weights cannot be compared."""
+    """Return the first plan for the run's model: of the same weights, or of the same name.
+
+    A plan of the same name counts where weights cannot be compared.
+    """
     same_weights = [plan for plan in plans if plan.data.attrs.get("weight_hash") == run.identity.weight_hash]
-    same_name = [plan for plan in plans if _is_of_its_name(plan, run)]
+    same_name = [plan for plan in plans if _is_of_same_name(plan, run)]
     return next(iter([*same_weights, *same_name]), None)
 
 
-def _is_of_its_name(plan: Plan, run: Run) -> bool:
-    """Whether a plan is of a model of the run's name, and not of other weights in the same precision."""
+def _is_of_same_name(plan: Plan, run: Run) -> bool:
+    """Return whether a plan is for a model of the run's name, and not for other weights in the same precision."""
     attrs, identity = plan.data.attrs, run.identity
     if attrs["model"] != identity.model:
         return False
-    # one checkpoint that was loaded in two precisions has two hashes
+    # One checkpoint that was loaded in two precisions has two hashes.
     return "weight_hash" not in attrs or attrs.get("precision") != identity.dtype
 
 
-def _command(run: Run, choice: _Choice) -> tuple[str, str]:
-    """What a reader does next, and why; both empty where nothing is missing."""
-    survey = f"bathyscope survey {_name(run)} --prompts YOURS.jsonl --measures"
-    # a model keeps one block at least, even where none of them costs anything
+def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
+    """Return what a reader does next, and the command for it; both empty where nothing is missing."""
+    survey = f"bathyscope survey {_quote_model(run)} --prompts YOURS.jsonl --measures"
+    # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
-        prune = f"bathyscope prune {_name(run)} --calibration YOURS.jsonl --test OTHERS.jsonl"
+        prune = f"bathyscope prune {_quote_model(run)} --calibration YOURS.jsonl --test OTHERS.jsonl"
         return "To know what they cost together", f"{prune} --drop {droppable}"
     if any(measure not in run for measure in _MEASURES[:-1]):
         return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
@@ -119,22 +124,23 @@ def _command(run: Run, choice: _Choice) -> tuple[str, str]:
     return "", ""
 
 
-def _name(run: Run) -> str:
-    """The model as a shell takes it; MODEL where the run's name for it is none that could be loaded."""
+def _quote_model(run: Run) -> str:
+    """Return the model as a shell takes it; MODEL where the run's name for it cannot be loaded."""
     name = run.identity.model
     return shlex.quote(name) if _LOADABLE.fullmatch(name) or Path(name).is_dir() else "MODEL"
 
 
-def _choice(cost: ByPlace | None) -> _Choice:
-    """Blocks whose interval ends below ``CHEAP``, and the sentence that names them or says why none is named."""
+def _choose_blocks(cost: ByPlace | None) -> _Choice:
+    """Return the blocks whose interval ends below ``CHEAP``, or a sentence on why none is named."""
     if cost is None:
-        return _Choice("Which blocks could go is not known: drop was not measured.")
+        return _Choice("Which blocks could go is unknown: drop was not measured.")
     if np.isnan(cost.mean).all():
-        return _Choice("Which blocks could go is not known: no prompt has a loss.", needs_prompts=True)
+        return _Choice("Which blocks could go is unknown: no prompt has a loss.", needs_prompts=True)
     low, high = (np.array(ends) for ends in zip(*cost.intervals))
     if np.isnan(high).all():
-        return _Choice(f"{_why_no_interval(cost)}, so no block is named as cheap: survey ten or more.", (), True)
+        return _Choice(f"{_explain_no_interval(cost)}, so no block is named as cheap: survey ten or more.", (), True)
     places = np.asarray(cost.places)
+    # The upper end decides, and not the mean: a block is cheap only if the data rule out that it is costly.
     below = np.flatnonzero(high <= CHEAP)
     if below.size:
         blocks = tuple(int(block) for block in sorted(places[below]))
@@ -143,12 +149,13 @@ def _choice(cost: ByPlace | None) -> _Choice:
         subject = "block costs" if len(blocks) == 1 else "blocks cost"
         together = f" {_ADD_UP}" if len(blocks) > 1 else ""
         return _Choice(
-            f"{len(blocks)} of {len(places)} {subject} least when left out: {_listed(blocks)}; {most}.{together}",
+            f"{len(blocks)} of {len(places)} {subject} least when left out: {_format_blocks(blocks)}; "
+            f"{most}.{together}",
             blocks,
             measured=len(places),
         )
     least = int(np.nanargmin(cost.mean))
-    named = f"the cheapest is block {places[least]} ({_estimate(cost, least)})"
+    named = f"the cheapest is block {places[least]} ({_format_estimate(cost, least)})"
     if (low <= CHEAP).any():
         return _Choice(
             f"The intervals are too wide to name a block that could go; {named}. Survey more prompts.",
@@ -157,7 +164,7 @@ def _choice(cost: ByPlace | None) -> _Choice:
     return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
 
 
-def _why_no_interval(cost: ByPlace) -> str:
+def _explain_no_interval(cost: ByPlace) -> str:
     prompts = len(cost.by_prompt)
     measured = ~np.isnan(cost.by_prompt).all(1)
     if measured.sum() == 1 < prompts:
@@ -167,39 +174,40 @@ def _why_no_interval(cost: ByPlace) -> str:
     return f"All {measured.sum()} prompts with a loss belong to one cluster, and an interval needs two"
 
 
-def _foreign_text(cost: ByPlace | None) -> list[str]:
-    """A warning where leaving out a block surely helps, which it should not on text like the model's own."""
+def _warn_of_foreign_text(cost: ByPlace | None) -> list[str]:
+    """Warn where leaving out a block lowers the loss, as it should not on familiar text."""
     if cost is None:
         return []
     better = [int(place) for place, interval in zip(cost.places, cost.intervals) if interval.high < 0]
     if not better:
         return []
-    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {_listed(better)}"
+    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {_format_blocks(better)}"
     return [
-        f"Leaving out {blocks} lowers the loss: this text may be unlike what the model was trained on, so do not "
-        "decide on it."
+        f"Leaving out {blocks} lowers the loss: this text may differ from the training data, so do not base a decision "
+        "on it."
     ]
 
 
-def _costly(cost: ByPlace | None) -> str:
+def _name_costly_blocks(cost: ByPlace | None) -> str:
     if cost is None:
         return ""
+    # A stable order keeps ties in the order of blocks, so the page has the same bytes everywhere.
     order = [int(place) for place in np.argsort(-cost.mean, kind="stable") if not math.isnan(cost.mean[place])]
     if not order:
         return ""
-    first = f"block {cost.places[order[0]]} ({_estimate(cost, order[0])} nats)"
+    first = f"block {cost.places[order[0]]} ({_format_estimate(cost, order[0])} nats)"
     rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:_NAMED]]
     return f"Costliest alone: {', '.join([first, *rest])}."
 
 
-def _estimate(cost: ByPlace, place: int) -> str:
+def _format_estimate(cost: ByPlace, place: int) -> str:
     low, high = cost.intervals[place]
     between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
     return f"{cost.mean[place]:+.2g}{between}"
 
 
-def _listed(blocks: Sequence[int]) -> str:
-    """``2, 5 to 7``: runs of three blocks or more by their ends."""
+def _format_blocks(blocks: Sequence[int]) -> str:
+    """Write ``2, 5 to 7``: three or more neighbouring blocks by their ends."""
     ranges, start = [], 0
     for end in range(1, len(blocks) + 1):
         if end == len(blocks) or blocks[end] != blocks[end - 1] + 1:

@@ -1,4 +1,4 @@
-"""What a page's views are drawn from: blocks, prompts, tokens and maps of one run, as compressed text."""
+"""The data of a page's views: blocks, prompts, tokens and maps of one run, as compressed text."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 _LETTERS: Final = 200
-"""Of names and labels; longer ones are cut."""
+"""Letters of names and labels; longer ones are cut."""
 _MAPS_OF: Final = 16
-"""Prompts that have maps of their own."""
+"""Prompts with their own maps."""
 _TOKENS_OF_MAPS: Final = 256
 _REDUCTIONS: Final = ("mean", "p95")
-"""A maximum over tokens and prompts grows with their number."""
+"""Without the maximum, which grows with the number of tokens and prompts."""
 _BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
 _AT_TOKENS: Final = {
     "erasure": ("effect", "boundary", "change of the output"),
     "integrated_gradients": ("attribution", "block", "attribution"),
 }
-"""Measure → its variable, the rows of its maps, and what quantity they show."""
+"""Measure → its variable, the rows of its maps, and the quantity that they show."""
 _CHANGE: Final = "relative change of a contribution"
 _FIRST: Final = f"the page holds maps of the first {_MAPS_OF} prompts"
 
 
 def content(run: Run, name: str, *, text: bool = True, cluster: str | None = None) -> str:
-    """A run's data for its page.
+    """Return a run's data for its page, as compressed text.
 
     Args:
-        name: what the run is called there.
-        text: with the words of prompts and predictions; False = token ids alone.
+        name: of the run on the page.
+        text: include the words of prompts and predictions; False = only token ids.
         cluster: label of prompts that are resampled as one.
 
     Raises:
-        OptionError: a part of a run with some of its blocks; a label that makes no clusters.
+        OptionError: a run with only some of its blocks; a label that makes no clusters.
     """
     check_whole_depth(run)
     if cluster is not None:
@@ -57,34 +57,34 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         "resampled": shown(resampled(cluster)),
         "blocks": [
             {
-                "key": one.key,
-                "label": one.label,
-                "units": one.units,
-                "places": list(one.places),
-                "mean": one.mean.tolist(),
-                "low": [interval.low for interval in one.intervals],
-                "high": [interval.high for interval in one.intervals],
+                "key": values.key,
+                "label": values.label,
+                "units": values.units,
+                "places": list(values.places),
+                "mean": values.mean.tolist(),
+                "low": [interval.low for interval in values.intervals],
+                "high": [interval.high for interval in values.intervals],
             }
-            for one in by_block(run, cluster)
+            for values in by_block(run, cluster)
         ],
-        "prompts": _prompts(run),
-        "tokens": _tokens(run, pack, text),
-        "maps": [*_maps_between(run, pack), *_maps_at_tokens(run, pack)],
-        "pieces": _pieces(run, text),
-        "nBlocks": _n_blocks(run),
+        "prompts": _describe_prompts(run),
+        "tokens": _pack_tokens(run, pack, text),
+        "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
+        "pieces": _list_pieces(run, text),
+        "nBlocks": _count_blocks(run),
     }
     return pack.text(meta)
 
 
-def _n_blocks(run: Run) -> int:
+def _count_blocks(run: Run) -> int:
     try:
         return run.n_blocks
     except StoreError:
         return 0
 
 
-def _prompts(run: Run) -> dict[str, Any]:
-    """Names, lengths and labels, and a number or two of each prompt to sort by."""
+def _describe_prompts(run: Run) -> dict[str, Any]:
+    """Return names and labels of the prompts, and the numbers to sort them by."""
     dataset = next((run[name] for name in run if "prompt_id" in run[name].coords and name != "tokens"), None)
     if dataset is None:
         return {"ids": [], "labels": {}, "numbers": []}
@@ -93,12 +93,12 @@ def _prompts(run: Run) -> dict[str, Any]:
     lengths = names.pop("n_tokens", None)
     labels = {shown(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}
     numbers = [{"label": "tokens", "digits": 0, "values": lengths}] if lengths is not None else []
-    for label, values in _of_prompts(run):
+    for label, values in _list_prompt_numbers(run):
         numbers.append({"label": label, "digits": 2, "values": values.tolist()})
     return {"ids": ids, "labels": {k: v for k, v in labels.items() if len(set(v)) > 1}, "numbers": numbers}
 
 
-def _of_prompts(run: Run) -> Iterator[tuple[str, np.ndarray]]:
+def _list_prompt_numbers(run: Run) -> Iterator[tuple[str, np.ndarray]]:
     if "drop" in run and "baseline_loss" in run["drop"]:
         yield "loss", run["drop"]["baseline_loss"].values
     elif "lens" in run and "cross_entropy" in run["lens"] and "norm" not in run["lens"].dims:
@@ -110,8 +110,8 @@ def _of_prompts(run: Run) -> Iterator[tuple[str, np.ndarray]]:
                 yield f"depth, {label}", reading.by_prompt
 
 
-def _pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
-    """The words of the prompts that have views of their own, by number; None where they are not to be shown."""
+def _list_pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
+    """Return the tokens' text of the prompts with their own views; None where it is not shown."""
     if not text:
         return None
     try:
@@ -120,23 +120,26 @@ def _pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
             str(number): [elided(piece, _LETTERS) for piece in prompts.pieces(number)[:_TOKENS_OF_MAPS]]
             for number in range(min(len(prompts), _MAPS_OF))
         }
-    except (PromptError, StoreError):  # the run keeps none
+    # Runs stored without their prompts have no words.
+    except (PromptError, StoreError):
         return None
 
 
-def _tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
-    """Values of single tokens, real ones only, prompt after prompt."""
+def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
+    """Pack the values of single tokens, without padding, prompt after prompt."""
     if "tokens" not in run or run["tokens"].sizes.get("token", 0) == 0 or run["tokens"].sizes["prompt"] == 0:
         return None
     data = run["tokens"]
     lengths = np.minimum(data["n_tokens"].values, data.sizes["token"])
+    # Padding would be most of the page where one prompt is much longer than the others.
     real = np.arange(data.sizes["token"]) < lengths[:, None]
 
     def flat(name: str, *dims: str) -> np.ndarray:
         return np.asarray(data[name].transpose(*dims, "prompt", "token").values[..., real])
 
     ids = flat("top_id", "top", "boundary")
-    known, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+    token_ids, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+    # Frequent words get the smallest numbers, whose high bytes are 0 and compress to almost nothing.
     order = np.argsort(-count, kind="stable")
     pack.add("topWord", np.argsort(order)[number].reshape(ids.shape), "whole")
     pack.add("topProbability", flat("top_probability", "top", "boundary"), "permille")
@@ -153,19 +156,19 @@ def _tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
         "lengths": lengths.tolist(),
         "boundaries": data.sizes["boundary"],
         "dropped": dropped,
-        "words": _words(data, known[order], text),
+        "words": _write_words(data, token_ids[order], text),
     }
 
 
-def _words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
-    """Each token id as a reader can see it; its number where words are not known or not to be shown."""
-    said: Mapping[int, str] = {}
+def _write_words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
+    """Write each token id as visible text, or as its number where the text is unknown or hidden."""
+    pieces: Mapping[int, str] = {}
     if text and "piece" in data:
-        said = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
-    return [visible(said[token]) if token in said else str(token) for token in ids.tolist()]
+        pieces = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
+    return [visible(pieces[token]) if token in pieces else str(token) for token in ids.tolist()]
 
 
-def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
+def _pack_block_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
     for measure, name in _BETWEEN:
         if measure in run and name in run[measure]:
             values = run[measure][name]
@@ -173,7 +176,7 @@ def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
                 if "block" not in values["part"].values:
                     continue
                 values = values.sel(part="block")
-            reductions = [one for one in _REDUCTIONS if one in values["reduction"].values]
+            reductions = [reduction for reduction in _REDUCTIONS if reduction in values["reduction"].values]
             values = values.sel(reduction=reductions).transpose("reduction", "prompt", "skipped", "block")
             key = f"{measure}-{name.replace('_', '-')}"
             pack.add(f"{key}-mean", values.mean("prompt"), "f24")
@@ -192,20 +195,22 @@ def _maps_between(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
             }
 
 
-def _maps_at_tokens(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
+def _pack_token_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:
     for measure, (name, rows, quantity) in _AT_TOKENS.items():
         if measure not in run or name not in run[measure] or "token" not in run[measure][name].dims:
             continue
         values = run[measure][name]
         kinds: Sequence[Any] = values["site"].values.tolist() if "site" in values.dims else [""]
         for kind in kinds:
-            own = values.sel(site=kind) if kind else values
-            own = own.transpose("prompt", rows, "token").isel(prompt=slice(_MAPS_OF), token=slice(_TOKENS_OF_MAPS))
-            measured = [int(n) for n in np.flatnonzero(own.notnull().any([rows, "token"]).values)]
+            map_values = values.sel(site=kind) if kind else values
+            map_values = map_values.transpose("prompt", rows, "token").isel(
+                prompt=slice(_MAPS_OF), token=slice(_TOKENS_OF_MAPS)
+            )
+            measured = [int(n) for n in np.flatnonzero(map_values.notnull().any([rows, "token"]).values)]
             if not measured:
                 continue
             key = f"{measure}{'-' if kind else ''}{kind}".replace("_", "-")
-            pack.add(f"{key}-each", own.values[measured][None], "f24")
+            pack.add(f"{key}-each", map_values.values[measured][None], "f24")
             yield {
                 "key": key,
                 "label": f"{measure.replace('_', ' ')}{', ' if kind else ''}{kind}",

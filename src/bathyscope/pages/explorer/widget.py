@@ -18,49 +18,50 @@ if TYPE_CHECKING:
     from anywidget import AnyWidget
 
 _SELECTED: Final = ("run", "block", "boundary", "prompt", "token")
-"""What a reader can choose in the views."""
+"""What a reader can select in the views."""
 
 
 def explorer(
     runs: Sequence[Run], *, names: Sequence[str] | None = None, text: bool = True, cluster: str | None = None
 ) -> AnyWidget:
-    """The widget behind ``Run.explore``.
+    """Make the widget behind ``Run.explore``.
 
     Args:
-        runs: what can be switched between.
+        runs: the reader switches between them.
 
     Raises:
-        OptionError: anywidget is not installed; not as many names as runs; a label that makes no clusters.
+        OptionError: anywidget is not installed; another number of names than of runs; a label that makes no clusters.
     """
     if find_spec("anywidget") is None:
         raise OptionError(
-            "Exploring a run in a notebook needs anywidget, which is not installed: "
-            "pip install 'bathyscope[notebook]'. bathyscope.report([run], 'page.html') writes the same views as a page."
+            "Exploring a run in a notebook needs anywidget: pip install 'bathyscope[notebook]'. "
+            "Without it, bathyscope.report([run], 'page.html') writes the same views as a page."
         )
     for run in runs:
         if not isinstance(run, Run):
             raise OptionError(
-                f"explore() was given {elided(repr(run), 40)} of type {type(run).__name__}. Give further runs, as "
-                "bathyscope.open returns them."
+                f"explore() takes runs, not {elided(repr(run), 40)} of type {type(run).__name__}. Give what "
+                "bathyscope.open returns."
             )
     names = run_names(runs) if names is None else list(names)
     if len(names) != len(runs):
-        raise OptionError(f"names={names} is not allowed; give {len(runs)} names, one a run.")
-    held = [
+        raise OptionError(f"names={names} is not allowed; give {len(runs)} names, one for each run.")
+    run_contents = [
         {"name": name, "text": content(run, name, text=text, cluster=cluster)}
         for run, name in zip(runs, names, strict=True)
     ]
-    return _widget()(runs=held)
+    return _make_widget_class()(runs=run_contents)
 
 
 @cache
-def _widget() -> Any:
-    """Its class, which can be made only where anywidget is installed."""
+def _make_widget_class() -> Any:
+    """Make the widget's class, which needs anywidget to be installed."""
+    # The base class comes from an optional package, so the class can only be defined after the check above.
     import anywidget
     import traitlets
 
     class Explorer(anywidget.AnyWidget):
-        """``selection`` is what is chosen: names and numbers of run, block, boundary, prompt and token, both ways."""
+        """``selection`` holds run, block, boundary, prompt and token; reader and program can both change it."""
 
         _esm = assets.module()
         style = traitlets.Unicode(assets.style()).tag(sync=True)
@@ -68,11 +69,11 @@ def _widget() -> Any:
         selection: Any = traitlets.Dict().tag(sync=True)
 
         @traitlets.validate("selection")
-        def _known(self, proposal: Any) -> Any:
+        def _check_selection(self, proposal: Any) -> Any:
             unknown = [name for name in proposal["value"] if name not in _SELECTED]
             if unknown:
                 raise OptionError(
-                    f"A selection has no {unknown[0]!r}.{did_you_mean(str(unknown[0]), _SELECTED)} Allowed: "
+                    f"{unknown[0]!r} cannot be selected.{did_you_mean(str(unknown[0]), _SELECTED)} Allowed: "
                     f"{', '.join(_SELECTED)}."
                 )
             return proposal["value"]

@@ -1,4 +1,4 @@
-"""What a reader may choose about the figures; the data never change with it."""
+"""What a reader can choose about figures; no choice changes the data."""
 
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
@@ -14,17 +14,17 @@ class FigureOptions:
     """Choices shared by all figures.
 
     Args:
-        weighting: mean over prompts in which each prompt counts the same, as in the verdict and all other numbers
-            of a page, or each token does (hu2025; csordas2025's norms and cosines).
+        weighting: whether prompts count the same in a mean, as in the verdict and all other numbers of a page, or
+            tokens do (hu2025; csordas2025's norms and cosines).
         band: around a mean, its 95 % bootstrap interval over prompts, the quartiles of the prompts, or none.
-        reduction: over the tokens of a prompt, in maps of effects between blocks. ``max`` is taken over prompts
-            too, the others are averaged over prompts.
+        reduction: over the tokens of a prompt, in maps of effects between blocks. ``max`` is also taken over prompts;
+            the others are averaged over prompts.
         scale: of the colours in maps without negative values.
-        prompts_shown: how many prompts, the first ones, get maps of their own.
+        prompts_shown: how many prompts, from the first, have maps of their own.
         cluster: label of prompts that belong together, such as document; intervals and bands resample them as one.
 
     Raises:
-        OptionError: a value that is not one of these.
+        OptionError: a value that is not allowed.
     """
 
     weighting: Literal["prompts", "tokens"] = "prompts"
@@ -40,15 +40,15 @@ class FigureOptions:
 
 @dataclass(frozen=True)
 class RunOptions(FigureOptions):
-    """What a reader chose, with what a run fixes.
+    """A reader's choices with the settings of a run.
 
     Args:
-        seed: of the resampling, the run's, so that a mean has one interval wherever it stands.
+        seed: the run's seed of the resampling, so that a mean has the same interval everywhere.
     """
 
     seed: int = 0
 
 
 def options_of(options: FigureOptions | None, seed: int) -> RunOptions:
-    """Return a reader's choices, or the defaults, for a run of this seed."""
+    """Return a reader's choices, or the defaults, for a run with this seed."""
     return RunOptions(**{**vars(options or FigureOptions()), "seed": seed})

@@ -1,4 +1,4 @@
-"""All figures, in the order of a report: the package's own, those of plug-ins, and one by default for other measures.
+"""All figures in the order of a report: the package's own, those of plug-ins, and a default for other measures.
 
 A new figure is a module in ``of/`` with a ``FIGURE`` and the name of its measure, or an entry point in the group
 ``bathyscope.figures`` of another package, whose value is a :class:`~bathyscope.pages.figures.kind.FigureKind`.
@@ -23,7 +23,7 @@ from bathyscope.runs.run import Run
 
 GROUP: Final = "bathyscope.figures"
 NO_FIGURE: Final = ("noise", "tokens")
-"""What captions tell, or the page's views of tokens show, and no figure does."""
+"""Measures without a figure: captions state the noise, and the page's views show tokens."""
 
 _FIRST: Final = "effective_depth"
 _BEHIND: Final = {"swap": "drop_and_swap", "neurons": "prediction_fall"}
@@ -47,60 +47,62 @@ FIGURES: Final[dict[str, FigureKind]] = _own_figures()
 
 @cache
 def plugged_in() -> dict[str, FigureKind]:
-    """Figures of other packages, by name; one that cannot be used is left out with a warning that names it."""
-    found: dict[str, FigureKind] = {}
+    """Return figures of other packages by name; a broken one is left out with a warning that names it."""
+    kinds: dict[str, FigureKind] = {}
     for entry in declared(GROUP):
-        kind = taken(entry, "The figure", lambda entry: _read(entry, {**FIGURES, **found}))
+        kind = taken(entry, "The figure", lambda entry: _read_kind(entry, {**FIGURES, **kinds}))
         if kind is not None:
-            found[kind.name] = kind
-    return found
+            kinds[kind.name] = kind
+    return kinds
 
 
-def _read(entry: EntryPoint, known: Container[str]) -> FigureKind:
+def _read_kind(entry: EntryPoint, names: Container[str]) -> FigureKind:
     kind = entry.load()
     if not isinstance(kind, FigureKind):
-        raise TypeError(f"a FigureKind is expected, and {type(kind).__name__} was given")
-    if kind.name in known:
+        raise TypeError(f"expected a FigureKind, not {type(kind).__name__}")
+    if kind.name in names:
         raise ValueError(f"another figure has the name {kind.name!r}")
     return kind
 
 
 def figures_of(run: Run) -> dict[str, FigureKind]:
-    """The figures for what a run holds. A measure without a figure of its own gets one by its dimensions.
+    """Return the figures for what a run holds. A measure that declares none gets one by its dimensions.
 
     Raises:
-        OptionError: a part of a run with some of its blocks.
+        OptionError: a run with only some of its blocks.
     """
     check_whole_depth(run)
-    known = {**FIGURES, **plugged_in()}
-    drawn = {name: kind for name, kind in known.items() if kind.drawable(run)}
-    with_figure = {kind.measure for kind in known.values()}
+    # The package's own figures come first, so a plug-in cannot change the order of a report.
+    kinds = {**FIGURES, **plugged_in()}
+    drawable = {name: kind for name, kind in kinds.items() if kind.drawable(run)}
+    with_figure = {kind.measure for kind in kinds.values()}
     others = [name for name in run.measures if name not in with_figure and name not in NO_FIGURE]
-    return {**drawn, **{name: by_dimensions.figure(name) for name in others}}
+    return {**drawable, **{name: by_dimensions.figure(name) for name in others}}
 
 
 def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawing]:
-    """Everything that can be drawn from a run, by the figure's name; each figure is computed once.
+    """Draw everything that a run has, by the figure's name; each figure is computed once.
 
     A figure that needs variables which were not selected is left out with a warning.
 
     Raises:
-        OptionError: there is nothing; a part of a run with some of its blocks.
+        OptionError: nothing to draw; a run with only some of its blocks.
     """
-    found = {}
+    drawing_by_name = {}
     for name, kind in figures_of(run).items():
         try:
             drawing = kind.drawing(run, options)
+        # A selection of variables may leave too few for a figure; the report has the others.
         except OptionError as error:
             if "variables" not in run.cut:
                 raise
             warn(f"A figure is left out. {error}")
             continue
         if drawing.panels:
-            found[name] = drawing
-    if not found:
+            drawing_by_name[name] = drawing
+    if not drawing_by_name:
         raise OptionError(
-            f"There is nothing to draw: the run holds {', '.join(run.measures) or 'no measure'}, and figures "
-            f"exist for {', '.join(FIGURES)}. Survey again with at least one of these."
+            f"Nothing to draw: the run holds {', '.join(run.measures) or 'no measure'}. Survey again with at least one "
+            f"of {', '.join(FIGURES)}."
         )
-    return found
+    return drawing_by_name

@@ -1,1 +1,1 @@
-"""Repeating a paper's tables and figures: its surveys on the models that there are, beside what was published."""
+"""Repeat a paper's tables and figures with the models at hand, next to what was published."""

@@ -1,4 +1,4 @@
-"""Local copies of data sets in place of the hub's, and the files that stand for the papers' corpora and tables."""
+"""Local copies of data sets in place of the hub's, and files for the corpora and tables of the papers."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,39 +14,39 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 VALIDATION = "wic_validation"
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
 _SOURCES = ("survey", "maps", "subjoiner", "ing")
-"""Works whose data are a source in the grammar of prompts."""
+"""Works whose data are a source of prompts."""
 
 
-def local_data(given: Sequence[str]) -> dict[str, str]:
-    """Data set, corpus, task or table → its local file.
+def local_data(arguments: Sequence[str]) -> dict[str, str]:
+    """Return the local file of each data set, corpus, task or table that was given.
 
     Args:
-        given: NAME=FILE, or folders that hold files of such names (``gsm8k.jsonl``, ``pile.txt``, ``scores.csv``), or
-            folders of a data set's name with a file of the split that the papers used (``gsm8k/test.jsonl``).
+        arguments: NAME=FILE, or folders with files of such names (``gsm8k.jsonl``, ``pile.txt``, ``scores.csv``), or
+            folders named after a data set with a file of the split that the papers used (``gsm8k/test.jsonl``).
     """
-    found: dict[str, str] = {}
-    for text in given:
+    path_by_name: dict[str, str] = {}
+    for text in arguments:
         name, equals, file = text.partition("=")
-        # os.path, not Path, which raises where a text is longer than a file's name may be
+        # Path.is_dir raises for a text longer than a file name can be; os.path.isdir returns False.
         if os.path.isdir(os.path.expanduser(text)):
-            found |= _in_folder(Path(text).expanduser())
+            path_by_name |= _find_files(Path(text).expanduser())
         elif equals:
             _require_known(name, file)
             if not os.path.isfile(os.path.expanduser(file)):
-                raise PromptError(f"--data: there is no file {file!r}.")
-            found[name] = str(Path(file).expanduser())
+                raise PromptError(f"--data {name}={file!r}: file not found.")
+            path_by_name[name] = str(Path(file).expanduser())
         else:
-            raise PromptError(f"--data {text!r} is no folder; give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
-    return found
+            raise PromptError(f"--data {text!r} is not a folder. Give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
+    return path_by_name
 
 
 def localised(source: str, data: Mapping[str, str], count: int | None = None) -> SourceSpec:
-    """A source that reads the local file of its data set or corpus, where there is one.
+    """Return a source that reads the local file of its data set or corpus, if any.
 
-    ``count`` stands in place of the source's own number (of each level, where the source says so).
+    ``count`` replaces the source's number of prompts (of each level, where the source counts by level).
     """
     spec = parse(source)
-    path = data.get(spec.name or _file_name(spec))
+    path = data.get(spec.name or _name_file(spec))
     if path is not None:
         spec = replace(spec, path=path)
     if count is None:
@@ -59,23 +59,26 @@ def localised(source: str, data: Mapping[str, str], count: int | None = None) ->
 
 @cache
 def files() -> Mapping[str, tuple[str, ...]]:
-    """Names that files may be given for: data sets, corpora, tasks and tables of the papers → endings of the files."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys((*REGISTRY, VALIDATION), _SUFFIXES)
+    """Return the names that files may be given for, with the allowed endings of the files.
+
+    The names are those of data sets, corpora, tasks and tables of the papers.
+    """
+    suffixes_by_name: dict[str, tuple[str, ...]] = dict.fromkeys((*REGISTRY, VALIDATION), _SUFFIXES)
     works = [work for paper in REPRODUCTIONS.values() for work in paper.works]
     for verb, data in [(work.verb, work.data) for work in works if isinstance(work.data, str)]:
         if verb not in _SOURCES:
-            found |= {Path(name).stem: _SUFFIXES for name in data.split(",")}
+            suffixes_by_name |= {Path(name).stem: _SUFFIXES for name in data.split(",")}
         elif (spec := parse(data)).name is None:
-            found[_file_name(spec)] = CORPUS_SUFFIXES if spec.kind == "corpus" else PROMPT_FILE_SUFFIXES
-    return found
+            suffixes_by_name[_name_file(spec)] = CORPUS_SUFFIXES if spec.kind == "corpus" else PROMPT_FILE_SUFFIXES
+    return suffixes_by_name
 
 
-def _file_name(spec: SourceSpec) -> str:
-    """``pile`` for ``pile.txt``."""
+def _name_file(spec: SourceSpec) -> str:
+    """Return ``pile`` for ``pile.txt``."""
     return Path(str(spec.path)).name.split(".")[0]
 
 
-def _in_folder(folder: Path) -> dict[str, str]:
+def _find_files(folder: Path) -> dict[str, str]:
     candidates = {name: [folder / f"{name}{suffix}" for suffix in endings] for name, endings in files().items()}
     for name, data_set in REGISTRY.items():
         candidates[name] += [
@@ -83,22 +86,27 @@ def _in_folder(folder: Path) -> dict[str, str]:
             for file in sorted((folder / name).glob("*"))
             if file.name.endswith(_SUFFIXES) and file.name.lower().startswith((data_set.split or "").lower())
         ]
-    found = {}
+    path_by_name = {}
     for name, places in candidates.items():
-        there = [str(file) for file in places if file.is_file()]
-        if len(there) > 1:
+        existing = [str(file) for file in places if file.is_file()]
+        if len(existing) > 1:
             raise PromptError(
-                f"--data {folder}: {name} could be any of {', '.join(there)}; say which: --data {name}={there[0]}"
+                f"--data {folder}: {name} could be any of {', '.join(existing)}; say which: --data {name}={existing[0]}"
             )
-        if there:
-            found[name] = there[0]
-    return found
+        if existing:
+            path_by_name[name] = existing[0]
+    return path_by_name
 
 
 def _require_known(name: str, file: str) -> None:
-    known = files()
-    if name not in known:
-        raise PromptError(f"--data: {name!r} is no data set.{did_you_mean(name, known)} Allowed: {', '.join(known)}.")
-    if known[name] != _SUFFIXES and not file.endswith(known[name]):
-        kind = "plain text" if known[name] == CORPUS_SUFFIXES else "a file of prompts"
-        raise PromptError(f"--data {name}={file}: {name} is {kind}; give a file ending in {', '.join(known[name])}.")
+    suffixes_by_name = files()
+    if name not in suffixes_by_name:
+        raise PromptError(
+            f"--data: {name!r} is not a data set.{did_you_mean(name, suffixes_by_name)} "
+            f"Allowed: {', '.join(suffixes_by_name)}."
+        )
+    if suffixes_by_name[name] != _SUFFIXES and not file.endswith(suffixes_by_name[name]):
+        kind = "plain text" if suffixes_by_name[name] == CORPUS_SUFFIXES else "a file of prompts"
+        raise PromptError(
+            f"--data {name}={file}: {name} is {kind}; give a file ending in {', '.join(suffixes_by_name[name])}."
+        )

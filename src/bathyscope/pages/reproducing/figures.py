@@ -1,4 +1,4 @@
-"""The figures of a paper, drawn from the results of its works: all models of a figure in one picture."""
+"""The figures of a paper from the results of its works: all models of a figure in one picture."""
 
 import re
 from collections import Counter
@@ -11,14 +11,15 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.export import write_output
-from bathyscope.pages.figures.kind import Drawing, Panel, arrange, headed
-from bathyscope.pages.figures.kit.lines import mark, only
+from bathyscope.pages.figures.kind import Drawing, Panel, add_heading, arrange, drop_empty
+from bathyscope.pages.figures.kit.lines import select_curve
+from bathyscope.pages.figures.kit.lines_together import mark_depths
 from bathyscope.pages.figures.of import depth_performance, evaluation, maps, probes, subjoiner
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.render import render
-from bathyscope.pages.reproducing.cells import Outcome, shows
+from bathyscope.pages.reproducing.cells import Outcome, shows_model
 from bathyscope.pages.reproducing.verbs import Result
-from bathyscope.pages.side_by_side import together
+from bathyscope.pages.side_by_side import join_drawings
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction
 
@@ -30,12 +31,12 @@ OTHERS: Final[Mapping[str, Callable[[xr.Dataset], Drawing]]] = {
     "ing": probes.ing,
     "evaluation": evaluation.drawing,
 }
-"""Figures of what is no survey."""
+"""Figures of results that are not surveys."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A file of a figure, with the models and the data that it shows."""
+    """The file of a figure, with the models and data that it shows."""
 
     figure: Figure
     models: tuple[str, ...]
@@ -44,7 +45,7 @@ class Drawn:
 
 
 def chosen_figures(paper: Reproduction, numbers: Sequence[str]) -> tuple[Figure, ...]:
-    """The figures of these published numbers, all where none are given; an OptionError for one that is not here."""
+    """Return the figures of these published numbers, or all figures; refuse an unknown number."""
     if not numbers:
         return paper.figures
     for number in numbers:
@@ -55,97 +56,114 @@ def chosen_figures(paper: Reproduction, numbers: Sequence[str]) -> tuple[Figure,
 
 
 def measures_of(paper: Reproduction, work: str) -> tuple[str, ...]:
-    """The measures that any figure or table takes from a survey, the same whichever of them are asked for."""
-    kinds = [one.partition(".")[0] for figure in paper.figures if work in figure.data for one in figure.draws]
-    found = [name for kind in kinds if kind in FIGURES for name in (FIGURES[kind].measure, *FIGURES[kind].others)]
+    """Return the measures that any figure or table takes from a survey, whichever of them are requested."""
+    kinds = [
+        drawing_name.partition(".")[0]
+        for figure in paper.figures
+        if work in figure.data
+        for drawing_name in figure.draws
+    ]
+    measures = [name for kind in kinds if kind in FIGURES for name in (FIGURES[kind].measure, *FIGURES[kind].others)]
     tabled = ["effective_depth" for table in paper.tables.values() if work in table.data]
-    return tuple(dict.fromkeys([*found, *tabled]))
+    return tuple(dict.fromkeys([*measures, *tabled]))
 
 
 def draw(
     paper: Reproduction, figures: Iterable[Figure], outcomes: Sequence[Outcome], folder: Path, formats: Sequence[str]
 ) -> list[Drawn]:
-    """Every figure for which there is anything, as ``folder/10-12b-22.png``."""
-    drawn = []
+    """Draw every figure that has results, as ``folder/10-12b-22.png``."""
+    figure_files = []
     for figure in figures:
-        there = [
-            one
-            for one in outcomes
-            if one.result is not None
-            and one.cell.work.name in figure.data
-            and all(shows(paper, figure, model) for model in one.cell.models)
+        shown_outcomes = [
+            outcome
+            for outcome in outcomes
+            if outcome.result is not None
+            and outcome.cell.work.name in figure.data
+            and all(shows_model(paper, figure, model) for model in outcome.cell.models)
         ]
-        panels = _panels(paper, figure, there)
+        panels = _draw_panels(paper, figure, shown_outcomes)
         if not panels:
             continue
-        made = arrange(f"{paper.paper}, figure {figure.label}: {figure.shows}", panels)
-        models = tuple(dict.fromkeys(one.cell.name for one in there))
-        data = tuple(dict.fromkeys(one.cell.work.name for one in there))
+        picture = arrange(f"{paper.paper}, figure {figure.label}: {figure.shows}", panels)
+        models = tuple(dict.fromkeys(outcome.cell.name for outcome in shown_outcomes))
+        data = tuple(dict.fromkeys(outcome.cell.work.name for outcome in shown_outcomes))
         for format_ in formats:
+            # Labels such as "3a, 3b" become names that every file system takes.
             path = folder / f"{re.sub(r'[^a-z0-9.]+', '-', figure.label).strip('-')}.{format_}"
-            write_output(path, render(made, format_))
-            drawn.append(Drawn(figure, models, data, path))
-    return drawn
+            write_output(path, render(picture, format_))
+            figure_files.append(Drawn(figure, models, data, path))
+    return figure_files
 
 
-def _panels(paper: Reproduction, figure: Figure, outcomes: Sequence[Outcome]) -> list[Panel]:
-    """For each set of data and each thing that is drawn all models together."""
+def _draw_panels(paper: Reproduction, figure: Figure, outcomes: Sequence[Outcome]) -> list[Panel]:
+    """Draw all models together, for each data set and each drawing."""
     panels = []
     for work in figure.data:
-        own = [one for one in outcomes if one.cell.work.name == work]
-        for asked in figure.draws:
-            kind, _, part = asked.partition(".")
-            found = [(one, _chosen(_drawing(one.result, kind), part)) for one in own if one.result is not None]
-            named = [(one, drawing) for one, drawing in found if drawing.panels]
-            marks = _published(paper, asked, [one for one, _ in named])
-            made = _together([(one.cell.name, drawing) for one, drawing in named], bool(marks))
-            made = [mark(panel, marks, "published effective depth") for panel in made] if marks else made
-            panels += [headed(panel, work) for panel in made] if len(figure.data) > 1 else made
+        work_outcomes = [outcome for outcome in outcomes if outcome.cell.work.name == work]
+        for drawing_name in figure.draws:
+            kind, _, part = drawing_name.partition(".")
+            outcome_drawings = [
+                (outcome, _choose_panels(_draw_result(outcome.result, kind), part))
+                for outcome in work_outcomes
+                if outcome.result is not None
+            ]
+            named = [(outcome, drawing) for outcome, drawing in outcome_drawings if drawing.panels]
+            marks = _read_published_depths(paper, drawing_name, [outcome for outcome, _ in named])
+            drawn_panels = _join_models([(outcome.cell.name, drawing) for outcome, drawing in named], bool(marks))
+            drawn_panels = (
+                [mark_depths(panel, marks, "published effective depth") for panel in drawn_panels]
+                if marks
+                else drawn_panels
+            )
+            panels += [add_heading(panel, work) for panel in drawn_panels] if len(figure.data) > 1 else drawn_panels
     return panels
 
 
-def _drawing(result: Result, kind: str) -> Drawing:
+def _draw_result(result: Result, kind: str) -> Drawing:
     if isinstance(result, Run):
-        known = FIGURES.get(kind)
-        return known.drawing(result) if known is not None and known.drawable(result) else Drawing([], "")
+        figure_kind = FIGURES.get(kind)
+        return (
+            figure_kind.drawing(result) if figure_kind is not None and figure_kind.drawable(result) else Drawing([], "")
+        )
     return OTHERS[kind](result)
 
 
-def _chosen(drawing: Drawing, part: str) -> Drawing:
-    """All panels, those of a name (``prompt`` is prompt_1, prompt_2 …), or the curve of a variable."""
+def _choose_panels(drawing: Drawing, part: str) -> Drawing:
+    """Return all panels, those of a name (``prompt`` is prompt_1, prompt_2 …), or a variable's curve."""
     if not part:
         return drawing
-    panels = [one for one in drawing.panels if one.name == part or one.name.startswith(f"{part}_")]
-    curves = (only(one, part) for one in drawing.panels)
-    return replace(drawing, panels=panels or [one for one in curves if one is not None])
+    panels = [panel for panel in drawing.panels if panel.name == part or panel.name.startswith(f"{part}_")]
+    curves = (select_curve(panel, part) for panel in drawing.panels)
+    return replace(drawing, panels=panels or drop_empty(curves))
 
 
-def _together(drawn: Sequence[tuple[str, Drawing]], even_one: bool) -> list[Panel]:
-    """What models share in one picture, and everything else under the model's name."""
-    if len(drawn) == 1 and not even_one:
-        return list(drawn[0][1].panels)
-    keys = Counter(shared.key for _, drawing in drawn for panel in drawing.panels for shared in panel.shared)
+def _join_models(named_drawings: Sequence[tuple[str, Drawing]], even_one: bool) -> list[Panel]:
+    """Draw what models share in one picture, and everything else under the model's name."""
+    if len(named_drawings) == 1 and not even_one:
+        return list(named_drawings[0][1].panels)
+    keys = Counter(shared.key for _, drawing in named_drawings for panel in drawing.panels for shared in panel.shared)
     least = 1 if even_one else 2
-    beside = together([{"": drawing} for _, drawing in drawn], [name for name, _ in drawn], least)
-    panels = list(beside[""].panels) if beside else []
+    joint = join_drawings([{"": drawing} for _, drawing in named_drawings], [name for name, _ in named_drawings], least)
+    panels = list(joint[""].panels) if joint else []
     return panels + [
-        headed(panel, name)
-        for name, drawing in drawn
+        add_heading(panel, name)
+        for name, drawing in named_drawings
         for panel in drawing.panels
         if not any(keys[shared.key] >= least for shared in panel.shared)
     ]
 
 
-def _published(paper: Reproduction, asked: str, outcomes: Iterable[Outcome]) -> dict[str, float]:
-    """Model → its published depth as a share of its depth, where a table has one for what is drawn."""
-    found: dict[str, float] = {}
-    for table in (one for one in paper.tables.values() if asked in one.drawn):
-        estimator = table.drawn[asked]
-        for one in outcomes:
-            (model,) = one.cell.models
-            depth = table.published(model.published, estimator, one.cell.work.name)
+def _read_published_depths(paper: Reproduction, drawing_name: str, outcomes: Iterable[Outcome]) -> dict[str, float]:
+    """Return the published depth of each model as a share of its depth, where a table has one."""
+    depth_shares: dict[str, float] = {}
+    for table in (candidate for candidate in paper.tables.values() if drawing_name in candidate.drawn):
+        estimator = table.drawn[drawing_name]
+        for outcome in outcomes:
+            (model,) = outcome.cell.models
+            depth = table.published(model.published, estimator, outcome.cell.work.name)
             blocks = [other.published(model.published, "blocks") for other in paper.tables.values() if not other.data]
             if depth is not None and blocks and blocks[0] is not None:
-                # cosine counts blocks, the others what enters a block
-                found[model.name] = (depth + (0.5 if estimator == "cosine" else 0.0)) / blocks[0]
-    return found
+                # The published cosine is an index of blocks, whose middle is half a block deeper; the others are
+                # indices of block inputs.
+                depth_shares[model.name] = (depth + (0.5 if estimator == "cosine" else 0.0)) / blocks[0]
+    return depth_shares

@@ -1,4 +1,4 @@
-"""Which models a reproduction measures: the paper's, or those at hand."""
+"""The models of a reproduction: the paper's, or those at hand."""
 
 import os
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from bathyscope.surveying.papers.reproduction import short_name
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model under the name that tables show.
+    """A model with its name in tables.
 
     Args:
         name: also the name of the folder of its runs.
         source: hub name or local folder.
-        published: the hub name by which the paper lists it, None where it does not.
+        published: the paper's hub name for it; None where the paper does not list it.
     """
 
     name: str
@@ -25,37 +25,41 @@ class NamedModel:
 
 
 def chosen_models(
-    given: Sequence[str], published: Sequence[str], default: Sequence[str] | None = None
+    arguments: Sequence[str], published: Sequence[str], default: Sequence[str] | None = None
 ) -> tuple[NamedModel, ...]:
-    """The models asked for, in that order; all of the paper's, or its default, where none are.
+    """Return the requested models in their order; without a request the paper's, or its default.
 
     Args:
-        given: names of the paper (with or without their owner), other hub names, folders, or NAME=FOLDER, one a text
-            or several separated by commas. A folder that is called as a model of the paper stands for it.
+        arguments: names of the paper (with or without their owner), other hub names, folders, or NAME=FOLDER, one in
+            each text or several separated by commas. A folder named after a model of the paper stands for it.
         published: the paper's models by their hub names.
     """
-    texts = [part for text in given for part in ([text] if _is_folder(text) else text.split(","))]
-    models = tuple(_model(text.strip(), published) for text in texts or (published if default is None else default))
+    texts = [part for text in arguments for part in ([text] if _is_folder(text) else text.split(","))]
+    models = tuple(
+        _parse_model(text.strip(), published) for text in texts or (published if default is None else default)
+    )
     seen: dict[str, NamedModel] = {}
     for model in models:
         other = seen.setdefault(model.name, model)
         if other is not model:
             raise OptionError(
-                f"--models gives two models called {model.name!r} ({other.source} and {model.source}); name them "
-                f"apart: {model.name}-1={other.source} {model.name}-2={model.source}."
+                f"--models gives two models called {model.name!r} ({other.source} and {model.source}). Give each its "
+                f"name: {model.name}-1={other.source} {model.name}-2={model.source}."
             )
     return models
 
 
-def _model(text: str, published: Sequence[str]) -> NamedModel:
+def _parse_model(text: str, published: Sequence[str]) -> NamedModel:
     hub_names = {name.lower(): model for model in published for name in (model, short_name(model))}
     label, equals, folder = text.partition("=")
-    # a folder's own name may hold the sign
+    # A folder's own name may contain "=".
     if not equals or _is_folder(text):
         folder = text
         label = Path(text).expanduser().resolve().name if _looks_local(text) else text
     if not label or not folder:
-        raise OptionError(f"--models {text!r} names no model; give a name of the paper, a folder, or NAME=FOLDER.")
+        raise OptionError(
+            f"--models {text!r} does not name a model. Give a name of the paper, a folder, or NAME=FOLDER."
+        )
     listed = hub_names.get(label.lower())
     if not equals and listed is not None and not _looks_local(text):
         folder = listed
@@ -67,5 +71,5 @@ def _looks_local(text: str) -> bool:
 
 
 def _is_folder(text: str) -> bool:
-    # os.path, not Path, which raises where a list of many models is longer than a file's name may be
+    # Path.is_dir raises for a list of models longer than a file name can be; os.path.isdir returns False.
     return os.path.isdir(os.path.expanduser(text))

@@ -1,4 +1,4 @@
-"""A paper's tables and figures, from the models at hand, beside what was published."""
+"""A paper's tables and figures from the models at hand, next to what was published."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.render import check_format
-from bathyscope.pages.reproducing.cells import Outcome, measured, planned
+from bathyscope.pages.reproducing.cells import Outcome, measured, plan_cells
 from bathyscope.pages.reproducing.data import local_data
 from bathyscope.pages.reproducing.figures import Drawn, chosen_figures, draw, measures_of
 from bathyscope.pages.reproducing.models import NamedModel, chosen_models
 from bathyscope.pages.reproducing.rows import Rows, drawn_rows, flatten, missing_rows, pair_rows, summarise_pairs
-from bathyscope.pages.reproducing.tables import Pair, pairs
-from bathyscope.pages.reproducing.verbs import Cell
+from bathyscope.pages.reproducing.tables import TableEntry, pairs
+from bathyscope.pages.reproducing.verbs import WorkCell
 from bathyscope.surveying.papers.presets import AS_PUBLISHED
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction, Table
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
@@ -38,7 +38,7 @@ def reproduce(
     progress: bool = True,
     **loading: Any,
 ) -> Reproduced:
-    """Repeats a paper's tables or figures. Every result is kept, and what is finished is only read.
+    """Repeat a paper's tables or figures. Every result is stored; finished results are only read.
 
     Args:
         target: csordas2025, hu2025, hu2025-table1 (effective depths), hu2025-table2 (sizes of the models) or lad2024.
@@ -46,21 +46,21 @@ def reproduce(
             that name; several in one text are separated by commas (none = all of the paper's).
         data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
             is a text file, pile=FILE.txt.
-        figures: published numbers such as 3a; 3 is all of its parts (none = all).
+        figures: published numbers such as 3a; 3 means all of its parts (none = all).
         prompts: prompts of each set (of each level of difficulty) in place of the paper's number.
         as_published: also reproduce the faults of the paper's published code.
-        out: folder of the runs, which are out/PRESET/MODEL/WORK, and of the figures; None = runs/PAPER.
+        out: folder of the figures and the runs (out/PRESET/MODEL/WORK); None = runs/PAPER.
         formats: of the figures' files: png, svg, pdf.
         progress: show a progress bar for each run.
         **loading: as for ``load``.
 
     Raises:
-        OptionError, PromptError: what is asked for is not there. What cannot be measured is told in the result.
+        OptionError, PromptError: an unknown target, figure, model or data set. The result reports failed measurements.
 
     Example:
         >>> bathyscope.reproduce("hu2025-table1", "DeepSeek-R1-Distill-Qwen-1.5B", out="runs/table1")  # doctest: +SKIP
     """
-    plan = Plan.of(
+    plan = ReproductionPlan.of(
         target, models, data=data, figures=figures, prompts=prompts, as_published=as_published, out=out, formats=formats
     )
     return plan.result([*measured(plan.cells, loading, progress)])
@@ -68,14 +68,14 @@ def reproduce(
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be repeated: a table of a paper, or all of the paper."""
+    """What to repeat: a table of a paper, or the whole paper."""
 
     paper: Reproduction
     table: str | None
 
     @classmethod
     def of(cls, text: str) -> Target:
-        """What a paper's key, with ``-table1`` or ``-table2`` for a table, stands for."""
+        """Return the target of a paper's key, or of one of its tables (``-table1``, ``-table2``)."""
         targets = {key: cls(paper, None) for key, paper in REPRODUCTIONS.items()}
         for key, paper in REPRODUCTIONS.items():
             targets |= {f"{key}-table{number}": cls(paper, number) for number in paper.tables}
@@ -86,36 +86,36 @@ class Target:
         return targets[text]
 
     def figures(self, numbers: Sequence[object]) -> tuple[Figure, ...]:
-        """The figures that are asked for; a table has none, and refuses numbers."""
-        given = [str(number) for number in numbers]
+        """Return the requested figures; a table has none, and refuses numbers."""
+        texts = [str(number) for number in numbers]
         if self.table is None:
-            return chosen_figures(self.paper, given)
-        if given:
+            return chosen_figures(self.paper, texts)
+        if texts:
             raise OptionError(
-                f"--figures goes with a paper, not with a table; give {self.paper.paper} --figures {','.join(given)}."
+                f"--figures needs a paper, not a table; give {self.paper.paper} --figures {','.join(texts)}."
             )
         return ()
 
     def tables(self, numbers: Sequence[object]) -> dict[str, Table]:
-        """The tables that are asked for; with chosen figures none."""
+        """Return the requested tables; none where figures were chosen."""
         if self.table is not None:
             return {self.table: self.paper.tables[self.table]}
         return {} if numbers else dict(self.paper.tables)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is computed and drawn.
+class ReproductionPlan:
+    """All decisions of a reproduction: what is computed, and what is drawn.
 
     Args:
-        tables: those that are asked for, by their numbers.
+        tables: the requested tables by number.
         place: folder of the runs.
         pictures: folder of the figures' files.
     """
 
     target: Target
     models: tuple[NamedModel, ...]
-    cells: list[Cell]
+    cells: list[WorkCell]
     figures: tuple[Figure, ...]
     tables: Mapping[str, Table]
     place: Path
@@ -134,40 +134,46 @@ class Plan:
         as_published: bool = False,
         out: str | Path | None = None,
         formats: Sequence[str] = ("png",),
-    ) -> Plan:
-        """All decisions and checks, before anything is loaded (see :func:`reproduce`)."""
-        asked = Target.of(target)
-        paper, chosen, tables = asked.paper, asked.figures(figures), asked.tables(figures)
-        for one in formats:
-            check_format(one)
-        named = chosen_models(models, paper.listed, paper.models if asked.table else paper.listed)
+    ) -> ReproductionPlan:
+        """Decide and check everything before anything is loaded (see :func:`reproduce`)."""
+        named_target = Target.of(target)
+        paper, chosen, tables = named_target.paper, named_target.figures(figures), named_target.tables(figures)
+        for format_ in formats:
+            check_format(format_)
+        named = chosen_models(models, paper.listed, paper.models if named_target.table else paper.listed)
         if prompts is not None and prompts < 1:
             raise OptionError(f"--prompts {prompts} is out of range; give a whole number, 1 or more.")
         place = Path("runs") / paper.paper if out is None else Path(out)
         preset = paper.paper + (AS_PUBLISHED if as_published else "")
-        wanted = {name for one in chosen for name in one.data} | {n for one in tables.values() for n in one.data}
-        works = {work.name: measures_of(paper, work.name) for work in paper.works if work.name in wanted}
-        cells = planned(named, paper, chosen, works, preset, place, local_data(data), prompts)
-        return cls(asked, named, cells, chosen, tables, place, place / "figures" / preset, formats)
+        used = {name for figure_or_table in (*chosen, *tables.values()) for name in figure_or_table.data}
+        works = {work.name: measures_of(paper, work.name) for work in paper.works if work.name in used}
+        cells = plan_cells(named, paper, chosen, works, preset, place, local_data(data), prompts)
+        return cls(named_target, named, cells, chosen, tables, place, place / "figures" / preset, formats)
 
     def result(self, outcomes: Sequence[Outcome]) -> Reproduced:
-        """Tables and figures of what was computed."""
-        drawn = draw(self.target.paper, self.figures, outcomes, self.pictures, self.formats)
+        """Return tables and figures of the computed results."""
+        figure_files = draw(self.target.paper, self.figures, outcomes, self.pictures, self.formats)
         rows = {number: pairs(table, self.models, outcomes) for number, table in self.tables.items()}
         planned_works = {cell.work.name for cell in self.cells}
-        lacking = [one for one in self.figures if one.needs and not planned_works & set(one.data)]
-        return Reproduced(self.target, outcomes, drawn, rows, lacking)
+        lacking = [figure for figure in self.figures if figure.needs and not planned_works & set(figure.data)]
+        return Reproduced(self.target, outcomes, figure_files, rows, lacking)
 
 
 @dataclass(frozen=True)
 class Reproduced:
-    """What came of it: results or reasons, files, the tables that are asked for, and figures that need what nobody
-    can load."""
+    """The outcome of a reproduction.
+
+    Args:
+        outcomes: results of all cells, or the reasons for their absence.
+        drawn: files of figures.
+        tables: the requested tables by number.
+        lacking: figures of models that nobody can load.
+    """
 
     target: Target
     outcomes: Sequence[Outcome]
     drawn: Sequence[Drawn]
-    tables: Mapping[str, Sequence[Pair]]
+    tables: Mapping[str, Sequence[TableEntry]]
     lacking: Sequence[Figure] = ()
 
     @property

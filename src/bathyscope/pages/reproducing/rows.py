@@ -7,13 +7,13 @@ from typing import Any
 
 from bathyscope.pages.reproducing.cells import Outcome
 from bathyscope.pages.reproducing.figures import Drawn
-from bathyscope.pages.reproducing.tables import Pair
+from bathyscope.pages.reproducing.tables import TableEntry
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction
 
 Rows = list[dict[str, Any]]
 
 
-def pair_rows(pairs: Iterable[Pair]) -> Rows:
+def pair_rows(pairs: Iterable[TableEntry]) -> Rows:
     """Return one row for each number of a table."""
     names = ("model", "data", "quantity", "blocks", "measured", "ci_low", "ci_high", "crossing_share", "published")
     return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
@@ -56,7 +56,7 @@ def figure_rows(paper: Reproduction, figures: Iterable[Figure]) -> Rows:
 
 
 def missing_rows(
-    outcomes: Iterable[Outcome], tables: Mapping[str, Sequence[Pair]], lacking: Iterable[Figure], is_table: bool
+    outcomes: Iterable[Outcome], tables: Mapping[str, Sequence[TableEntry]], lacking: Iterable[Figure], is_table: bool
 ) -> Rows:
     """Return what could not be measured, one row a reason, since one checkpoint or data set may be behind many.
 
@@ -104,7 +104,7 @@ def flatten(rows: Rows) -> Rows:
     ]
 
 
-def summarise_pairs(pairs: Sequence[Pair]) -> str:
+def summarise_pairs(pairs: Sequence[TableEntry]) -> str:
     """Return how many of the published numbers were measured, agree, and lie in the measured intervals."""
     compared = [pair for pair in pairs if pair.agrees is not None]
     if not compared:

@@ -1,4 +1,4 @@
-"""A published table of numbers beside what was measured, or what the checkpoints' configurations say."""
+"""A published table next to what was measured, or to what the configurations of checkpoints say."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,15 +16,15 @@ _FIELDS = {"blocks": "num_hidden_layers", "query_heads": "num_attention_heads", 
 
 
 @dataclass(frozen=True)
-class Pair:
-    """One number of a table, measured and published; None where there is none, or the run does not meet the criterion.
+class TableEntry:
+    """One number of a table, measured and published; None where missing, or where the run does not meet the criterion.
 
     Args:
-        data: name of the work it was measured on; empty = the configuration.
+        data: name of the measured work; empty = the configuration.
         quantity: an estimator of effective depth, or a size.
         blocks: L of the measured model; None where there is no run.
         crossing_share: share of the resamples that meet the criterion.
-        reason: why there is no measured number, or no interval.
+        reason: why the measured number or its interval is missing.
     """
 
     model: str
@@ -40,8 +40,10 @@ class Pair:
 
     @property
     def agrees(self) -> bool | None:
-        """Whether both numbers are the same; None where nothing was measured or published. A published number differs
-        from a criterion that is not met."""
+        """Whether both numbers are equal; None where one was not measured or not published.
+
+        A published number differs from a criterion that is not met.
+        """
         return None if self.blocks is None or self.published is None else self.measured == self.published
 
     @property
@@ -52,54 +54,56 @@ class Pair:
         return self.ci_low <= self.published <= self.ci_high
 
 
-def pairs(table: Table, models: Sequence[NamedModel], outcomes: Iterable[Outcome], read: bool = True) -> list[Pair]:
-    """Every number of the table's rows for these models, whether it was measured or not: model, quantity, data.
+def pairs(
+    table: Table, models: Sequence[NamedModel], outcomes: Iterable[Outcome], read: bool = True
+) -> list[TableEntry]:
+    """Return every number of the table for these models, measured or not: model, quantity, data.
 
-    Only where ``read``, configurations are looked at; otherwise what was published of them is given.
+    Configurations are only read where ``read`` is True; otherwise only published sizes are returned.
     """
     if not table.data:
-        return [pair for model in models for pair in _sizes(table, model, read)]
-    found = {(outcome.cell.name, outcome.cell.work.name): outcome for outcome in outcomes}
+        return [pair for model in models for pair in _compare_sizes(table, model, read)]
+    outcome_by_cell = {(outcome.cell.name, outcome.cell.work.name): outcome for outcome in outcomes}
     return [
-        _depth(table, model, data, quantity, found.get((model.name, data)))
+        _compare_depth(table, model, data, quantity, outcome_by_cell.get((model.name, data)))
         for model in models
         for quantity in table.quantities
         for data in table.data
     ]
 
 
-def _depth(table: Table, model: NamedModel, data: str, estimator: str, outcome: Outcome | None) -> Pair:
+def _compare_depth(table: Table, model: NamedModel, data: str, estimator: str, outcome: Outcome | None) -> TableEntry:
     published = table.published(model.published, estimator, data)
     if outcome is None or not isinstance(outcome.result, Run):
         reason = "not measured" if outcome is None else outcome.reason
-        return Pair(model.name, data, estimator, published=published, reason=reason)
+        return TableEntry(model.name, data, estimator, published=published, reason=reason)
     depth = as_published(outcome.result["effective_depth"])
-    one = depth.sel(estimator=estimator)
-    values = {name: float(one[name]) for name in ("depth", "ci_low", "ci_high", "crossing_share")}
-    found = {name: value if math.isfinite(value) else None for name, value in values.items()}
-    measured = found.pop("depth")
-    return Pair(
+    estimate = depth.sel(estimator=estimator)
+    values = {name: float(estimate[name]) for name in ("depth", "ci_low", "ci_high", "crossing_share")}
+    finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    measured = finite.pop("depth")
+    return TableEntry(
         model.name,
         data,
         estimator,
         int(depth.attrs["n_blocks"]),
         None if measured is None else round(measured),
         published=published,
-        reason=str(one["reason"].item()),
-        **found,
+        reason=str(estimate["reason"].item()),
+        **finite,
     )
 
 
-def _sizes(table: Table, model: NamedModel, read: bool) -> list[Pair]:
-    """A model's sizes, from its configuration alone."""
-    found, reason = _configured(model) if read else ({}, "")
+def _compare_sizes(table: Table, model: NamedModel, read: bool) -> list[TableEntry]:
+    """Compare a model's sizes, read from its configuration alone, with the published ones."""
+    sizes, reason = _read_sizes(model) if read else ({}, "")
     return [
-        Pair(
+        TableEntry(
             model.name,
             "",
             quantity,
-            found.get("blocks"),
-            found.get(quantity),
+            sizes.get("blocks"),
+            sizes.get(quantity),
             published=table.published(model.published, quantity),
             reason=reason,
         )
@@ -107,14 +111,15 @@ def _sizes(table: Table, model: NamedModel, read: bool) -> list[Pair]:
     ]
 
 
-def _configured(model: NamedModel) -> tuple[dict[str, int], str]:
-    """Size → its number, and why there are none."""
+def _read_sizes(model: NamedModel) -> tuple[dict[str, int], str]:
+    """Return each size of a model, or the reason why its sizes are unknown."""
     try:
         config = load_config(model.source).get_text_config()
     except ModelError as error:
         return {}, str(error)
-    found = {name: getattr(config, field, None) for name, field in _FIELDS.items()}
-    if found["blocks"] is None or found["query_heads"] is None:
+    sizes = {name: getattr(config, field, None) for name, field in _FIELDS.items()}
+    if sizes["blocks"] is None or sizes["query_heads"] is None:
         return {}, f"{model.name} has a configuration without blocks and heads."
-    found["key_heads"] = found["key_heads"] or found["query_heads"]
-    return {name: int(size) for name, size in found.items() if size is not None}, ""
+    # Configurations without grouped queries do not state the number of key heads.
+    sizes["key_heads"] = sizes["key_heads"] or sizes["query_heads"]
+    return {name: int(size) for name, size in sizes.items() if size is not None}, ""

@@ -1,4 +1,4 @@
-"""The units of a reproduction: what is computed of a model, of two, or of none, on one set of data, in one folder."""
+"""The units of a reproduction: one computation on a model, on two or on none, with one data set and one folder."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,14 +35,14 @@ _ASKED: Final = "asked"
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One work of the models that it takes, and the folder of its run, or of its file of results.
+class WorkCell:
+    """One work with its models, and the folder of its run or its file of results.
 
     Args:
         measures: of a survey.
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
-        lacks: why it cannot be computed, known beforehand.
+        lacks: why it cannot be computed, if that is known in advance.
     """
 
     models: tuple[NamedModel, ...]
@@ -56,7 +56,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of its models, as tables and figures show it."""
+        """The models' names, as tables and figures show them."""
         return " → ".join(model.name for model in self.models) or "models of a table"
 
     @property
@@ -66,22 +66,23 @@ class Cell:
 
     @property
     def prompts(self) -> SourceSpec | list[Prompt]:
-        """Of a survey, or of maps."""
+        """The prompts of a survey or of maps."""
         if isinstance(self.work.data, str):
             return localised(self.work.data, self.data, self.count)
         return [Prompt(text=question + answer, answer=answer) for question, answer in self.work.data]
 
     def finished(self) -> Result | None:
-        """The result, where it is there and is what is asked for; it is not computed again."""
+        """Return the stored result if it matches this request; None where it has to be computed."""
         try:
             if self.work.verb != "survey":
-                found = read_results(self.folder / _FILE)[self.work.verb]
-                return found if found.attrs.get(_ASKED) == self._told else None
+                stored = read_results(self.folder / _FILE)[self.work.verb]
+                # A folder may hold results of other data or another count, which must not pass for these.
+                return stored if stored.attrs.get(_ASKED) == self._request_text else None
             run = open_run(self.folder)
         except (StoreError, KeyError):
             return None
-        wanted = {"model": self.source, "preset": self.preset, "dataset": label_of(self.prompts)}
-        same = all(getattr(run.identity, name) == value for name, value in wanted.items())
+        expected = {"model": self.source, "preset": self.preset, "dataset": label_of(self.prompts)}
+        same = all(getattr(run.identity, name) == value for name, value in expected.items())
         return run if same and set(self.measures) <= set(run.measures) else None
 
     def stored_shards(self) -> tuple[int, int]:
@@ -93,17 +94,26 @@ class Cell:
         return len(manifest.record.shards), len(manifest.identity.plan)
 
     def compute(self, models: Sequence[Model], progress: bool, command: str | None) -> Result:
-        """The result, kept in its folder; a BathyscopeError for whatever the command refuses."""
+        """Compute the result and store it in its folder."""
         if self.work.verb == "survey":
-            given: dict[str, Any] = {"preset": self.preset, "progress": progress, "command": command, **self.options()}
-            return survey(models[0], self.prompts, self.measures, self.folder, **given)
-        found = _COMPUTE[self.work.verb](self, models, progress).assign_attrs({_ASKED: self._told})
-        write_output(self.folder / _FILE, encode_results({self.work.verb: found}))
-        return found
+            settings: dict[str, Any] = {
+                "preset": self.preset,
+                "progress": progress,
+                "command": command,
+                **self.options(),
+            }
+            return survey(models[0], self.prompts, self.measures, self.folder, **settings)
+        dataset = _COMPUTE[self.work.verb](self, models, progress).assign_attrs({_ASKED: self._request_text})
+        write_output(self.folder / _FILE, encode_results({self.work.verb: dataset}))
+        return dataset
 
     def options(self) -> dict[str, dict[str, Any]]:
         """Measure → options of a survey beyond the preset's."""
-        options = {measure: dict(own) for measure, own in self.work.options.items() if measure in self.measures}
+        options = {
+            measure: dict(measure_options)
+            for measure, measure_options in self.work.options.items()
+            if measure in self.measures
+        }
         if self.work.all_tokens_only:
             prompts = self.prompts
             number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
@@ -115,56 +125,58 @@ class Cell:
         return options
 
     @property
-    def _told(self) -> str:
-        """What a file of results says it is of."""
+    def _request_text(self) -> str:
+        """The request that a file of results answers, as text."""
         read = f"{self.work.data} {VALIDATION}" if self.work.verb == "wic" else str(self.work.data)
         files = [f"{name}={file}" for name, file in sorted(self.data.items()) if name in read]
         return " ".join([self.source, str(self.work.data), f"count={self.count}", *files])
 
 
-def _maps(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+def _compute_maps(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     source, target = models
     return maps(source, target, cell.prompts, progress=progress, **cell.work.options).data
 
 
-def _evaluated(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+def _compute_benchmarks(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     tasks = str(cell.work.data).split(",")
     files = {task: file for task, file in cell.data.items() if task in tasks}
-    given: dict[str, Any] = {"limit": cell.count, "out": cell.folder / "benchmarks", **cell.work.options}
-    return evaluate(models[0], tasks, data=files, progress=progress, **given).data.assign_attrs(
+    settings: dict[str, Any] = {"limit": cell.count, "out": cell.folder / "benchmarks", **cell.work.options}
+    return evaluate(models[0], tasks, data=files, progress=progress, **settings).data.assign_attrs(
         n_blocks=models[0].n_blocks
     )
 
 
-def _wic(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+def _compute_wic(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     files = [cell.data.get(name) for name in (str(cell.work.data), VALIDATION)]
     return probe("wic", models[0], *files, progress=progress, **cell.work.options).data
 
 
-def _of_corpus(kind: Kind, number: str, cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
-    """A probe of a text, of as many words or contexts as prompts were asked for."""
+def _compute_corpus_probe(
+    kind: Kind, number: str, cell: WorkCell, models: Sequence[Model], progress: bool
+) -> xr.Dataset:
+    """Probe a text, with as many words or contexts as prompts were requested."""
     few = {} if cell.count is None else {number: max(FEWEST_WORDS, cell.count)}
     corpus = str(localised(str(cell.work.data), cell.data).path)
     return probe(kind, models[0], corpus, progress=progress, **few, **cell.work.options).data
 
 
-def _depth_performance(cell: Cell, models: Sequence[Model], progress: bool) -> xr.Dataset:
+def _compute_depth_performance(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     name = Path(str(cell.work.data)).stem
     if name not in cell.data:
         raise PromptError(
-            f"The scores of published models are not on the hub; give a table of them: --data {name}=FILE.csv with the "
-            "columns name, family, layers, d_model, d_ff, score."
+            f"The hub has no scores of published models. Give a table with --data {name}=FILE.csv; its columns are "
+            "name, family, layers, d_model, d_ff, score."
         )
     return depth_performance(cell.data[name], **cell.work.options).data
 
 
-_COMPUTE: Final[Mapping[Verb, Callable[[Cell, Sequence[Model], bool], xr.Dataset]]] = {
-    "maps": _maps,
-    "evaluate": _evaluated,
-    "wic": _wic,
-    "subjoiner": partial(_of_corpus, "subjoiner", "count"),
-    "ing": partial(_of_corpus, "ing", "contexts"),
-    "depth_performance": _depth_performance,
+_COMPUTE: Final[Mapping[Verb, Callable[[WorkCell, Sequence[Model], bool], xr.Dataset]]] = {
+    "maps": _compute_maps,
+    "evaluate": _compute_benchmarks,
+    "wic": _compute_wic,
+    "subjoiner": partial(_compute_corpus_probe, "subjoiner", "count"),
+    "ing": partial(_compute_corpus_probe, "ing", "contexts"),
+    "depth_performance": _compute_depth_performance,
 }
 TAKES: Final[Mapping[Verb, int]] = {"survey": 1, **dict.fromkeys(_COMPUTE, 1), "maps": 2, "depth_performance": 0}
-"""How many models a work is of."""
+"""How many models a work takes."""

@@ -8,7 +8,7 @@ from matplotlib.colors import LogNorm, to_hex, to_rgb
 
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.lines import looks
+from bathyscope.pages.figures.kit.series import looks
 
 USUAL = np.linspace(0, 1, 1000)
 

@@ -54,7 +54,7 @@ def test_curves_weigh_positions_with_a_next_token(kind: FigureKind) -> None:
 )
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_the_caption_says_which_tokens_are_compared(kind: FigureKind, options: dict[str, object], told: str) -> None:
-    assert f"Compared with the untouched model {told}" in caption_of(kind, asked(RUN, kind.measure, **options))
+    assert f"Compared with the unchanged model {told}" in caption_of(kind, asked(RUN, kind.measure, **options))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)

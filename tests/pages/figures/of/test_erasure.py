@@ -81,7 +81,7 @@ def test_effect_on_all_later_positions_stands_below() -> None:
     assert below.get_title(loc="left") == "Erasing one token, all later positions: prompt p1"
     np.testing.assert_allclose(below.get_images()[0].get_array(), above.get_images()[0].get_array() * 0.5)
     assert not any(label.get_visible() for label in above.get_xticklabels())
-    assert "every position behind the token" in caption_of(FIGURE, run)
+    assert "every position after the token" in caption_of(FIGURE, run)
 
 
 def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:

@@ -20,7 +20,7 @@ def test_zero_at_the_last_boundary_has_no_place() -> None:
     (ax,) = drawn_from(FIGURE, RUN).axes
     assert ax.get_ylim()[0] > DATA["norm_rest"].values[:, -2].min() / 10
     assert "0 at the last boundary" in caption_of(FIGURE, RUN)
-    assert "mean over its tokens" in caption_of(FIGURE, RUN)
+    assert "longer prompts have smaller norms" in caption_of(FIGURE, RUN)
 
 
 def test_bands_end_where_there_is_nothing_above_zero() -> None:

@@ -43,7 +43,7 @@ def test_positive_is_red_and_negative_blue() -> None:
     red, blue = image.cmap(image.norm(high)), image.cmap(image.norm(low))
     assert red[0] > 2 * red[2]
     assert blue[2] > 2 * blue[0]
-    assert "Red: what is there raises the probability" in caption_of(FIGURE, RUN)
+    assert "Red: the stream there raises the probability" in caption_of(FIGURE, RUN)
 
 
 def test_one_panel_a_prompt_and_one_of_completeness() -> None:

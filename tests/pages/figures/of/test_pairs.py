@@ -35,7 +35,7 @@ def test_the_caption_counts_intervals_on_either_side(run: bathyscope.Run) -> Non
     below = int((data["interaction_high"].values[upper] < 0).sum())
     note = FIGURE.drawing(run).note
     assert f"Of 10 pairs the interval over 3 prompts lies above 0 in {above} and below in {below}." in note
-    assert "Each stands for itself: about 0.5 would by chance" in note
+    assert "Intervals are not corrected: about 0.5 would exclude 0 by chance" in note
 
 
 def test_some_blocks_stand_at_their_own_numbers() -> None:

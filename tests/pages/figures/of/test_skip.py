@@ -77,8 +77,8 @@ def test_a_change_of_the_output_that_is_known_as_a_mean_alone_is_drawn_as_one() 
     made = FIGURE.drawing(run)
     assert not any("was not measured" in panel.alt for panel in made.panels)
     assert {"output_all", "output_future"} <= {panel.name for panel in made.panels}
-    assert "Change of the output: mean over tokens and prompts, since it was not measured otherwise." in made.note
-    assert "since it was not measured otherwise" not in FIGURE.drawing(RUN).note
+    assert "Change of the output: mean over tokens and prompts, the only reduction that was measured." in made.note
+    assert "the only reduction that was measured" not in FIGURE.drawing(RUN).note
 
 
 def test_attention_keeps_its_own_block_visible() -> None:

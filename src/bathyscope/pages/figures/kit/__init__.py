@@ -1,1 +1,1 @@
-"""What figures are drawn with: axes, legends, colours, lines, heat maps, strips, forests, maps over tokens."""
+"""Parts of figures: axes, legends, colours, lines, heat maps, strips, forests, maps over tokens."""

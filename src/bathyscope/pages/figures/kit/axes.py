@@ -1,24 +1,34 @@
-"""Axes of figures: where ticks stand, and scales that are drawn with plain numbers."""
+"""Axes of figures: places of ticks, and scales with plain numbers."""
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
+
+from bathyscope.pages.figures.kit import style
+
+
+def head_figure(figure: FigureBase, heading: str) -> None:
+    """Write a heading at the left of a figure of several axes, as a single axes has its title."""
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=style.TITLE_POINTS, fontweight="bold")
 
 
 def whole_numbers(most: int = 9) -> MaxNLocator:
-    """Ticks at whole numbers, at most about so many."""
+    """Return a locator of ticks at whole numbers, about ``most`` of them."""
     return MaxNLocator(nbins=most, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
 
 
 def log_ticks(low: float, high: float) -> LogLocator:
-    """Ticks at powers of ten, and at multiples of them where there are few."""
+    """Return a locator of ticks at powers of ten, and at multiples of them where there are few."""
+    # Over two decades powers of ten are enough; below one decade there may be a single one, so multiples help.
     if high > 100 * low:
         return LogLocator(numticks=9)
     return LogLocator(subs=(1.0, 2.0, 5.0) if high > 10 * low else (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0), numticks=9)
 
 
 def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
-    """A depth axis with whole-number ticks that thin out as the model gets deeper."""
+    """Format a depth axis: whole-number ticks, fewer for deeper models."""
+    # Half a block keeps the marks of the first and last block off the frame.
     margin = max(0.5, 0.02 * (high - low))
     ax.set_xlim(low - margin, high + margin)
     ax.xaxis.set_major_locator(whole_numbers())
@@ -26,7 +36,8 @@ def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
 
 
 def log_axis(ax: Axes) -> None:
-    """A logarithmic axis of values that are drawn already, with plain numbers on it (marks of powers are markup)."""
+    """Make the axis of existing curves logarithmic, with plain numbers."""
+    # Clipping would draw zeros as a line to the bottom of the picture, as if they had been measured there.
     ax.set_yscale("log", nonpositive="mask")
     low, high = ax.get_ylim()
     ax.yaxis.set_major_locator(log_ticks(low, high))
@@ -36,19 +47,20 @@ def log_axis(ax: Axes) -> None:
 
 
 def bent_axis(ax: Axes, linear: float) -> None:
-    """An axis of values that are drawn already, linear up to a size and logarithmic beyond, with plain numbers."""
+    """Make the axis of existing curves linear up to a size and logarithmic beyond, with plain numbers."""
     ax.set_yscale("symlog", linthresh=linear, linscale=1.0)
     ax.margins(y=0.05)
     low, high = ax.get_ylim()
     powers = 10.0 ** np.arange(np.floor(np.log10(linear)), np.log10(max(high, -low)) + 1)
-    # 0 first, then powers of ten, then what stands between them, as long as there is room
-    wanted = [0.0, *(sign * step * power for step in (1, 5, 2) for power in powers[::-1] for sign in (1, -1))]
+    # In order of preference: 0, powers of ten, then their multiples, each only if no chosen tick is too near.
+    candidates = [0.0, *(sign * step * power for step in (1, 5, 2) for power in powers[::-1] for sign in (1, -1))]
     to = ax.yaxis.get_transform().transform
+    # Distances count as the axis draws them: nine ticks fit one below the other.
     room = (to(high) - to(low)) / 9
-    kept: list[float] = []
-    for value in wanted:
-        if low <= value <= high and all(abs(to(value) - to(other)) >= room for other in kept):
-            kept.append(value)
-    ax.yaxis.set_major_locator(FixedLocator(sorted(kept)))
+    ticks: list[float] = []
+    for value in candidates:
+        if low <= value <= high and all(abs(to(value) - to(other)) >= room for other in ticks):
+            ticks.append(value)
+    ax.yaxis.set_major_locator(FixedLocator(sorted(ticks)))
     ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     ax.yaxis.set_minor_locator(NullLocator())

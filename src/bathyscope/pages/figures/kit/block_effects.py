@@ -1,4 +1,4 @@
-"""What figures of effects between blocks share: maps over all prompts, and maps of single prompts."""
+"""Shared parts of figures of effects between blocks: maps over all prompts, and maps of single prompts."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -14,12 +14,13 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 
 from bathyscope.core.text import elided
-from bathyscope.pages.figures.kind import Drawing, Panel
+from bathyscope.pages.figures.kind import Drawing, Panel, drop_empty
 from bathyscope.pages.figures.kit import heat_map, multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.lines import BLOCK_LABEL, PLACES, Axis, Curve, Look, Series, chart
-from bathyscope.pages.figures.kit.lines import panel as line_panel
+from bathyscope.pages.figures.kit.lines import make_chart
+from bathyscope.pages.figures.kit.lines import make_panel as line_panel
+from bathyscope.pages.figures.kit.series import BLOCK_LABEL, PLACES, Axis, Curve, Look, Series
 from bathyscope.pages.figures.kit.summary import describe, summarise
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in
@@ -46,11 +47,11 @@ class Effects:
     """One kind of effect of a run.
 
     Args:
-        effect: (prompt, skipped, block), as it was reduced over tokens, NaN where a prompt has none.
-        output: (prompt, skipped), change of the output; None where it was not measured.
-        own_measured: whether the effect on the skipped block itself is a result; where the definition fixes it,
-            it stays blank, as effects on earlier blocks always do.
-        output_reduction: how the output was reduced over tokens, where that is not as the effect.
+        effect: (prompt, skipped, block), reduced over tokens, NaN where a prompt has no value.
+        output: (prompt, skipped), change of the output; None where not measured.
+        own_measured: whether the effect on the skipped block itself is a result. Where the definition fixes it, it is
+            blank, as effects on earlier blocks always are.
+        output_reduction: reduction of the output over tokens, where it differs from that of the effect.
     """
 
     effect: xr.DataArray
@@ -61,73 +62,79 @@ class Effects:
 
 
 def drawing(what: str, effects: Mapping[str, Effects], options: FigureOptions) -> Drawing:
-    """For every kind of effect a map over all prompts, then how much each block gives and receives, then maps of
-    single prompts where there are several. Effects without any value are left out.
+    """Draw maps over all prompts, effects by block, and maps of single prompts.
+
+    Single prompts have maps where there are several of them. Kinds of effect without a value are left out.
 
     Args:
-        what: the caption's beginning; how it was reduced, which prompts are shown and usable and what was clipped
-            are said after it.
+        what: begins the caption; the reduction, shown and usable prompts, and clipped values follow.
         effects: by panel name.
     """
     reduction = REDUCTIONS[options.reduction]
-    whole = {name: _heat(one, _over_prompts(one.effect, options), reduction, options) for name, one in effects.items()}
-    there = {name: one for name, one in effects.items() if whole[name].seen.size}
-    single = {name: _prompt_maps(one, options) for name, one in there.items() if one.effect.sizes["prompt"] > 1}
-    made: list[Panel | None] = [_map_panel(name, whole[name], one, options) for name, one in there.items()]
-    made += [_influence(name, one, options) for name, one in there.items()]
-    made += [_output_by_block(name, one, options) for name, one in there.items()]
-    made += [
-        multiples.panel(f"prompts_{name}", maps, f"{there[name].title}, prompt by prompt")
+    whole = {
+        name: _make_map(kind, _reduce_prompts(kind.effect, options), reduction, options)
+        for name, kind in effects.items()
+    }
+    present = {name: kind for name, kind in effects.items() if whole[name].seen.size}
+    single = {
+        name: _make_prompt_maps(kind, options) for name, kind in present.items() if kind.effect.sizes["prompt"] > 1
+    }
+    panels: list[Panel | None] = [_make_map_panel(name, whole[name], kind, options) for name, kind in present.items()]
+    panels += [_make_influence_panel(name, kind, options) for name, kind in present.items()]
+    panels += [_make_output_panel(name, kind, options) for name, kind in present.items()]
+    panels += [
+        multiples.make_panel(f"prompts_{name}", maps, f"{present[name].title}, prompt by prompt")
         for name, maps in single.items()
         if maps
     ]
-    note = _note(what, there, max(map(len, single.values()), default=0), options)
-    note += [said for name in there for said in _describe_map(whole[name])]
-    beside = (
+    note = _write_note(what, present, max(map(len, single.values()), default=0), options)
+    note += [sentence for name in present for sentence in _describe_map(whole[name])]
+    joint_note = (
         f"Effects in each model, {options.reduction} over tokens, as in the figures of the single runs below. Equal "
         "colours are equal values within a row of maps; axes count each model's own blocks."
     )
-    return Drawing([panel for panel in made if panel is not None], " ".join(note), beside)
+    return Drawing(drop_empty(panels), " ".join(note), joint_note)
 
 
-def _note(what: str, effects: Mapping[str, Effects], shown: int, options: FigureOptions) -> list[str]:
-    said = [what, f"Shown: {REDUCTIONS[options.reduction]}."]
+def _write_note(what: str, effects: Mapping[str, Effects], n_shown: int, options: FigureOptions) -> list[str]:
+    sentences = [what, f"Shown: {REDUCTIONS[options.reduction]}."]
     if not effects:
-        return said
+        return sentences
     prompts = next(iter(effects.values())).effect.sizes["prompt"]
-    if shown:
-        said.append(f"Prompt by prompt: {shown} of {prompts} prompts, in the same colours.")
-    said.append(
+    if n_shown:
+        sentences.append(f"Prompt by prompt: {n_shown} of {prompts} prompts, in the same colours.")
+    sentences.append(
         "By block: the mean of a row (given) or column (received) of a prompt's map. "
         + describe(options, prompts, "prompts")
     )
-    future = [one.effect for name, one in effects.items() if name.endswith("future")]
-    others = dict.fromkeys(one.output_reduction for one in effects.values() if one.output_reduction is not None)
+    future = [kind.effect for name, kind in effects.items() if name.endswith("future")]
+    others = dict.fromkeys(kind.output_reduction for kind in effects.values() if kind.output_reduction is not None)
     if others:
         measured = " and ".join(REDUCTIONS[reduction] for reduction in others)
-        said.append(f"Change of the output: {measured}, since it was not measured otherwise.")
+        sentences.append(f"Change of the output: {measured}, the only reduction that was measured.")
     usable = int(future[0].notnull().any(("skipped", "block")).sum()) if future else prompts
     if usable < prompts:
-        said.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
-    return said
+        sentences.append(f"Later tokens: {usable} of {prompts} prompts were long enough.")
+    return sentences
 
 
-def _prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
-    """Maps of the first prompts that have any value, named after the prompts."""
+def _make_prompt_maps(effects: Effects, options: FigureOptions) -> list[HeatMap]:
+    """Make maps of the first prompts that have a value, titled by prompt."""
     filled = np.flatnonzero(effects.effect.notnull().any(["skipped", "block"]).values)
-    shown = [effects.effect.isel(prompt=int(p)) for p in filled[: options.prompts_shown]]
+    prompt_effects = [effects.effect.isel(prompt=int(p)) for p in filled[: options.prompts_shown]]
     reduction = OVER_TOKENS[options.reduction]
     return [
         replace(
-            _heat(effects, one, reduction, options), title=f"prompt {elided(str(one['prompt_id'].item()), _ID_LETTERS)}"
+            _make_map(effects, prompt_effect, reduction, options),
+            title=f"prompt {elided(str(prompt_effect['prompt_id'].item()), _ID_LETTERS)}",
         )
-        for one in shown
+        for prompt_effect in prompt_effects
     ]
 
 
-def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
-    """The mean effect of each block on later ones, and of earlier ones on it, with a band over prompts."""
-    every = _every(effects.effect)
+def _make_influence_panel(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
+    """Make a panel of each block's mean effect on later blocks, and of earlier blocks' effect on it."""
+    every = _list_blocks(effects.effect)
     effect_PSL = effects.effect.reindex(skipped=every, block=every).transpose("prompt", "skipped", "block").values
     cluster = clusters_in(effects.effect, options.cluster)
     curves = [
@@ -141,27 +148,29 @@ def _influence(name: str, effects: Effects, options: FigureOptions) -> Panel | N
     return line_panel(f"influence_{name}", curves, axis)
 
 
-def _output_by_block(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
-    """How far the output moves without each block, with a band over prompts, or the largest where maxima are asked."""
+def _make_output_panel(name: str, effects: Effects, options: FigureOptions) -> Panel | None:
+    """Make a panel of how far the output moves without each block, or of the largest move."""
     if effects.output is None:
         return None
     data = effects.output.to_dataset(name=f"output_{name}")
-    # by its reduction, since the strip of blocks at a page's head shows means over tokens
+    # The label names the reduction, because the strip of blocks at the top of a page shows means over tokens.
     reduction = effects.output_reduction or options.reduction
     curve = Curve(f"output_{name}", OVER_TOKENS[reduction], Look(style.VERMILION), "prompts")
     reach = REACHES.get(name.rpartition("_")[2], "")
     axis = Axis(
         f"Change of the output, {reach}", PLACES["skipped"], "change of the output (L2, 0 to √2)", options.scale
     )
-    return chart(curve.name, data.max("prompt") if reduction == "max" else data, axis, [curve], options)
+    return make_chart(curve.name, data.max("prompt") if reduction == "max" else data, axis, [curve], options)
 
 
-def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:
-    every = _every(effect)
+def _make_map(effects: Effects, effect: xr.DataArray, reduction: str, options: FigureOptions) -> HeatMap:
+    every = _list_blocks(effect)
     values = effect.reindex(skipped=every, block=every).transpose("skipped", "block").values
     s, b = every[:, None], every[None, :]
+    # Earlier blocks run before the skipped one, so the definition fixes their effect at 0. That is not a measurement.
     fixed = b < s if effects.own_measured else b <= s
     visible = np.where(fixed, np.nan, values)
+    # Hatching separates rows without a measurement from cells that the definition leaves blank.
     unmeasured = (~fixed).any(1) & ~np.isfinite(visible).any(1)
     return HeatMap(
         values=visible,
@@ -175,31 +184,31 @@ def _heat(effects: Effects, effect: xr.DataArray, reduction: str, options: Figur
     )
 
 
-def _over_prompts(values: xr.DataArray, options: FigureOptions, reduction: str | None = None) -> xr.DataArray:
+def _reduce_prompts(values: xr.DataArray, options: FigureOptions, reduction: str | None = None) -> xr.DataArray:
     return values.max("prompt") if (reduction or options.reduction) == "max" else values.mean("prompt")
 
 
-def _every(effect: xr.DataArray) -> NDArray[Any]:
+def _list_blocks(effect: xr.DataArray) -> NDArray[Any]:
     return np.arange(int(max(effect["skipped"].max(), effect["block"].max())) + 1)
 
 
-def _map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
-    """The map with bars of the change of the output (skipped) at its right, NaN where nothing was measured."""
+def _make_map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
+    """Make a panel of the map, with the change of the output as bars on its right."""
     L, output = len(heat.values), None
     if effects.output is not None:
-        over_prompts = _over_prompts(effects.output, options, effects.output_reduction)
-        output = over_prompts.reindex(skipped=_every(effects.effect)).values
+        reduced = _reduce_prompts(effects.output, options, effects.output_reduction)
+        output = reduced.reindex(skipped=_list_blocks(effects.effect)).values
     alt = (
         f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {REDUCTIONS[options.reduction]}: "
         f"{heat_map.describe_largest(heat)}. {_describe_output(output)}"
     ).strip()
     return Panel(
-        name, partial(_draw_map, heat=heat, output=output), alt, style.MAP_SIZE, (multiples.share(name, heat),)
+        name, partial(_draw_map, heat=heat, output=output), alt, style.MAP_SIZE, (multiples.share_map(name, heat),)
     )
 
 
 def _describe_map(heat: HeatMap) -> Iterator[str]:
-    """The sentences on clipped colours and unmeasured rows."""
+    """Yield sentences on clipped colours and unmeasured rows."""
     above = heat.colours.beyond(heat.seen)[1]
     if above:
         cells = f"{above} of {heat.seen.size} cells above {heat.colours.high:.3g} (largest {heat.seen.max():.3g})"
@@ -210,11 +219,11 @@ def _describe_map(heat: HeatMap) -> Iterator[str]:
 
 def _draw_map(figure: FigureBase, heat: HeatMap, output: NDArray[Any] | None) -> None:
     if output is None:
-        beside = [figure.subplots()]
+        axes = [figure.subplots()]
     else:
-        beside = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
-        _draw_output(beside[1], output)
-    heat_map.draw_colour_bar(figure, heat_map.draw_heat(beside[0], heat), [heat], beside)
+        axes = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
+        _draw_output(axes[1], output)
+    heat_map.draw_colour_bar(figure, heat_map.draw_heat(axes[0], heat), [heat], axes)
 
 
 def _describe_output(output: NDArray[Any] | None) -> str:
@@ -230,6 +239,7 @@ def _describe_output(output: NDArray[Any] | None) -> str:
 
 
 def _draw_output(ax: Axes, output: NDArray[Any]) -> None:
+    # The bars of deep models touch: gaps narrower than a pixel would show as stripes.
     height = 0.8 if len(output) <= style.MARKERS_UP_TO else 1.0
     ax.barh(np.arange(len(output)), output, height=height, color=style.VERMILION)
     ax.set_xlim(left=0)

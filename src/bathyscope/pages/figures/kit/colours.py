@@ -1,4 +1,4 @@
-"""From values to colours: one range for all maps that are to be compared by eye."""
+"""From values to colours: one range for all maps that readers compare by eye."""
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
@@ -23,8 +23,8 @@ class Colours:
     """The values at the two ends of a colour bar.
 
     Args:
-        kind: ``linear`` from 0 up, ``log``, or ``signed``: as far below 0 as above it, linear.
-        clips: whether a few large values may lie beyond the high end.
+        kind: ``linear`` from 0, ``log``, or ``signed``: linear, as far below 0 as above it.
+        clips: whether a few large values may exceed the high end.
     """
 
     kind: Kind
@@ -34,14 +34,14 @@ class Colours:
 
     @classmethod
     def spanning(cls, values: NDArray[Any], kind: Kind, clips: bool = True) -> Self:
-        """A range that shows these values.
+        """Return a range that shows these values.
 
-        It ends at the largest one (in size, where signed) or, if it clips, at the 99.5th percentile where a few
-        values would otherwise leave all others in nearly the same colour. A logarithmic one covers at most four
+        It ends at the largest value (in size, where signed). If it clips, it ends at the 99.5th percentile where a few
+        values would otherwise leave all others in nearly the same colour. A logarithmic range covers at most four
         decades.
         """
         sizes = np.abs(values[np.isfinite(values)])
-        high = _ceiling(sizes, clips)
+        high = _find_ceiling(sizes, clips)
         if kind == "signed":
             return cls(kind, -high, high, clips)
         if kind == "linear":
@@ -52,28 +52,31 @@ class Colours:
 
     @property
     def norm(self) -> Normalize:
-        """Values to 0 … 1."""
+        """Maps values to 0 … 1."""
         return LogNorm(self.low, self.high) if self.kind == "log" else Normalize(self.low, self.high)
 
     @property
     def colormap(self) -> Colormap:
-        """The colour map, with a colour of its own for what lies above its end, and blanks where nothing is."""
+        """The colour map, with a separate colour for values above its end, and blanks for missing ones."""
         name = style.SIGNED_MAP if self.kind == "signed" else style.EFFECT_MAP
+        # Missing values are transparent and show the grey of the axes. Magenta is in neither map, so clipping is seen.
         return mpl.colormaps[name].with_extremes(bad=(0, 0, 0, 0), over=style.CLIPPED)
 
     def drawable(self, values: NDArray[Any]) -> NDArray[Any]:
-        """The values as a logarithm can take them: 0 becomes something below the low end, not a blank."""
+        """Return the values as a logarithm can take them: 0 lies below the low end and is not blank."""
+        # The logarithm of 0 would be masked, and an effect of exactly 0 would look as if it were missing.
         return np.where(values <= 0, self.low / 10, values) if self.kind == "log" else values
 
     def beyond(self, values: NDArray[Any]) -> tuple[int, int]:
-        """How many values lie below the low and above the high end."""
+        """Count the values below the low end and above the high end."""
         seen = values[np.isfinite(values)]
         return int((seen < self.low).sum()), int((seen > self.high).sum())
 
 
-def _ceiling(sizes: NDArray[Any], clips: bool) -> float:
+def _find_ceiling(sizes: NDArray[Any], clips: bool) -> float:
     if not sizes.size:
         return 1.0
+    # One attention sink can be a hundred times larger than everything else in a map.
     top, usual = float(sizes.max()), float(np.quantile(sizes, _CLIP_QUANTILE))
     chosen = usual if clips and top > _CLIP_FROM * usual > 0 else top
     return chosen if chosen > 0 else 1.0

@@ -1,4 +1,4 @@
-"""Rows of dots with whiskers: an estimate and its interval for everything that is named at the left."""
+"""Rows of dots with whiskers: an estimate with its interval for every name on the left."""
 
 import math
 from collections.abc import Sequence
@@ -11,10 +11,10 @@ from bathyscope.pages.figures.kit.texts import drawn_text
 
 
 @dataclass(frozen=True)
-class Row:
-    """A named estimate with its interval, NaN where there is none; a heading where it has no marker.
+class EstimateRow:
+    """A named estimate with its interval, NaN where missing; without a marker, a heading.
 
-    The mark of a ``hollow`` one is an outline.
+    A ``hollow`` mark is an outline.
     """
 
     label: str
@@ -26,7 +26,7 @@ class Row:
     hollow: bool = False
 
 
-def draw_rows(ax: Axes, rows: Sequence[Row], size: float) -> None:
+def draw_rows(ax: Axes, rows: Sequence[EstimateRow], size: float) -> None:
     """Fill empty axes with rows of marks (``size`` in points), the first on top; the other axis is the caller's."""
     name_rows(ax, [row.label for row in rows])
     for place, (label, row) in enumerate(zip(ax.get_yticklabels(), rows)):
@@ -42,7 +42,8 @@ def draw_rows(ax: Axes, rows: Sequence[Row], size: float) -> None:
 
 
 def name_rows(ax: Axes, labels: Sequence[str]) -> None:
-    """Names of rows 0, 1, … at the left, the first on top."""
+    """Label the rows 0, 1, … on the left, the first at the top."""
+    # Labels of ticks are replaced here: matplotlib creates their texts when the figure is drawn, after ``fill``.
     ax.set_yticks(range(len(labels)), [drawn_text(label) for label in labels])
     ax.set_ylim(len(labels) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")

@@ -28,16 +28,22 @@ _TITLE_INCHES: Final = 0.35
 _SHORTEST, _TALLEST = 1.7, 4.0
 _ROW_INCHES: Final = 0.08
 LABELLED_TOKENS: Final = 72
-"""Above this many tokens not every one is labelled: the labels would run into each other."""
+"""With more tokens only some are labelled, because labels would run into each other."""
 
 SIGNED: Final = "signed"
-"""Name of what has the colours of a signed map in a picture, whose white middle a page in the dark turns over."""
+"""Name of elements with the colours of a signed map; a dark page inverts them, because their middle is white."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What stands along one side of a map: ``short`` is what one place is called in sentences, ``pieces`` are the texts
-    of places that are tokens, and ``marked`` ones are pointed out."""
+    """One side of a map.
+
+    Args:
+        label: of the axis.
+        short: what one place is called in sentences.
+        pieces: the texts of places that are tokens.
+        marked: places with a triangle.
+    """
 
     label: str
     short: str
@@ -50,8 +56,8 @@ class HeatMap:
     """A map and how to read it.
 
     Args:
-        values: (rows, columns), NaN where the map stays blank.
-        quantity: what the colours are, unit included; ``short`` in a word or two.
+        values: (rows, columns), NaN where the map is blank.
+        quantity: what colours mean, with the unit; ``short`` in a word or two.
         hatched: rows that should have values and have none.
         key: maps with the same key show the same thing in different runs; the title where empty.
     """
@@ -72,13 +78,13 @@ class HeatMap:
         return self.values[np.isfinite(self.values)]
 
 
-def tokens_size(
+def measure_token_maps(
     maps: Sequence[HeatMap], frame: float = _FRAME_INCHES, narrowest: float = style.PANEL_SIZE[0]
 ) -> tuple[float, float]:
-    """Width and height in inches of maps under each other at which every labelled token and its text fit.
+    """Return width and height in inches at which stacked maps fit every labelled token and its text.
 
     Args:
-        frame: width of what stands beside the maps.
+        frame: width around the maps.
         narrowest: width that no panel goes below.
     """
     pieces = maps[0].columns.pieces or ()
@@ -88,35 +94,42 @@ def tokens_size(
     return max(width, narrowest), len(maps) * height + _LETTER_INCHES * letters + _AROUND_INCHES
 
 
-def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
-    """Fill empty axes, with labels of their own or none, and about so many ``ticks`` at most on an axis of indices; the
-    colour bar is drawn apart."""
-    rows, columns = shown.values.shape
+def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
+    """Draw a map into empty axes, without its colour bar.
+
+    Args:
+        labels: also label both axes.
+        ticks: at most about so many on an axis of indices.
+    """
+    rows, columns = heat.values.shape
     image = ax.imshow(
-        np.ma.masked_invalid(shown.colours.drawable(shown.values)),
-        cmap=shown.colours.colormap,
-        norm=shown.colours.norm,
+        # Cells keep sharp edges when the page scales the picture: no interpolation between blocks.
+        np.ma.masked_invalid(heat.colours.drawable(heat.values)),
+        cmap=heat.colours.colormap,
+        norm=heat.colours.norm,
         aspect="auto",
         interpolation="none",
     )
-    if shown.colours.kind == "signed":
+    if heat.colours.kind == "signed":
         image.set_gid(SIGNED)
-    for row in shown.hatched:
+    for row in heat.hatched:
         ax.axhspan(row - 0.5, row + 0.5, hatch="////", facecolor="none", edgecolor=style.MUTED, linewidth=0)
     ax.set_facecolor(style.VOID)
     ax.grid(visible=False)
-    # triangles stand between the map and its title
-    ax.set_title(shown.title, pad=_MARKED_PAD if shown.columns.marked else None)
+    # Triangles need room between the map and its title.
+    ax.set_title(heat.title, pad=_MARKED_PAD if heat.columns.marked else None)
     ax.yaxis.set_major_locator(whole_numbers(ticks))
-    if shown.columns.pieces is None:
+    if heat.columns.pieces is None:
         ax.xaxis.set_major_locator(whole_numbers(ticks))
     else:
+        # Every n-th token has a label, with n rounded up so that there are never more than fit.
         places = range(0, columns, -(-columns // LABELLED_TOKENS))
-        texts = [drawn_text(shown.columns.pieces[place]) for place in places]
+        texts = [drawn_text(heat.columns.pieces[place]) for place in places]
         ax.set_xticks(places, texts, rotation=90, fontsize=_TOKEN_POINTS)
-    _mark(ax, shown.columns.marked)
+    _mark_columns(ax, heat.columns.marked)
     if labels:
-        ax.set(xlabel=shown.columns.label, ylabel=shown.rows.label)
+        ax.set(xlabel=heat.columns.label, ylabel=heat.rows.label)
+    # Marks above the map would otherwise widen the limits, and leave an empty margin around it.
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
     return image
 
@@ -124,17 +137,17 @@ def draw_heat(ax: Axes, shown: HeatMap, *, labels: bool = True, ticks: int = 9) 
 def draw_colour_bar(
     figure: FigureBase,
     image: AxesImage,
-    shown: Sequence[HeatMap],
-    beside: list[Axes],
+    maps: Sequence[HeatMap],
+    axes: list[Axes],
     location: Literal["bottom", "right"] = "bottom",
 ) -> None:
-    """One colour bar for maps that share their colours, with points at its ends where values lie beyond."""
-    colours = shown[0].colours
-    below, above = colours.beyond(np.concatenate([one.seen for one in shown]))
+    """Draw one colour bar for maps that share their colours, pointed where values lie beyond its ends."""
+    colours = maps[0].colours
+    below, above = colours.beyond(np.concatenate([heat.seen for heat in maps]))
     extend = {(True, True): "both", (True, False): "min", (False, True): "max", (False, False): "neither"}
     bar = figure.colorbar(
         image,
-        ax=beside,
+        ax=axes,
         location=location,
         aspect=45 if location == "bottom" else 25,
         extend=extend[bool(below), bool(above)],
@@ -145,18 +158,19 @@ def draw_colour_bar(
         _name_bar(bar, image, location)
     if colours.kind == "log":
         bar.locator = log_ticks(*image.get_clim())
-    bar.set_label(shown[0].quantity, fontsize=8)
+    bar.set_label(maps[0].quantity, fontsize=8)
     axis = bar.ax.xaxis if location == "bottom" else bar.ax.yaxis
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
     axis.set_minor_formatter(NullFormatter())
 
 
 def _name_bar(bar: Colorbar, image: AxesImage, location: str) -> None:
-    """Gives the colours of a bar, and its ends, the name of their maps, which a page in the dark would turn over alone.
+    """Give the colour bar the name of its maps, so that a dark page inverts both.
 
-    A bar's own colours become a picture that has no name, and a named one takes their place.
+    matplotlib writes a bar's own colours as an image without a name. A named image replaces them.
     """
     low, high = image.get_clim()
+    # Adding an image changes the limits of the axes, so these are restored afterwards.
     ramp, limits = np.linspace(low, high, 256), (bar.ax.get_xlim(), bar.ax.get_ylim())
     across = location == "bottom"
     named = AxesImage(bar.ax, cmap=image.cmap, origin="lower", interpolation="nearest")
@@ -167,28 +181,28 @@ def _name_bar(bar: Colorbar, image: AxesImage, location: str) -> None:
         bar.solids.set_visible(False)
     bar.ax.add_image(named)
     bar.ax.set(xlim=limits[0], ylim=limits[1])
-    for drawn in (named, *bar.ax.patches):
-        drawn.set_gid(SIGNED)
+    for artist in (named, *bar.ax.patches):
+        artist.set_gid(SIGNED)
 
 
-def describe_largest(shown: HeatMap) -> str:
-    """``largest 0.3 where skipped block is 3 and affected block is 5``, and the smallest where signs differ."""
-    said = f"median {np.median(shown.seen):.3g}, largest {_at(shown, np.nanargmax(shown.values))}"
-    if shown.colours.kind == "signed":
-        said += f", smallest {_at(shown, np.nanargmin(shown.values))}"
-    return said
+def describe_largest(heat: HeatMap) -> str:
+    """Write median, largest and, where signs differ, smallest value with their places."""
+    text = f"median {np.median(heat.seen):.3g}, largest {_describe_cell(heat, np.nanargmax(heat.values))}"
+    if heat.colours.kind == "signed":
+        text += f", smallest {_describe_cell(heat, np.nanargmin(heat.values))}"
+    return text
 
 
-def _at(shown: HeatMap, place: Any) -> str:
-    row, column = np.unravel_index(place, shown.values.shape)
-    pieces = shown.columns.pieces
+def _describe_cell(heat: HeatMap, place: Any) -> str:
+    row, column = np.unravel_index(place, heat.values.shape)
+    pieces = heat.columns.pieces
     token = "" if pieces is None else f" ({pieces[column]})"
-    value = shown.values[row, column]
-    return f"{value:.3g} at {shown.rows.short} {row}, {shown.columns.short} {column}{token}"
+    value = heat.values[row, column]
+    return f"{value:.3g} at {heat.rows.short} {row}, {heat.columns.short} {column}{token}"
 
 
-def _mark(ax: Axes, places: Sequence[int]) -> None:
-    """Triangles above columns, outside the map, so that they cover no value."""
+def _mark_columns(ax: Axes, places: Sequence[int]) -> None:
+    """Place triangles above columns, outside the map, where they cover no value."""
     if places:
         ax.plot(
             list(places),

@@ -1,4 +1,4 @@
-"""Legends below a picture, never over a curve: as many columns as its names leave room for."""
+"""Legends below a picture, never over a curve, with as many columns as fit."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -11,19 +11,20 @@ _ROW_INCHES: Final = 0.165
 _MOST_COLUMNS: Final = 6
 
 
-def columns(labels: Sequence[str], width: float) -> int:
-    """How many columns of these names fit into a width (inches); at least one."""
+def count_columns(labels: Sequence[str], width: float) -> int:
+    """Return how many columns of these names fit into a width in inches; at least one."""
     widest = max(map(len, labels), default=0) * _LETTER_INCHES + _HANDLE_INCHES
     return max(1, min(_MOST_COLUMNS, len(labels), int(width / widest)))
 
 
-def height(labels: Sequence[str], width: float) -> float:
-    """Inches that the legend takes."""
-    return _ROW_INCHES * -(-len(labels) // columns(labels, width)) if labels else 0.0
+def measure_height(labels: Sequence[str], width: float) -> float:
+    """Return the height of the legend in inches."""
+    return _ROW_INCHES * -(-len(labels) // count_columns(labels, width)) if labels else 0.0
 
 
-def draw(figure: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
-    """The legend below the axes of a figure or of a part of one."""
+def draw_legend(figure: FigureBase, handles: Sequence[Any], labels: Sequence[str]) -> None:
+    """Draw the legend below the axes of a figure or subfigure."""
+    # A subfigure measures its own box; the resolution belongs to the whole figure.
     place: Any = figure
-    ncols = columns(labels, place.bbox.width / place.figure.dpi)
+    ncols = count_columns(labels, place.bbox.width / place.figure.dpi)
     place.legend(handles, labels, loc="outside lower center", ncols=ncols)

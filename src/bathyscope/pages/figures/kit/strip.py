@@ -1,4 +1,4 @@
-"""One number per prompt: a row of dots for each quantity, with the mean and its interval.
+"""One number for each prompt: a row of dots for each quantity, with the mean and its interval.
 
 Suffix: P prompts.
 """
@@ -29,12 +29,11 @@ _GOLDEN: Final = 0.6180339887498949
 
 
 @dataclass(frozen=True)
-class Row:
-    """A quantity and its value for every prompt (P,), NaN where there is none.
+class PromptValues:
+    """A quantity and its value for every prompt (P,), NaN where missing.
 
     Args:
-        weights: (P,), the tokens behind each value, where these are means over tokens; each prompt counts the same
-            where None.
+        weights: (P,), the tokens behind each value, for means over tokens; None = each prompt counts the same.
     """
 
     label: str
@@ -43,11 +42,11 @@ class Row:
 
     @property
     def numbers(self) -> NDArray[Any]:
-        """Of the prompts that have one."""
+        """The values that are not missing."""
         return self.values.values[np.isfinite(self.values.values)]
 
     def summary(self, options: FigureOptions, limits: tuple[float, float]) -> Summary:
-        """Return mean and interval over the prompts that have a value, cut to what there can be."""
+        """Return mean and interval over the prompts that have a value, cut to the possible range."""
         weights = np.ones(len(self.values)) if self.weights is None else self.weights
         cluster = clusters_in(self.values, options.cluster)
         return summarise(self.values.values[:, None], weights, options, cluster, limits)
@@ -55,7 +54,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Scale:
-    """The axis that all rows share, from the smallest value there can be to the largest; ``whole`` is of its ticks."""
+    """The axis that all rows share, from the smallest possible value to the largest; ``whole``: ticks are integers."""
 
     title: str
     label: str
@@ -64,29 +63,30 @@ class Scale:
     whole: bool = False
 
 
-def panel(name: str, rows: Sequence[Row], scale: Scale, options: FigureOptions) -> Panel | None:
-    """A panel of these rows, or None where none of them has a value."""
-    shown = [row for row in rows if row.numbers.size]
-    if not shown:
+def make_panel(name: str, rows: Sequence[PromptValues], scale: Scale, options: FigureOptions) -> Panel | None:
+    """Make a panel of these rows; None where none of them has a value."""
+    filled = [row for row in rows if row.numbers.size]
+    if not filled:
         return None
-    summaries = [row.summary(options, (scale.low, scale.high)) for row in shown]
-    said = "; ".join(f"{row.label}: {_said(row, summary)}" for row, summary in zip(shown, summaries))
-    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(shown))
-    draw = partial(_draw, rows=shown, summaries=summaries, scale=scale)
-    return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {said}.", size)
+    summaries = [row.summary(options, (scale.low, scale.high)) for row in filled]
+    descriptions = "; ".join(f"{row.label}: {_describe_row(row, summary)}" for row, summary in zip(filled, summaries))
+    size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(filled))
+    draw = partial(_draw_strip, rows=filled, summaries=summaries, scale=scale)
+    return Panel(name, draw, f"Dots, one a prompt, {scale.title.lower()}: {scale.label}. {descriptions}.", size)
 
 
 def spread(count: int) -> FloatArray:
-    """Places across a row, between ±0.26, that keep dots of equal value apart; the same at every call."""
+    """Return places across a row, within ±0.26, that separate dots of equal value; the same at every call."""
+    # Multiples of the golden ratio fill an interval evenly for every count, without chance and without a period.
     share = np.modf(0.5 + np.arange(count, dtype=np.float64) * _GOLDEN)[0]
     return np.asarray(_SPREAD * (2 * share - 1), dtype=np.float64)
 
 
-def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary], scale: Scale) -> None:
+def _draw_strip(figure: FigureBase, rows: Sequence[PromptValues], summaries: Sequence[Summary], scale: Scale) -> None:
     ax = figure.subplots()
     for place, (row, summary) in enumerate(zip(rows, summaries)):
-        kept = row.numbers
-        ax.plot(kept, place + spread(len(kept)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
+        values = row.numbers
+        ax.plot(values, place + spread(len(values)), "o", color=style.BLUE, alpha=0.55, markersize=3.5, label="prompts")
         if summary.low is not None and summary.high is not None:
             ends = [summary.low[0], summary.high[0]]
             ax.plot(ends, [place, place], color=style.VERMILION, linewidth=2, solid_capstyle="butt", label="interval")
@@ -99,6 +99,6 @@ def _draw(figure: FigureBase, rows: Sequence[Row], summaries: Sequence[Summary],
     ax.set(xlabel=scale.label, title=scale.title)
 
 
-def _said(row: Row, summary: Summary) -> str:
-    kept = row.numbers
-    return f"mean {summary.mean[0]:.3g}, from {kept.min():.3g} to {kept.max():.3g} over {len(kept)} prompts"
+def _describe_row(row: PromptValues, summary: Summary) -> str:
+    values = row.numbers
+    return f"mean {summary.mean[0]:.3g}, from {values.min():.3g} to {values.max():.3g} over {len(values)} prompts"

@@ -1,6 +1,6 @@
-"""How every figure looks: colours, fonts, sizes, and the names under which a page may recolour them.
+"""The style of every figure: colours, fonts, sizes, and the names by which a page recolours them.
 
-The data colours are Okabe and Ito's, which stay apart under the common forms of colour blindness, and no
+The data colours are those of Okabe and Ito, which remain distinct under the common forms of colour blindness. No
 figure relies on colour alone: series also differ in marker or line style.
 """
 
@@ -14,6 +14,7 @@ from matplotlib import font_manager
 INK: Final = "#20242b"
 MUTED: Final = "#5f6773"
 GRID: Final = "#d9dde3"
+# Not pure white: a page replaces this colour as text, so no other white of a picture may be equal to it.
 PAPER: Final = "#fefefe"
 VOID: Final = "#e9ebee"
 
@@ -24,11 +25,12 @@ PURPLE: Final = "#a65a8a"
 
 PART_NAMES: Final = {"attention": "attention", "mlp": "MLP", "block": "block"}
 
+# Viridis is ordered by lightness, in grey print too. RdBu has white at 0, and red where something is added.
 EFFECT_MAP: Final = "viridis"
 SIGNED_MAP: Final = "RdBu_r"
 CLIPPED: Final = "#e4007c"
 
-# A page gives these names a light and a dark value; a figure on its own keeps the colours above.
+# A page gives these names a light and a dark value; a separate figure has the colours above.
 CSS_NAMES: Final = {
     INK: "--ink",
     MUTED: "--muted",
@@ -41,17 +43,25 @@ CSS_NAMES: Final = {
     PURPLE: "--purple",
 }
 
-# Inches. Narrow enough that the text stays readable when a panel is scaled to a telephone's width.
+# In inches, narrow enough that text is readable when a panel is scaled to the width of a telephone.
 PANEL_SIZE: Final = (4.6, 3.2)
 MAP_SIZE: Final = (5.0, 4.4)
 PAIRED_UP_TO: Final = 6.0
-"""Wider panels have a row of their own."""
+"""Wider panels have their own row."""
+
+WIDEST: Final = 10.5
+"""Width of the widest panel, in inches: on paper it fits across a sheet."""
+TITLE_POINTS: Final = 9.5
+LINE_INCHES: Final = 0.16
+"""Height of one line of a title."""
+BROKEN: Final[dict[str, Any]] = {"color": MUTED, "linewidth": 0.9, "linestyle": (0, (4, 3))}
+"""Look of lines that compare: thresholds, chance, the identity."""
 
 MARKERS_UP_TO: Final = 40
 """Above this many points the markers would run into each other."""
 
 MAIN_FONT: Final = "DejaVu Sans"
-# Comes with matplotlib and lacks the scripts of East Asia, which tokens may be written in.
+# DejaVu comes with matplotlib, but lacks the scripts of East Asia, in which tokens may be written.
 _OTHER_FONTS: Final = (
     "Noto Sans CJK SC",
     "Noto Sans CJK JP",
@@ -67,12 +77,13 @@ _RC: Final[Any] = {
     "text.color": INK,
     # Model and data set names may hold a dollar sign; no figure here uses mathematical markup.
     "text.parse_math": False,
-    "axes.titlesize": 9.5,
+    "axes.titlesize": TITLE_POINTS,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",
-    # where matplotlib looks for the place of a title it measures all labels of ticks once more, for the sake of powers
-    # of ten above the axis, of which there are none here
+    # Without a fixed height matplotlib measures all labels of ticks once more, to keep titles clear of a power of ten
+    # above the axis. No axis here has one.
     "axes.titley": 1.0,
+    # An offset or a power of ten above an axis is easily overlooked, and its own text costs a measurement.
     "axes.formatter.useoffset": False,
     "axes.formatter.limits": (-12, 12),
     "axes.labelsize": 9,
@@ -106,12 +117,12 @@ _RC: Final[Any] = {
 
 
 def applied() -> AbstractContextManager[None]:
-    """A context in which new figures look like this; the caller's own matplotlib settings return after it."""
+    """Return a context in which new figures have this style; the caller's settings return after it."""
     return mpl.rc_context({**_RC, "font.family": families()})
 
 
 @cache
 def families() -> list[str]:
-    """The fonts to draw with: the main one, then those of this machine that know other scripts."""
+    """Return the fonts to draw with: the main one, then installed ones for other scripts."""
     installed = set(font_manager.get_font_names())
     return [MAIN_FONT, *(name for name in _OTHER_FONTS if name in installed)]

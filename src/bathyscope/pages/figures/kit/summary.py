@@ -1,4 +1,4 @@
-"""The mean of a curve over prompts, and how far prompts spread around it.
+"""The mean of a curve over prompts, and the spread of prompts around it.
 
 Suffixes: P prompts, X places along the depth axis, R resamples.
 """
@@ -21,14 +21,14 @@ from bathyscope.statistics.sampling import Sampling
 
 LEVEL: Final = 0.95
 _MANY: Final = 6
-"""Prompts of which the range holds the mean of all like them at ``LEVEL``."""
+"""From this many prompts on, their range contains the population mean at ``LEVEL``."""
 
 Weighting = Literal["tokens", "prompts"]
 
 
 @dataclass(frozen=True)
 class Summary:
-    """Mean (X,) over prompts with the band's edges (X,), or no band for a single prompt."""
+    """Mean (X,) over prompts with the edges (X,) of its band; no band for a single prompt."""
 
     mean: FloatArray
     low: FloatArray | None
@@ -48,15 +48,14 @@ def summarise(
     cluster: IntArray | None = None,
     limits: tuple[float, float] = (-math.inf, math.inf),
 ) -> Summary:
-    """Weighted mean over prompts and the band around it; missing values are left out place by place.
+    """Return the weighted mean over prompts and its band; missing values are ignored place by place.
 
     Args:
-        values: (P, X), one curve per prompt, NaN where a prompt has no value.
-        weights: (P,), the tokens behind each prompt's value; for ``weighting="prompts"`` it only counts
-            whether there are any.
-        options: gives the weighting and the kind of band.
-        cluster: (P,), prompts of one number are resampled as one; None = each for itself.
-        limits: smallest and largest mean there can be; intervals are cut to them.
+        values: (P, X), one curve for each prompt, NaN where a prompt has no value.
+        weights: (P,), the tokens behind each prompt's value; ``weighting="prompts"`` only asks whether there are any.
+        options: weighting and kind of band.
+        cluster: (P,), prompts with one number are resampled as one; None = each by itself.
+        limits: smallest and largest possible mean; intervals are cut to them.
     """
     values_PX: FloatArray = np.asarray(values, dtype=np.float64)
     weights_P: FloatArray = np.maximum(np.asarray(weights, dtype=np.float64), 0.0)
@@ -68,11 +67,12 @@ def summarise(
         return Summary(mean_X, None, None)
     values_PX, weights_P = values_PX[kept_P], weights_P[kept_P]
     if options.band == "quartiles":
-        return Summary(mean_X, *_quantiles(values_PX, 0.25, 0.75))
+        return Summary(mean_X, *_compute_quantiles(values_PX, 0.25, 0.75))
     cluster_P = None if cluster is None else cluster[kept_P]
+    # Resampling a single cluster gives the same mean every time: a band of no width would look precise.
     if cluster_P is not None and np.unique(cluster_P).size < 2:
         return Summary(mean_X, None, None)
-    # the intervals of the verdict, and of blocks at a page's head: one mean has one interval wherever it stands
+    # The same intervals as in the verdict and the strip of blocks: a mean has one interval on the whole page.
     seed = options.seed if isinstance(options, RunOptions) else 0
     sampling = Sampling(level=LEVEL, seed=seed, cluster=cluster_P)
     intervals = mean_intervals(values_PX, sampling, limits=limits, weights=weights_P)
@@ -80,8 +80,8 @@ def summarise(
     return Summary(mean_X, low_X, high_X)
 
 
-def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
-    """Quantiles over the first axis, NaN where it holds nothing (numpy would warn there)."""
+def _compute_quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArray, FloatArray]:
+    """Return quantiles over the first axis, NaN for empty places (numpy would warn there)."""
     out = np.full((2, values_NX.shape[1]), np.nan)
     filled_X = np.isfinite(values_NX).any(axis=0)
     out[:, filled_X] = np.nanquantile(values_NX[:, filled_X], [low, high], axis=0)
@@ -89,10 +89,10 @@ def _quantiles(values_NX: FloatArray, low: float, high: float) -> tuple[FloatArr
 
 
 def describe(options: FigureOptions, prompts: int, weighting: Weighting | None = None) -> str:
-    """One sentence for the caption: what line and band are.
+    """Write a sentence for the caption on what lines and bands are.
 
     Args:
-        weighting: where a prompt's values are no means over its tokens, ``"prompts"``, whatever the options say.
+        weighting: overrides the options: ``"prompts"`` for values that are not means over tokens.
     """
     mean = (
         "Lines: means over all tokens of all prompts (each token counts the same)"
@@ -110,15 +110,15 @@ def describe(options: FigureOptions, prompts: int, weighting: Weighting | None =
     return f"{mean}{band}."
 
 
-def of_few(prompts: int) -> str:
-    """What a percentile interval of few prompts is worth, to stand behind what it is called; empty for more.
+def describe_few(prompts: int) -> str:
+    """Explain how little a percentile interval of few prompts is worth; empty for more prompts.
 
-    Means of resamples never leave the range of the prompts, and the mean of all like them lies outside of it wherever
-    they are on one side of it together: of n prompts once in 2^(n−1), where either side is as likely.
+    Means of resamples never leave the range of the prompts. The population mean lies outside this range whenever all
+    prompts fall on the same side of it: with n prompts once in 2^(n−1) cases, if both sides are equally likely.
     """
     if prompts >= _MANY:
         return ""
     return (
-        f" (no wider than these {prompts} prompts lie apart, so that it holds what more of them would give in at most "
+        f" (no wider than the range of these {prompts} prompts, so it contains the mean of many prompts in at most "
         f"{1 - 2.0 ** (1 - prompts):.0%} of cases)"
     )

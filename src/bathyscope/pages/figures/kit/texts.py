@@ -1,4 +1,4 @@
-"""Texts as pictures can show them: letters that some font has, lines that a width has room for."""
+"""Texts as pictures can show them: letters that a font has, and lines that fit into a width."""
 
 import textwrap
 from functools import cache
@@ -15,8 +15,7 @@ _LONGEST: Final = 200
 
 
 def drawn_text(text: str) -> str:
-    """The text with what acts as its escape, and letters that no font at hand can draw by their code point in brackets;
-    lines stay lines."""
+    """Replace control characters by escapes, and letters that no font has by their code point; lines remain."""
     return "".join(
         letter if letter == "\n" or _can_draw(letter) else code_point(letter) for letter in shown(text, "\n")
     )
@@ -25,29 +24,31 @@ def drawn_text(text: str) -> str:
 @cache
 def _can_draw(letter: str) -> bool:
     fonts = (font_manager.get_font(font_manager.findfont(family)) for family in style.families())
+    # A font that lacks a letter draws an empty box, the same for all letters that it lacks.
     return any(font.get_char_index(ord(letter)) for font in fonts)
 
 
-def inches(text: str, points: float, weight: str = "bold") -> float:
-    """Width of a line of text, by the widths of its letters."""
+def measure_text(text: str, points: float, weight: str = "bold") -> float:
+    """Return the width of a line of text, from the widths of its letters."""
     font = font_manager.FontProperties(family=style.families(), size=points, weight=weight)
     return float(text_to_path.get_text_width_height_descent(text, font, False)[0]) / _POINTS_PER_INCH
 
 
-def fitted(text: str, room: float, points: float, weight: str = "bold") -> str:
-    """The line, or as many of its first letters as a width (inches) has room for, and an ellipsis."""
-    kept = elided(text, _LONGEST)
-    while len(kept) > 1 and (width := inches(kept, points, weight)) > room:
-        kept = elided(kept.removesuffix("…"), max(1, min(len(kept) - 2, int(len(kept) * room / width))))
-    return kept
+def fit_line(text: str, room: float, points: float, weight: str = "bold") -> str:
+    """Cut a line with an ellipsis where it is wider than ``room`` inches."""
+    line = elided(text, _LONGEST)
+    # Letters differ in width, so the first cut is an estimate, and one or two more follow.
+    while len(line) > 1 and (width := measure_text(line, points, weight)) > room:
+        line = elided(line.removesuffix("…"), max(1, min(len(line) - 2, int(len(line) * room / width))))
+    return line
 
 
-def lines(text: str, room: float, points: float, weight: str = "bold") -> str:
-    """The text in one line or two; what does not fit is cut."""
-    if inches(elided(text, _LONGEST), points, weight) <= room:
+def break_lines(text: str, room: float, points: float, weight: str = "bold") -> str:
+    """Break a text into at most two lines, and cut the rest."""
+    if measure_text(elided(text, _LONGEST), points, weight) <= room:
         return text
-    letters = max(1, int(len(text) * room / inches(text, points, weight)))
+    letters = max(1, int(len(text) * room / measure_text(text, points, weight)))
     wrapped = textwrap.wrap(text, letters)
     if len(wrapped) > 2:
         wrapped[1:] = [f"{wrapped[1]}…"]
-    return "\n".join(fitted(line, room, points, weight) for line in wrapped)
+    return "\n".join(fit_line(line, room, points, weight) for line in wrapped)

@@ -11,6 +11,7 @@ from matplotlib.figure import FigureBase
 
 from bathyscope.core.text import elided, visible
 from bathyscope.pages.figures.kind import Panel
+from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.colours import Colours, Kind
 from bathyscope.pages.figures.kit.heat_map import (
     LABELLED_TOKENS,
@@ -19,33 +20,31 @@ from bathyscope.pages.figures.kit.heat_map import (
     describe_largest,
     draw_colour_bar,
     draw_heat,
-    tokens_size,
+    measure_token_maps,
 )
-from bathyscope.pages.figures.kit.multiples import share
-from bathyscope.pages.figures.kit.texts import fitted, inches
+from bathyscope.pages.figures.kit.multiples import share_map
+from bathyscope.pages.figures.kit.texts import fit_line, measure_text
 from bathyscope.pages.figures.options import FigureOptions
 
 _ID_LETTERS: Final = 40
-_TITLE_POINTS: Final = 9.5
 _LEFT_INCHES: Final = 0.6
-"""Of what stands beside a title's map."""
-_LINE_INCHES: Final = 0.16
+"""Width left of the map, where its title begins."""
 
 TOKEN_LABEL: Final = "token (␣ space, ⏎ end of line)"
-BOUNDARY_LABEL: Final = "boundary (index)"
-BLOCK_LABEL: Final = "block (index)"
+SHORT_BOUNDARY_LABEL: Final = "boundary (index)"
+SHORT_BLOCK_LABEL: Final = "block (index)"
 UNANSWERED: Final = "have no answer or are too long"
 _MARKS: Final = "Triangles: tokens at which a token of the answer is predicted."
 
 
 @dataclass(frozen=True)
-class Reading:
+class TokenGrid:
     """One quantity for every token and depth, and how its maps are read.
 
     Args:
-        values: (prompt, depth, token) in any order, NaN where a prompt was not measured and beyond its end.
+        values: (prompt, depth, token) in any order, NaN for unmeasured prompts and beyond a prompt's end.
         what: begins the title, e.g. ``"Erasing one token"``.
-        quantity: of the colours, whose range is that of all prompts, unit included; ``short`` in a word or two.
+        quantity: what colours mean, with the unit; their range is that of all prompts; ``short`` in a word or two.
     """
 
     values: xr.DataArray
@@ -56,109 +55,117 @@ class Reading:
     colours: Kind
 
 
-def token_panels(
-    data: xr.Dataset, readings: Mapping[str, Reading], options: FigureOptions, others: str, last: bool = False
+def make_token_panels(
+    data: xr.Dataset, values_by_name: Mapping[str, TokenGrid], options: FigureOptions, others: str, last: bool = False
 ) -> tuple[list[Panel], str]:
-    """A panel for each of the first prompts that were measured, the readings under each other; and the sentences of
-    the caption on marks, prompts left out and labels left out.
+    """Return a panel for each of the first measured prompts, and what the caption says of them.
+
+    The maps of one prompt stand under each other. The sentences tell of marks, and of prompts and labels left out.
 
     Args:
-        data: holds lengths of prompts, and where the run tells them the texts of tokens (``piece``) and where the
-            answer begins (``answer_start``).
-        readings: by name.
-        others: what is so of the prompts that were not measured.
-        last: draw the last token too, from which no token of an answer is predicted.
+        data: has the lengths of prompts and, if the run stores them, texts of tokens (``piece``) and the start of the
+            answer (``answer_start``).
+        values_by_name: one map of each prompt for each of them, under this name.
+        others: ends the sentence on unmeasured prompts: "the others …".
+        last: also draw the last token, which predicts no token of an answer.
     """
-    if not readings:
+    if not values_by_name:
         return [], ""
     colours = {
-        name: Colours.spanning(np.asarray(one.values), one.colours, clips=False) for name, one in readings.items()
+        name: Colours.spanning(np.asarray(token_values.values), token_values.colours, clips=False)
+        for name, token_values in values_by_name.items()
     }
-    there = {name: one.values.notnull().any(set(one.values.dims) - {"prompt"}).values for name, one in readings.items()}
-    measured = np.flatnonzero(np.any(list(there.values()), axis=0))
+    has_values = {
+        name: token_values.values.notnull().any(set(token_values.values.dims) - {"prompt"}).values
+        for name, token_values in values_by_name.items()
+    }
+    measured = np.flatnonzero(np.any(list(has_values.values()), axis=0))
     panels: list[Panel] = []
-    shown: list[HeatMap] = []
+    drawn_maps: list[HeatMap] = []
     for prompt in measured[: options.prompts_shown]:
-        own = data.isel(prompt=prompt)
+        prompt_data = data.isel(prompt=prompt)
         maps = {
-            f"{name}_{prompt}": _map(own, one, colours[name], int(prompt), last)
-            for name, one in readings.items()
-            if there[name][prompt]
+            f"{name}_{prompt}": _make_map(prompt_data, token_values, colours[name], int(prompt), last)
+            for name, token_values in values_by_name.items()
+            if has_values[name][prompt]
         }
-        panels.append(_panel(f"prompt_{prompt}", maps))
-        shown += maps.values()
-    return panels, _describe(shown, len(panels), len(measured), data.sizes["prompt"], others)
+        panels.append(_make_panel(f"prompt_{prompt}", maps))
+        drawn_maps += maps.values()
+    return panels, _write_remarks(drawn_maps, len(panels), len(measured), data.sizes["prompt"], others)
 
 
-def _map(own: xr.Dataset, reading: Reading, colours: Colours, prompt: int, last: bool) -> HeatMap:
-    values = reading.values.isel(prompt=prompt).transpose(..., "token")
-    stop = int(own["n_tokens"]) - (not last)
-    start = int(own["answer_start"]) if "answer_start" in own else -1
+def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours, prompt: int, last: bool) -> HeatMap:
+    values = token_values.values.isel(prompt=prompt).transpose(..., "token")
+    # Prompts are padded to a common length; the map ends where the prompt does.
+    stop = int(prompt_data["n_tokens"]) - (not last)
+    start = int(prompt_data["answer_start"]) if "answer_start" in prompt_data else -1
     named = values["piece"] if "piece" in values.coords else values["token"]
-    name = str(own["prompt_id"].item())
+    name = str(prompt_data["prompt_id"].item())
     return HeatMap(
         values=np.asarray(values.values[:, :stop], dtype=np.float64),
-        title=f"{reading.what}: prompt {elided(name, _ID_LETTERS)}",
-        rows=reading.rows,
+        title=f"{token_values.what}: prompt {elided(name, _ID_LETTERS)}",
+        rows=token_values.rows,
         columns=Side(
             TOKEN_LABEL,
             "token",
             tuple(visible(str(piece)) for piece in named.values[:stop]),
+            # A token is predicted one place before it stands, so marks begin before the answer.
             tuple(range(max(start - 1, 0), stop)) if start >= 0 else (),
         ),
-        quantity=reading.quantity,
-        short=reading.short,
+        quantity=token_values.quantity,
+        short=token_values.short,
         colours=colours,
-        key=f"{reading.what}: {own['dataset'].item() if 'dataset' in own else ''}, prompt {name}",
+        key=f"{token_values.what}: {prompt_data['dataset'].item() if 'dataset' in prompt_data else ''}, prompt {name}",
     )
 
 
-def _panel(name: str, maps: Mapping[str, HeatMap]) -> Panel:
-    """Maps of one prompt under each other, as wide as its tokens need; the lowest carries the tokens' texts."""
-    shown = list(maps.values())
-    shared = tuple(share(own, one) for own, one in maps.items())
-    width, height = tokens_size(shown)
-    titles = [_lines(one.title, width) for one in shown]
-    size = (width, height + _LINE_INCHES * sum(title.count("\n") for title in titles))
-    drawn = [replace(one, title=title) for one, title in zip(shown, titles)]
-    return Panel(name, partial(_draw, maps=drawn), " ".join(map(_alt, shown)), size, shared)
+def _make_panel(name: str, maps: Mapping[str, HeatMap]) -> Panel:
+    """Stack the maps of one prompt, as wide as its tokens need; the lowest has the tokens' texts."""
+    heats = list(maps.values())
+    shared = tuple(share_map(map_name, heat) for map_name, heat in maps.items())
+    width, height = measure_token_maps(heats)
+    titles = [_fit_title(heat.title, width) for heat in heats]
+    size = (width, height + style.LINE_INCHES * sum(title.count("\n") for title in titles))
+    titled = [replace(heat, title=title) for heat, title in zip(heats, titles)]
+    return Panel(name, partial(_draw_maps, maps=titled), " ".join(map(_describe_map, heats)), size, shared)
 
 
-def _lines(title: str, width: float) -> str:
-    """A title that a panel of this width has room for; where needed, the prompt has a line of its own and is cut."""
+def _fit_title(title: str, width: float) -> str:
+    """Fit a title into the panel's width: where needed, the prompt gets its own line and is cut."""
     room = width - _LEFT_INCHES
     what, _, name = title.rpartition(": prompt ")
-    if inches(title, _TITLE_POINTS) <= room:
+    if measure_text(title, style.TITLE_POINTS) <= room:
         return title
-    return "\n".join(fitted(line, room, _TITLE_POINTS) for line in (what, f"prompt {name}") if line)
+    return "\n".join(fit_line(line, room, style.TITLE_POINTS) for line in (what, f"prompt {name}") if line)
 
 
-def _describe(maps: Sequence[HeatMap], shown: int, measured: int, prompts: int, others: str) -> str:
-    said = []
-    if any(one.columns.marked for one in maps):
-        said.append(_MARKS)
+def _write_remarks(maps: Sequence[HeatMap], n_shown: int, measured: int, prompts: int, others: str) -> str:
+    sentences = []
+    if any(heat.columns.marked for heat in maps):
+        sentences.append(_MARKS)
     if measured < prompts:
-        said.append(f"{measured} of {prompts} prompts were measured; the others {others}.")
-    if shown < measured:
-        said.append(f"Shown: the first {shown} of these prompts; {measured - shown} more in the run.")
-    if any(len(one.columns.pieces or ()) > LABELLED_TOKENS for one in maps):
-        said.append(f"In prompts of more than {LABELLED_TOKENS} tokens not every token is labelled.")
-    return " ".join(said)
+        sentences.append(f"{measured} of {prompts} prompts were measured; the others {others}.")
+    if n_shown < measured:
+        sentences.append(f"Shown: the first {n_shown} of these prompts; {measured - n_shown} more in the run.")
+    if any(len(heat.columns.pieces or ()) > LABELLED_TOKENS for heat in maps):
+        sentences.append(f"In prompts of more than {LABELLED_TOKENS} tokens not every token is labelled.")
+    return " ".join(sentences)
 
 
-def _draw(figure: FigureBase, maps: Sequence[HeatMap]) -> None:
+def _draw_maps(figure: FigureBase, maps: Sequence[HeatMap]) -> None:
     grid = figure.subplots(len(maps), 1, squeeze=False, sharex=True)
-    for ax, shown in zip(grid.flat, maps):
-        image = draw_heat(ax, shown)
+    for ax, heat in zip(grid.flat, maps):
+        image = draw_heat(ax, heat)
         ax.label_outer()
+        # Hidden labels would still take room: token texts are long, and stand upright.
         ax.xaxis.set_visible(ax is grid.flat[-1])
-        draw_colour_bar(figure, image, [shown], [ax], "right")
+        draw_colour_bar(figure, image, [heat], [ax], "right")
 
 
-def _alt(shown: HeatMap) -> str:
-    rows, columns = shown.values.shape
-    text = " ".join(shown.columns.pieces or ())
+def _describe_map(heat: HeatMap) -> str:
+    rows, columns = heat.values.shape
+    text = " ".join(heat.columns.pieces or ())
     return (
-        f"Heat map of {rows} places in depth by {columns} tokens. {shown.title}, {shown.short}: "
-        f"{describe_largest(shown)}. Tokens: {text}"
+        f"Heat map of {rows} places in depth by {columns} tokens. {heat.title}, {heat.short}: "
+        f"{describe_largest(heat)}. Tokens: {text}"
     )

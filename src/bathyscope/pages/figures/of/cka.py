@@ -1,16 +1,16 @@
-"""CKA: how similar the representations at every two boundaries are. Source: lad2024, representational similarity."""
+"""CKA: how similar the representations at any two boundaries are. Source: lad2024, representational similarity."""
 
 from typing import Final
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.pages.figures.kind import Drawing, FigureKind
+from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.lines import BOUNDARY_LABEL, Axis, Look, Series
-from bathyscope.pages.figures.kit.lines import panel as line_panel
+from bathyscope.pages.figures.kit.lines import make_panel as line_panel
+from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Look, Series
 from bathyscope.pages.figures.kit.summary import Summary
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
@@ -22,35 +22,36 @@ _KINDS: Final = {
 }
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """A map for each kind of points that has a value, and the similarity of neighbouring boundaries."""
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw a map for each kind of points with a value, and the similarity of neighbouring boundaries."""
     data = run["cka"]
-    maps = {str(kind): _map(data["cka"].sel(tokens=kind), str(kind)) for kind in data["tokens"].values}
-    maps = {kind: shown for kind, shown in maps.items() if shown.seen.size}
+    maps = {str(kind): _make_map(data["cka"].sel(tokens=kind), str(kind)) for kind in data["tokens"].values}
+    maps = {kind: heat for kind, heat in maps.items() if heat.seen.size}
     axis = Axis("Similarity of neighbouring boundaries", BOUNDARY_LABEL, "CKA of b and b+1 (dimensionless)")
-    neighbours = line_panel("neighbours", [_neighbours(data, kind, options) for kind in maps], axis)
-    panels = [*(multiples.alone(kind, shown) for kind, shown in maps.items()), neighbours]
-    return Drawing([panel for panel in panels if panel is not None], _note(data, options))
+    neighbours = line_panel("neighbours", [_compare_neighbours(data, kind, options) for kind in maps], axis)
+    panels = [*(multiples.make_map_panel(kind, heat) for kind, heat in maps.items()), neighbours]
+    return Drawing(drop_empty(panels), _write_note(data, options))
 
 
-def _note(data: xr.Dataset, options: FigureOptions) -> str:
-    """What CKA says, of which points, what the bands are, and how sure the maps are."""
+def _write_note(data: xr.Dataset, options: FigureOptions) -> str:
+    """Write what CKA says, of which points, what the bands are, and how precise the maps are."""
+    # The matrix is symmetric, and a boundary is always identical to itself: only one triangle counts.
     reach = (data["ci_high"] - data["ci_low"]).where(data["boundary"] < data["boundary_other"]) / 2
-    said = (
+    note = (
         "Colour: how similar the geometry of the same points is at two boundaries, by unbiased linear CKA (1: the same "
-        "up to rotation and scale; estimates of little similarity may fall below 0). Points: the prompts' last tokens, "
-        "tokens drawn from all prompts, and these without the first of each prompt, which is often an attention sink "
-        "so large that it settles the result alone."
+        "up to rotation and scale; estimates of low similarity may fall below 0). Points: the prompts' last tokens, "
+        "a sample of tokens from all prompts, and the sample without first tokens, which are often attention sinks "
+        "so large that they alone decide the result."
     )
     if options.band != "none" and bool(reach.notnull().any()):
         level = 100 * float(data["ci_low"].attrs["level"])
         medians = reach.to_series().dropna().groupby("tokens", sort=False).median()
         typical = ", ".join(f"{median:.2g} ({_KINDS[str(kind)][0]})" for kind, median in medians.items())
-        said += f" Bands: {level:g} % intervals over prompts; half a typical interval in the maps: {typical}."
-    return said
+        note += f" Bands: {level:g} % intervals over prompts; half a typical interval in the maps: {typical}."
+    return note
 
 
-def _map(values: xr.DataArray, kind: str) -> HeatMap:
+def _make_map(values: xr.DataArray, kind: str) -> HeatMap:
     array = values.transpose("boundary", "boundary_other").values
     return HeatMap(
         values=array,
@@ -59,11 +60,12 @@ def _map(values: xr.DataArray, kind: str) -> HeatMap:
         columns=Side(BOUNDARY_LABEL, "boundary"),
         quantity="CKA (dimensionless)",
         short="CKA",
+        # Unbiased estimates may exceed 1, and such cells must not be clipped silently.
         colours=Colours("linear", 0.0, max(1.0, float(np.nanmax(array, initial=1.0))), clips=False),
     )
 
 
-def _neighbours(data: xr.Dataset, kind: str, options: FigureOptions) -> Series:
+def _compare_neighbours(data: xr.Dataset, kind: str, options: FigureOptions) -> Series:
     label, look = _KINDS[kind]
     first = data["boundary"].values[:-1]
     value, low, high = (
@@ -74,4 +76,4 @@ def _neighbours(data: xr.Dataset, kind: str, options: FigureOptions) -> Series:
     return Series(label, first, Summary(value, *band), look)
 
 
-FIGURE: Final = FigureKind("cka", "Similarity of representations", ("cka",), _drawing)
+FIGURE: Final = FigureKind("cka", "Similarity of representations", ("cka",), _make_drawing)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from bathyscope.pages.figures.kind import Drawing, FigureKind
+from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.lines import PLACES, Axis, Curve, Look, chart, unit
+from bathyscope.pages.figures.kit.lines import make_chart, unit
+from bathyscope.pages.figures.kit.series import PLACES, Axis, Curve, Look
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
@@ -30,33 +31,33 @@ class Change:
 _CHANGED: Final = {"loss": style.PURPLE, "entropy": style.BLUE}
 
 
-def _drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> Drawing:
-    """KL, agreement, loss difference and entropy against the block."""
+def _make_drawing(measure: str, change: Change, run: Run, options: FigureOptions) -> Drawing:
+    """Draw KL, agreement, loss difference and entropy against the block."""
     data = run[measure]
     moved = Axis(
         f"How far predictions move {change.circumstance}", change.axis, "KL(normal ‖ changed) ({unit})", "auto"
     )
     same = Axis(f"Top-1 token unchanged {change.circumstance}", change.axis, "top-1 agreement (share of tokens)")
-    made = [
-        chart("kl", data, moved, [Curve("kl", "KL", Look(style.VERMILION))], options),
-        chart("top1_agreement", data, same, [Curve("top1_agreement", "agreement", Look(style.GREEN))], options),
+    panels = [
+        make_chart("kl", data, moved, [Curve("kl", "KL", Look(style.VERMILION))], options),
+        make_chart("top1_agreement", data, same, [Curve("top1_agreement", "agreement", Look(style.GREEN))], options),
     ]
     for name, colour in _CHANGED.items():
         if name in data:
-            # by how much it differs from the untouched model's, prompt by prompt
+            # The difference from the unchanged model, prompt by prompt.
             added = data.assign({name: data[name] - data[f"baseline_{name}"]})
             title, y = f"{name.capitalize()} added {change.circumstance}", f"added {name} ({unit(data[name])})"
             axis = Axis(title, change.axis, y, "bent", rules={0.0: ""})
-            made.append(chart(name, added, axis, [Curve(name, f"{name} difference", Look(colour))], options))
+            panels.append(make_chart(name, added, axis, [Curve(name, f"{name} difference", Look(colour))], options))
     note = (
-        f"{change.what(run)} Compared with the untouched model at {_positions(run, measure)}. "
+        f"{change.what(run)} Compared with the unchanged model at {_describe_positions(run, measure)}. "
         f"{describe(options, data.sizes['prompt'])}"
     )
-    return Drawing([one for one in made if one is not None], note)
+    return Drawing(drop_empty(panels), note)
 
 
-def _positions(run: Run, measure: str) -> str:
-    """Which tokens of a prompt the means are over."""
+def _describe_positions(run: Run, measure: str) -> str:
+    """Say which tokens of a prompt the means are over."""
     options = measure_options(run, measure)
     if options.get("read_tokens") is not None:
         return (
@@ -68,11 +69,11 @@ def _positions(run: Run, measure: str) -> str:
     return "every position that has a next token"
 
 
-def _repeated(run: Run) -> str:
+def _describe_repeat(run: Run) -> str:
     options = measure_options(run, "repeat")
     window = f"window of {options['length']} blocks" if "length" in options else "window of blocks"
     often = f"{options['times'] + 1} times" if "times" in options else "more than once"
-    return f"Each {window} in turn is repeated: every block of it runs {often} in a row."
+    return f"Each {window} in turn is repeated: every block in it runs {often} in a row."
 
 
 _CHANGES: Final = {
@@ -88,9 +89,9 @@ _CHANGES: Final = {
         PLACES["swapped"],
         lambda run: "Each pair of neighbours in turn runs in the other order: block ℓ+1, then block ℓ.",
     ),
-    "repeat": Change("A window of blocks repeated", "with a window repeated", PLACES["start"], _repeated),
+    "repeat": Change("A window of blocks repeated", "with a window repeated", PLACES["start"], _describe_repeat),
 }
 FIGURES: Final = {
-    name: FigureKind(name, change.heading, ("kl", "top1_agreement", *_CHANGED), partial(_drawing, name, change))
+    name: FigureKind(name, change.heading, ("kl", "top1_agreement", *_CHANGED), partial(_make_drawing, name, change))
     for name, change in _CHANGES.items()
 }

@@ -1,6 +1,6 @@
 """Depth against performance: each model's score over its layers, covariates held constant, with the confidence band.
 
-Drawn from what ``bathyscope.depth_performance`` gives.
+Drawn from the result of ``bathyscope.depth_performance``.
 """
 
 from functools import partial
@@ -13,56 +13,61 @@ from matplotlib.figure import FigureBase
 from bathyscope.analysis.performance import counted
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.lines import looks
+from bathyscope.pages.figures.kit.series import looks
 
 _LEGEND_COLUMNS: Final = 3
 
 
 def drawing(data: xr.Dataset) -> Drawing:
-    """The partial-regression plot under a caption."""
-    held = [*data["term"].values[2:], *(["family"] if data.attrs["fixed_effects"] else [])]
-    one = data.sel(term="layers", errors="plain")
-    low, high = float(one["ci_low"]), float(one["ci_high"])
-    constant = f", {' and '.join(held)} held constant" if held else ""
+    """Draw the partial-regression plot under a caption."""
+    constants = [*data["term"].values[2:], *(["family"] if data.attrs["fixed_effects"] else [])]
+    slope = data.sel(term="layers", errors="plain")
+    low, high = float(slope["ci_low"]), float(slope["ci_high"])
+    constant = f", {' and '.join(constants)} held constant" if constants else ""
     note = (
         f"{data.attrs['score']} against layers{constant}: {counted(data)}. "
-        f"Line: the regression, {float(one['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
+        f"Line: the regression, {float(slope['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
         f"filled: its {data.attrs['level']:.0%} confidence band (of the mean response, not of single models); dashed: "
         "the band with errors robust against unequal variances (HC3)."
     )
     rows = -(-len(set(data["family"].values.tolist())) // _LEGEND_COLUMNS)
     size = (style.PANEL_SIZE[0] + 1.2, style.PANEL_SIZE[1] + 0.4 + 0.18 * rows)
-    return Drawing([Panel("regression", partial(_draw, data=data), _alt(data), size)], note)
+    return Drawing([Panel("regression", partial(_draw_regression, data=data), _describe_regression(data), size)], note)
 
 
-def _draw(figure: FigureBase, data: xr.Dataset) -> None:
+def _draw_regression(figure: FigureBase, data: xr.Dataset) -> None:
     ax = figure.subplots()
     layers = data["point"].values
     band = data.sel(errors="plain")
     ax.fill_between(layers, band["band_low"], band["band_high"], color=style.MUTED, alpha=0.22, linewidth=0)
     robust = data.sel(errors="hc3")
     for end in ("band_low", "band_high"):
-        ax.plot(layers, robust[end], color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)))
+        ax.plot(layers, robust[end], **style.BROKEN)
     ax.plot(layers, data["mean_response"], color=style.INK)
     families = dict.fromkeys(data["family"].values.tolist())
     for family, look in zip(families, looks(len(families))):
-        own = data.isel(model=np.flatnonzero(data["family"].values == family))
+        family_models = data.isel(model=np.flatnonzero(data["family"].values == family))
         ax.plot(
-            own["adjusted_layers"], own["adjusted_score"], look.marker, color=look.colour, markersize=5, label=family
+            family_models["adjusted_layers"],
+            family_models["adjusted_score"],
+            look.marker,
+            color=look.colour,
+            markersize=5,
+            label=family,
         )
-    held = data.sizes["term"] > 2 or data.attrs["fixed_effects"]
-    adjusted = ", adjusted" if held else ""
+    is_adjusted = data.sizes["term"] > 2 or data.attrs["fixed_effects"]
+    adjusted = ", adjusted" if is_adjusted else ""
     ax.set(xlabel=f"number of layers{adjusted}", ylabel=f"{data.attrs['score']}{adjusted}")
     ax.set_title("Performance against depth")
     figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS)
 
 
-def _alt(data: xr.Dataset) -> str:
-    one = data.sel(term="layers", errors="plain")
+def _describe_regression(data: xr.Dataset) -> str:
+    slope = data.sel(term="layers", errors="plain")
     ends = data["mean_response"].values[[0, -1]]
     layers = data["point"].values[[0, -1]]
     return (
         f"Scatter plot of {data.attrs['models']} models with a straight line from {ends[0]:.3g} at {layers[0]:g} "
-        f"layers to {ends[1]:.3g} at {layers[1]:g}: {float(one['coefficient']):+.3g} for each layer "
-        f"({float(one['ci_low']):+.3g} to {float(one['ci_high']):+.3g}), with the confidence band around it."
+        f"layers to {ends[1]:.3g} at {layers[1]:g}: {float(slope['coefficient']):+.3g} for each layer "
+        f"({float(slope['ci_low']):+.3g} to {float(slope['ci_high']):+.3g}), with the confidence band around it."
     )

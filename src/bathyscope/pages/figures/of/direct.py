@@ -1,4 +1,4 @@
-"""Direct effects: what a block's contribution does to each later block alone, everything between them unchanged.
+"""Direct effects: how a block's contribution changes each later block, with everything between them unchanged.
 
 Source: csordas2025 (local effects).
 """
@@ -11,15 +11,15 @@ from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 
 _WHAT: Final = (
-    "One block's contribution is taken out of the input of one later block, and nothing else changes, so that "
-    "only what passes between the two directly is seen. Colour: how much the later block's contribution "
-    "changes, relative to its norm. Effect on later tokens: taken out before a position, and measured from "
-    "there on. Grey: fixed by the definition (0 for earlier blocks and the block itself)."
+    "One block's contribution is removed from the input of one later block, and nothing else changes: only the "
+    "direct effect between the two is measured. Colour: how much the later block's contribution "
+    "changes, relative to its norm. Effect on later tokens: removed before a position, and measured from "
+    "this position. Grey: fixed by the definition (0 for earlier blocks and the block itself)."
 )
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """For each reach a map over all prompts, and maps of single prompts."""
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw a map over all prompts for each reach, and maps of single prompts."""
     data = run["direct"].sel(reduction=options.reduction)
     effects = {
         reach: Effects(data[f"effect_{reach}"], None, f"Direct effect on {tokens}", own_measured=False)
@@ -29,4 +29,4 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
     return drawing(_WHAT, effects, options)
 
 
-FIGURE: Final = FigureKind("direct", "Direct effects", ("effect_all", "effect_future"), _drawing)
+FIGURE: Final = FigureKind("direct", "Direct effects", ("effect_all", "effect_future"), _make_drawing)

@@ -1,6 +1,6 @@
 """Depth by group of prompts: every estimator on every group, with intervals.
 
-Drawn from what ``bathyscope.grouped`` gives. Source: hu2025 (effective depth); csordas2025 (depth score).
+Drawn from the result of ``bathyscope.group``. Source: hu2025 (effective depth); csordas2025 (depth score).
 """
 
 from functools import partial
@@ -16,7 +16,7 @@ from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import name_rows
-from bathyscope.pages.figures.kit.lines import looks
+from bathyscope.pages.figures.kit.series import looks
 from bathyscope.pages.table import estimator_name
 from bathyscope.prompts.parts import resampled
 
@@ -28,7 +28,7 @@ _NAME_LETTERS: Final = 24
 
 
 def drawing(data: xr.Dataset) -> Drawing:
-    """The estimators of all groups under a caption."""
+    """Draw the estimators of all groups under a caption."""
     tested = np.isfinite(data["p_value"].values)
     tests = int(tested.sum())
     below = int((data["p_holm"].values[tested] < 1 - data.attrs["level"]).sum())
@@ -40,20 +40,20 @@ def drawing(data: xr.Dataset) -> Drawing:
     )
     inches = _GAP_INCHES + _POINT_INCHES * data.sizes["group"]
     size = (style.PANEL_SIZE[0] + 1.4, _FRAME_INCHES + inches * data.sizes["estimator"])
-    return Drawing([Panel("groups", partial(_draw, data=data), _alt(data), size)], note)
+    return Drawing([Panel("groups", partial(_draw_groups, data=data), _describe_groups(data), size)], note)
 
 
-def _draw(figure: FigureBase, data: xr.Dataset) -> None:
+def _draw_groups(figure: FigureBase, data: xr.Dataset) -> None:
     ax = figure.subplots()
     lines, groups = np.arange(data.sizes["estimator"]), data.sizes["group"]
     step = _POINT_INCHES / (_GAP_INCHES + _POINT_INCHES * groups)
     named = zip(data["group"].values, data["prompts"].values, looks(groups))
     for number, (name, prompts, look) in enumerate(named):
-        own = data.sel(group=name)
+        estimates = data.sel(group=name)
         places = lines + step * (number - (groups - 1) / 2)
-        ax.hlines(places, own["ci_low"], own["ci_high"], color=look.colour, linewidth=2, alpha=0.6)
+        ax.hlines(places, estimates["ci_low"], estimates["ci_high"], color=look.colour, linewidth=2, alpha=0.6)
         label = f"{elided(name, _NAME_LETTERS)} ({prompts})"
-        ax.plot(own["value"], places, look.marker, color=look.colour, markersize=5, label=label)
+        ax.plot(estimates["value"], places, look.marker, color=look.colour, markersize=5, label=label)
     name_rows(ax, [estimator_name(str(name)) for name in data["estimator"].values])
     for place in lines[1:]:
         ax.axhline(place - 0.5, color=style.GRID, linewidth=0.6)
@@ -64,15 +64,15 @@ def _draw(figure: FigureBase, data: xr.Dataset) -> None:
     figure.legend(loc="outside lower center", ncols=_LEGEND_COLUMNS, title=f"{by} (prompts)")
 
 
-def _alt(data: xr.Dataset) -> str:
-    said = []
+def _describe_groups(data: xr.Dataset) -> str:
+    descriptions = []
     for name in data["estimator"].values:
-        own = data.sel(estimator=name)
-        columns = (own[column].values for column in ("value", "ci_low", "ci_high"))
+        estimates = data.sel(estimator=name)
+        columns = (estimates[column].values for column in ("value", "ci_low", "ci_high"))
         values = ", ".join(
             f"{group} {value:.2f} ({low:.2f} to {high:.2f})" if np.isfinite(low) else f"{group} {value:.2f}"
             for group, value, low, high in zip(data["group"].values, *columns)
             if np.isfinite(value)
         )
-        said.append(f"{estimator_name(str(name))}: {values or 'no estimate'}")
-    return f"Dots with intervals, effective depth ratio by {data.attrs['by']}. {'; '.join(said)}."
+        descriptions.append(f"{estimator_name(str(name))}: {values or 'no estimate'}")
+    return f"Dots with intervals, effective depth ratio by {data.attrs['by']}. {'; '.join(descriptions)}."

@@ -9,16 +9,18 @@ from typing import Final
 import xarray as xr
 
 from bathyscope.labels import token_weights
-from bathyscope.pages.figures.kind import Drawing, FigureKind
-from bathyscope.pages.figures.kit import lines, strip, style
-from bathyscope.pages.figures.kit.strip import Row, Scale
+from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
+from bathyscope.pages.figures.kit import strip, style
+from bathyscope.pages.figures.kit.lines import make_chart
+from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Curve, Look
+from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
 from bathyscope.runs.run import Run
 
 _NORM_LINES: Final = ("-", "--", ":")
-"""Dashes tell the norm, the first drawn solid; colour and mark the quantity."""
+"""Dashes tell the norm, of which the first is solid; colour and marker tell the quantity."""
 
 _SETTLED: Final = {
     "settle_depth": "settle depth",
@@ -29,15 +31,15 @@ _LATE: Final = Scale("Tokens that settle late", "share of tokens", 0, 1)
 _SETTLING: Final = (
     " Dots: prompts; diamond: their mean, weighted as lines are, with its interval. Settle depth: the first boundary "
     "at which a token's prediction comes within 0.5 bits (Jensen–Shannon) of the final one; prediction depth: the "
-    "first from which on its top-1 token is the final one; deep-thinking ratio: share of tokens that settle in the "
-    "last 15 % of the model."
+    "first boundary after which its top-1 token no longer changes; deep-thinking ratio: share of tokens that settle in "
+    "the last 15 % of the model."
 )
 
 _TWO_NORMS: Final = (
     " Recompute: the final norm as the model would apply it there. Frozen: the stream divided by its scale at the "
-    "final boundary. The stream grows with depth, so that the frozen lens shrinks the logits of early boundaries "
-    "towards a uniform prediction, with an entropy near log2 of the vocabulary: where its entropy falls and the "
-    "recomputed one does not, that is growth of the norm alone. lad2024 first drew the frozen one."
+    "final boundary. The stream grows with depth, so the frozen lens shrinks the logits of early boundaries "
+    "towards a uniform prediction, with an entropy near log2 of the vocabulary. Where only the frozen entropy falls, "
+    "the norm alone grows. lad2024 first drew the frozen lens."
 )
 
 _TOKENS: Final = {
@@ -47,51 +49,53 @@ _TOKENS: Final = {
 
 _PANELS: Final = {
     "kl": (
-        lines.Axis("Distance from the final prediction", lines.BOUNDARY_LABEL, "KL divergence ({unit})"),
+        Axis("Distance from the final prediction", BOUNDARY_LABEL, "KL divergence ({unit})"),
         (
-            lines.Curve("kl_lens_final", "KL(lens ‖ final)", lines.Look(style.BLUE)),
-            lines.Curve("kl_final_lens", "KL(final ‖ lens)", lines.Look(style.VERMILION, "s", "--")),
+            Curve("kl_lens_final", "KL(lens ‖ final)", Look(style.BLUE)),
+            Curve("kl_final_lens", "KL(final ‖ lens)", Look(style.VERMILION, "s", "--")),
         ),
     ),
     "agreement": (
-        lines.Axis("Agreement with the final prediction", lines.BOUNDARY_LABEL, "share of tokens ({unit})"),
+        Axis("Agreement with the final prediction", BOUNDARY_LABEL, "share of tokens ({unit})"),
         (
-            lines.Curve("overlap", "top-{k} overlap", lines.Look(style.GREEN)),
-            lines.Curve("top1_agreement", "same top-1 token", lines.Look(style.PURPLE, "s", "--")),
+            Curve("overlap", "top-{k} overlap", Look(style.GREEN)),
+            Curve("top1_agreement", "same top-1 token", Look(style.PURPLE, "s", "--")),
         ),
     ),
     "entropy": (
-        lines.Axis("Uncertainty of the lens prediction", lines.BOUNDARY_LABEL, "entropy ({unit})", apart=True),
-        (lines.Curve("entropy", "entropy", lines.Look(style.BLUE)),),
+        Axis("Uncertainty of the lens prediction", BOUNDARY_LABEL, "entropy ({unit})", apart=True),
+        (Curve("entropy", "entropy", Look(style.BLUE)),),
     ),
     "cross_entropy": (
-        lines.Axis("Loss of the lens prediction", lines.BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
-        (lines.Curve("cross_entropy", "cross-entropy", lines.Look(style.VERMILION)),),
+        Axis("Loss of the lens prediction", BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
+        (Curve("cross_entropy", "cross-entropy", Look(style.VERMILION)),),
     ),
 }
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """KL in both directions, top-k overlap with top-1 agreement, entropy, cross-entropy, where predictions settle."""
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw KL in both directions, agreement, entropy, cross-entropy, and where predictions settle."""
     data = run["lens"]
-    asked = measure_options(run, "lens")
-    k, tokens = asked.get("k", "k"), _TOKENS.get(str(asked.get("positions")), "")
-    made = [
-        lines.chart(name, data, axis, [own for curve in curves for own in _each_norm(data, curve, k)], options)
+    settings = measure_options(run, "lens")
+    k, tokens = settings.get("k", "k"), _TOKENS.get(str(settings.get("positions")), "")
+    panels = [
+        make_chart(
+            name, data, axis, [norm_curve for curve in curves for norm_curve in _split_norms(data, curve, k)], options
+        )
         for name, (axis, curves) in _PANELS.items()
     ]
     last = int(data["boundary"].values[-1])
     boundaries = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
-    settling = [*_rows(data, "settle_depth"), *_rows(data, "prediction_depth")]
-    made += [
-        strip.panel("settling", settling, boundaries, options),
-        strip.panel("deep_thinking", _rows(data, "deep_thinking_ratio"), _LATE, options),
+    settling = [*_list_rows(data, "settle_depth"), *_list_rows(data, "prediction_depth")]
+    panels += [
+        strip.make_panel("settling", settling, boundaries, options),
+        strip.make_panel("deep_thinking", _list_rows(data, "deep_thinking_ratio"), _LATE, options),
     ]
-    return Drawing([one for one in made if one is not None], _note(data, options, tokens))
+    return Drawing(drop_empty(panels), _write_note(data, options, tokens))
 
 
-def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
-    """What the lens is, which norms were used, and which tokens."""
+def _write_note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
+    """Write what the lens is, which norms were used, and which tokens."""
     norms = [str(norm) for norm in data["norm"].values] if "norm" in data.dims else []
     norm = f" Final norm: {' (solid) and '.join(norms)} (broken line).{_TWO_NORMS}" if len(norms) > 1 else ""
     return (
@@ -104,8 +108,8 @@ def _note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
     )
 
 
-def _each_norm(data: xr.Dataset, curve: lines.Curve, k: object) -> list[lines.Curve]:
-    """The variable once, or once for each norm."""
+def _split_norms(data: xr.Dataset, curve: Curve, k: object) -> list[Curve]:
+    """Return the curve once, or once for each norm."""
     named = replace(curve, label=curve.label.format(k=k))
     if "norm" not in data.get(curve.name, xr.DataArray()).dims:
         return [named]
@@ -115,16 +119,16 @@ def _each_norm(data: xr.Dataset, curve: lines.Curve, k: object) -> list[lines.Cu
     ]
 
 
-def _rows(data: xr.Dataset, name: str) -> list[Row]:
-    """The quantity once, or once for each norm."""
+def _list_rows(data: xr.Dataset, name: str) -> list[PromptValues]:
+    """Return the quantity once, or once for each norm."""
     if name not in data:
         return []
     label, weights = _SETTLED[name], token_weights(data, name)
     if "norm" not in data[name].dims:
-        return [Row(label, data[name], weights)]
-    return [Row(f"{label},\n{norm}", data[name].sel(norm=norm), weights) for norm in data["norm"].values]
+        return [PromptValues(label, data[name], weights)]
+    return [PromptValues(f"{label},\n{norm}", data[name].sel(norm=norm), weights) for norm in data["norm"].values]
 
 
 FIGURE: Final = FigureKind(
-    "lens", "Logit lens", tuple(one.name for _, curves in _PANELS.values() for one in curves), _drawing
+    "lens", "Logit lens", tuple(curve.name for _, curves in _PANELS.values() for curve in curves), _make_drawing
 )

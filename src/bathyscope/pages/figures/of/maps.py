@@ -1,8 +1,9 @@
-"""Maps between models: how well every boundary of one gives every boundary of the other, and which gives which best.
+"""Maps between models: how well each boundary of one predicts each boundary of the other, and the best partners.
 
-Drawn from what ``bathyscope.maps`` gives. Source: csordas2025 (maps between models).
+Drawn from the result of ``bathyscope.maps``. Source: csordas2025 (maps between models).
 """
 
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -20,47 +21,60 @@ from bathyscope.statistics.diagonal import NONE
 
 _SHOWN: Final = {
     "relative_error": ("Relative error of maps", "mean of ‖error‖ / ‖target‖ (dimensionless)"),
-    "r2": ("Share of variance given", "R² (dimensionless; below 0 drawn as 0)"),
+    "r2": ("Share of variance explained", "R² (dimensionless; below 0 drawn as 0)"),
 }
-# direction → whose boundaries have partners, whose are the partners, colour, marker and its size: both stay visible
-# where one lies on the other
+
+
+@dataclass(frozen=True)
+class Direction:
+    """Which model's boundaries have a best partner in the other model, and how the partners are marked."""
+
+    seeker: str
+    partner: str
+    colour: str
+    marker: str
+    size: float
+
+
+# The squares are larger than the dots: both stay visible where one lies on the other.
 _DIRECTIONS: Final = {
-    "best_source": ("target", "source", style.BLUE, "s", 6.5),
-    "best_target": ("source", "target", style.VERMILION, "o", 3.5),
+    "best_source": Direction("target", "source", style.BLUE, "s", 6.5),
+    "best_target": Direction("source", "target", style.VERMILION, "o", 3.5),
 }
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Both maps and the best partners by relative depth, under a caption."""
+    """Draw both maps and the best partners by relative depth, under a caption."""
     return drawing(data).alone()
 
 
 def drawing(data: xr.Dataset) -> Drawing:
-    """A heat map for each metric, and the best partners; the note holds the diagonal statistics."""
+    """Make a heat map for each metric, and the best partners; the note has the diagonal statistics."""
     attrs = data.attrs
     note = (
         f"{attrs['source_model']} (source) → {attrs['target_model']} (target), {attrs['prompts']}: least-squares "
         f"affine maps between residual streams at the same token, position 0 left out. Fitted to {attrs['fit_tokens']} "
         f"tokens, ridge chosen on {attrs['choose_tokens']}, errors on {attrs['test_tokens']} tokens of "
-        f"{attrs['test_prompts']} other prompts. {_statistics(data)}; intervals resample "
+        f"{attrs['test_prompts']} other prompts. {_describe_statistics(data)}; intervals resample "
         f"{resampled(attrs.get('cluster'))}. Dots: the best target of each source; squares: the best source "
         "of each target; dashed: equal relative depth."
     )
-    made = []
+    panels = []
     for name in _SHOWN:
-        heat = _heat(data, name)
+        heat = _make_map(data, name)
         rows, columns = heat.values.shape
         alt = f"Heat map of {rows} by {columns} boundaries. {heat.title}: {describe_largest(heat)}."
-        made.append(Panel(name, partial(_draw_heat, shown=heat, data=data), alt, style.MAP_SIZE))
-    alt = f"Relative depth of the best partner. {_statistics(data)}."
-    return Drawing([*made, Panel("partners", partial(_draw_partners, data=data), alt)], note)
+        panels.append(Panel(name, partial(_draw_heat, heat=heat, data=data), alt, style.MAP_SIZE))
+    alt = f"Relative depth of the best partner. {_describe_statistics(data)}."
+    return Drawing([*panels, Panel("partners", partial(_draw_partners, data=data), alt)], note)
 
 
-def _heat(data: xr.Dataset, name: str) -> HeatMap:
+def _make_map(data: xr.Dataset, name: str) -> HeatMap:
     values = data[name].transpose("source", "target").values
     source, target = model_names([str(data.attrs[f"{side}_model"]) for side in ("source", "target")])
     title, quantity = _SHOWN[name]
     if name == "r2":
+        # R² has no lower bound: one bad map at −50 would leave all others in one colour.
         values = np.where(values < 0, 0.0, values)
         colours = Colours("linear", 0.0, 1.0, clips=False)
     else:
@@ -76,43 +90,59 @@ def _heat(data: xr.Dataset, name: str) -> HeatMap:
     )
 
 
-def _draw_heat(figure: FigureBase, shown: HeatMap, data: xr.Dataset) -> None:
+def _draw_heat(figure: FigureBase, heat: HeatMap, data: xr.Dataset) -> None:
     ax = figure.subplots()
-    image = draw_heat(ax, shown)
-    rows, columns = shown.values.shape
-    ax.plot([0, columns - 1], [0, rows - 1], color=style.PAPER, linewidth=0.9, linestyle=(0, (4, 3)))
-    if shown.short == "relative error":
-        for direction, (own, _, colour, marker, size) in _DIRECTIONS.items():
-            best = data[direction].where(data[direction] != NONE).values
-            x, y = (best, range(rows)) if own == "source" else (range(columns), best)
-            ax.plot(x, y, marker, color=colour, markersize=size, linestyle="none", markeredgecolor=style.PAPER)
-    draw_colour_bar(figure, image, [shown], [ax])
+    image = draw_heat(ax, heat)
+    rows, columns = heat.values.shape
+    ax.plot([0, columns - 1], [0, rows - 1], **{**style.BROKEN, "color": style.PAPER})
+    if heat.short == "relative error":
+        for name, direction in _DIRECTIONS.items():
+            best = data[name].where(data[name] != NONE).values
+            x, y = (best, range(rows)) if direction.seeker == "source" else (range(columns), best)
+            ax.plot(
+                x,
+                y,
+                direction.marker,
+                color=direction.colour,
+                markersize=direction.size,
+                linestyle="none",
+                markeredgecolor=style.PAPER,
+            )
+    draw_colour_bar(figure, image, [heat], [ax])
 
 
 def _draw_partners(figure: FigureBase, data: xr.Dataset) -> None:
     ax = figure.subplots()
-    ax.plot([0, 1], [0, 1], color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-    for direction, (own, other, colour, marker, size) in _DIRECTIONS.items():
-        depths, best = data[f"relative_depth_{other}"].values, data[direction].values
-        partners = np.where(best == NONE, np.nan, depths[best])
-        label = f"best {other} of each {own} boundary"
-        places = data[f"relative_depth_{own}"]
-        ax.plot(places, partners, marker, color=colour, markersize=size, linestyle="none", label=label)
+    ax.plot([0, 1], [0, 1], **style.BROKEN, zorder=1)
+    for name, direction in _DIRECTIONS.items():
+        best = data[name].values
+        ax.plot(
+            data[f"relative_depth_{direction.seeker}"],
+            np.where(best == NONE, np.nan, data[f"relative_depth_{direction.partner}"].values[best]),
+            direction.marker,
+            color=direction.colour,
+            markersize=direction.size,
+            linestyle="none",
+            label=f"best {direction.partner} of each {direction.seeker} boundary",
+        )
     ax.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
     ax.set(xlabel="relative depth of the boundary, b / L", ylabel="relative depth of its best partner")
     ax.set_title("Do best partners sit at the same relative depth?")
     ax.legend()
 
 
-def _statistics(data: xr.Dataset) -> str:
-    """``Best source of each target: slope 0.9 (0.8 to 1.0), …``, and the same of targets."""
-    said = []
-    for direction, (own, other, *_) in _DIRECTIONS.items():
-        one = data.sel(direction=direction)
-        slope, low, high = (float(one[name]) for name in ("slope", "slope_low", "slope_high"))
-        said.append(
-            f"Best {other} of each {own}: slope {slope:.2f} ({low:.2f} to {high:.2f}; 1 = same relative depth, "
-            f"0 = none), mean distance {float(one['deviation']):.2f} ({float(one['deviation_low']):.2f} to "
-            f"{float(one['deviation_high']):.2f}; by chance {float(one['deviation_chance']):.2f})"
+def _describe_statistics(data: xr.Dataset) -> str:
+    """Write ``Best source of each target: slope 0.9 (0.8 to 1.0), …``, and the same of targets."""
+    sentences = []
+    for name, direction in _DIRECTIONS.items():
+        statistics = data.sel(direction=name)
+        slope, low, high = (float(statistics[end]) for end in ("slope", "slope_low", "slope_high"))
+        deviation, nearest, farthest, chance = (
+            float(statistics[f"deviation{end}"]) for end in ("", "_low", "_high", "_chance")
         )
-    return ". ".join(said)
+        sentences.append(
+            f"Best {direction.partner} of each {direction.seeker}: slope {slope:.2f} ({low:.2f} to {high:.2f}; "
+            "1 = same relative depth, "
+            f"0 = none), mean distance {deviation:.2f} ({nearest:.2f} to {farthest:.2f}; by chance {chance:.2f})"
+        )
+    return ". ".join(sentences)

@@ -1,4 +1,4 @@
-"""Prediction neurons where the KL falls: a dot a block. Source: lad2024, Section 4.3."""
+"""Prediction neurons where the KL falls: a dot for each block. Source: lad2024, Section 4.3."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -13,7 +13,7 @@ from bathyscope.core.text import elided
 from bathyscope.measures.curves import one_norm
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Member, Panel, Shared
 from bathyscope.pages.figures.kit import legend, style
-from bathyscope.pages.figures.kit.lines import nth_look
+from bathyscope.pages.figures.kit.series import nth_look
 from bathyscope.pages.figures.kit.summary import weights_of
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in, resampled
@@ -24,55 +24,55 @@ from bathyscope.statistics.reduce import weighted_mean
 _NAME_LETTERS: Final = 40
 
 
-class _Found(NamedTuple):
-    """Of each block the share of prediction neurons (L,) and the fall of the KL (L,), and their rank correlation."""
+class _Correlation(NamedTuple):
+    """Each block's share of prediction neurons (L,) and fall of the KL (L,), with their rank correlation."""
 
     share: FloatArray
     fall: FloatArray
     rho: Contrast
 
-    def said(self) -> str:
+    def describe(self) -> str:
         rho = self.rho
         if not np.isfinite(rho.estimate):
-            return "no ρ, since all shares, or all falls, are the same"
+            return "no ρ, because all shares or all falls are equal"
         interval = f" ({rho.ci_low:.2f} to {rho.ci_high:.2f})" if np.isfinite(rho.ci_low) else ""
         return f"ρ = {rho.estimate:.2f}{interval}"
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """One panel: the fall of the KL in a block against its share of prediction neurons."""
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw the fall of the KL in each block against its share of prediction neurons."""
     lens = one_norm(run["lens"])
     note = (
-        "A dot is a block: its share of prediction neurons, and by how much the lens's KL from the final prediction "
+        "Each dot is a block: its share of prediction neurons, and how far the lens's KL from the final prediction "
         "falls between its two boundaries, mean over tokens. ρ: rank correlation over the blocks; its interval "
-        f"resamples {resampled(options.cluster)}. Blocks are no sample, and neighbours are alike, so "
-        "that ρ describes this model and tests nothing."
+        f"resamples {resampled(options.cluster)}. Blocks are not a sample, and neighbours are alike: "
+        "ρ describes this model and is not a test."
     )
     if "kl_lens_final" not in lens or "prediction_fraction" not in run["neurons"]:
         return Drawing([], note)
     kl, share = lens["kl_lens_final"].transpose("prompt", ...).values, run["neurons"]["prediction_fraction"].values
     weights = weights_of(lens, "kl_lens_final", options)
-    kept = (weights > 0) & np.isfinite(kl).all(axis=1)
-    if not kept.any() or not np.isfinite(share).all() or len(share) + 1 != kl.shape[1]:
+    usable = (weights > 0) & np.isfinite(kl).all(axis=1)
+    if not usable.any() or not np.isfinite(share).all() or len(share) + 1 != kl.shape[1]:
         return Drawing([], note)
     cluster = clusters_in(lens, options.cluster)
-    rho = prediction_fall(kl[kept], share, weights[kept], None if cluster is None else cluster[kept])
-    found = _Found(share, fall(weighted_mean(kl[kept], weights[kept])), rho)
-    return Drawing([_panel("fall", [Member("", 0, found)])], note, note)
+    rho = prediction_fall(kl[usable], share, weights[usable], None if cluster is None else cluster[usable])
+    correlation = _Correlation(share, fall(weighted_mean(kl[usable], weights[usable])), rho)
+    return Drawing([_make_panel("fall", [Member("", 0, correlation)])], note, note)
 
 
 def fall(kl_B: FloatArray) -> FloatArray:
-    """By how much each block lowers the KL, [..., boundaries] → [..., blocks]; below 0 where it rises."""
+    """Return how far each block lowers the KL, [..., boundaries] → [..., blocks]; negative where it rises."""
     return -np.diff(kl_B, axis=-1)
 
 
 def prediction_fall(
     kl_PB: FloatArray, fraction_L: FloatArray, weights_P: FloatArray, cluster_P: IntArray | None = None
 ) -> Contrast:
-    """Rank correlation (Spearman's ρ) over blocks of the share of prediction neurons with the fall of the mean KL.
+    """Correlate, by rank and over blocks, the share of prediction neurons with the fall of the mean KL.
 
-    The interval resamples prompts. Blocks of one model are no sample, and neighbours are alike, so that there is no
-    test of ρ = 0 over blocks; NaN where all shares or all falls are the same.
+    The interval of Spearman's ρ resamples prompts. Blocks of one model are not a sample, and neighbours are alike, so
+    ρ = 0 is not tested over blocks. NaN where all shares or all falls are equal.
 
     Args:
         kl_PB: KL of the lens to the final prediction, for each prompt and boundary.
@@ -80,40 +80,47 @@ def prediction_fall(
         weights_P: tokens of each prompt.
         cluster_P: prompts of one number are resampled as one; None = each for itself.
     """
-    reading = Reading(kl_PB, weights_P, partial(_rho, fraction_L=fraction_L), (-1.0, 1.0), cluster=cluster_P)
+    reading = Reading(
+        kl_PB, weights_P, partial(_correlate_ranks, fraction_L=fraction_L), (-1.0, 1.0), cluster=cluster_P
+    )
     return contrast([[Term(reading, 1.0)]])
 
 
-def _rho(mean_B: FloatArray, fraction_L: FloatArray) -> FloatArray:
+def _correlate_ranks(mean_B: FloatArray, fraction_L: FloatArray) -> FloatArray:
     falls = stats.rankdata(fall(mean_B), axis=-1)
     shares = stats.rankdata(fraction_L)
     falls, shares = falls - falls.mean(axis=-1, keepdims=True), shares - shares.mean()
     size = np.sqrt((falls**2).sum(axis=-1) * (shares**2).sum())
+    # Equal shares or equal falls have no ranks: 0 / 0 is the NaN that the caption explains.
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray((falls * shares).sum(axis=-1) / size)
 
 
-def _panel(name: str, members: Sequence[Member]) -> Panel:
-    names = [": ".join(filter(None, [elided(one.run, _NAME_LETTERS), one.shown.said()])) for one in members]
+def _make_panel(name: str, members: Sequence[Member]) -> Panel:
+    names = [
+        ": ".join(filter(None, [elided(member.run, _NAME_LETTERS), member.content.describe()])) for member in members
+    ]
     width, height = style.PANEL_SIZE
-    size = (width, height + legend.height(names, width))
-    shared = (Shared(name, name, members[0].shown, _panel),) if len(members) == 1 else ()
-    said = "; ".join(names)
-    alt = f"Scatter plot, a dot a block: fall of the KL (nats) against the share of prediction neurons. {said}."
-    return Panel(name, partial(_draw, members=members, names=names), alt, size, shared)
+    size = (width, height + legend.measure_height(names, width))
+    shared = (Shared(name, name, members[0].content, _make_panel),) if len(members) == 1 else ()
+    descriptions = "; ".join(names)
+    alt = f"Scatter plot, a dot a block: fall of the KL (nats) against the share of prediction neurons. {descriptions}."
+    return Panel(name, partial(_draw_blocks, members=members, names=names), alt, size, shared)
 
 
-def _draw(figure: FigureBase, members: Sequence[Member], names: Sequence[str]) -> None:
+def _draw_blocks(figure: FigureBase, members: Sequence[Member], names: Sequence[str]) -> None:
     ax = figure.subplots()
     handles = []
     for member in members:
         look = nth_look(member.number)
-        handles += ax.plot(member.shown.share, member.shown.fall, look.marker, color=look.colour, markersize=5)
-    ax.axhline(0.0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        handles += ax.plot(member.content.share, member.content.fall, look.marker, color=look.colour, markersize=5)
+    ax.axhline(0.0, **style.BROKEN, zorder=1)
     ax.set_xlabel("prediction neurons (share of the block's, dimensionless)")
     ax.set_ylabel("fall of KL(lens ‖ final) in the block (nats)")
     ax.set_title("Prediction neurons where the KL falls")
-    legend.draw(figure, handles, names)
+    legend.draw_legend(figure, handles, names)
 
 
-FIGURE: Final = FigureKind("prediction_fall", "Prediction neurons and the lens", (), _drawing, "neurons", ("lens",))
+FIGURE: Final = FigureKind(
+    "prediction_fall", "Prediction neurons and the lens", (), _make_drawing, "neurons", ("lens",)
+)

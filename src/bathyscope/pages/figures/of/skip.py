@@ -14,23 +14,23 @@ from bathyscope.pages.provenance import measure_options
 from bathyscope.runs.run import Run
 
 _WHAT: Final = (
-    "One block at a time is skipped, and everything after it recomputed. Colour: how much a later "
+    "One block at a time is skipped, and everything after it is recomputed. Colour: how much a later "
     "block's contribution changes, relative to its norm; bars: how far the output probabilities move "
     "(L2, at most √2). Effect on later tokens: the block is skipped before a position, and measured from "
-    "there on. Grey: fixed by the definition (0 for earlier blocks; the skipped block itself)."
+    "this position. Grey: fixed by the definition (0 for earlier blocks; the skipped block itself)."
 )
 _PARTS: Final = {"block": "block", "attention": "block's attention", "mlp": "block's MLP"}
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """For each skipped part and each reach a map over all prompts, and maps of single prompts.
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw a map over all prompts for each skipped part and reach, and maps of single prompts.
 
-    The effect on the skipped block itself is fixed where all of its contribution goes (1), and at later tokens,
-    which skip nothing (0).
+    The effect on the skipped block itself is fixed where its whole contribution is skipped (1), and at later tokens,
+    where nothing is skipped (0).
     """
     data = run["skip"].sel(reduction=options.reduction)
     parts = [str(part) for part in data["part"].values]
-    # skipped channels reach every token, and so the block itself, at later tokens too
+    # Skipped channels affect every token, and so the block itself at later tokens.
     channels = measure_options(run, "skip").get("axis") == "channels"
     effects = {}
     for part in parts:
@@ -66,4 +66,4 @@ def _output(data: xr.Dataset, reach: str, options: FigureOptions) -> tuple[xr.Da
     return (as_maps, None) if measured is None else (output.sel(reduction=measured), measured)
 
 
-FIGURE: Final = FigureKind("skip", "Skip effects", ("effect_all", "effect_future"), _drawing)
+FIGURE: Final = FigureKind("skip", "Skip effects", ("effect_all", "effect_future"), _make_drawing)

@@ -17,12 +17,12 @@ from matplotlib.ticker import MaxNLocator
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Member, Panel
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.lines import Look, nth_look
+from bathyscope.pages.figures.kit.series import Look, nth_look
 
 NOTE: Final = (
     "Signatures of each model over the share of its depth, (block + ½)/L, each standardised over the model's own "
-    "blocks, so that shapes can be compared and sizes cannot. At the bottom the boundaries of the stages, boundary/L, "
-    "with their intervals; a row is a model."
+    "blocks: shapes can be compared, sizes cannot. At the bottom the boundaries of the stages, boundary/L, "
+    "with their intervals; each row is a model."
 )
 
 WIDTH: Final = 7.2
@@ -46,44 +46,50 @@ _UNITS: Final = {
     "mlp_norm": "activation units",
 }
 Model = tuple[str, Look, xr.Dataset]
-"""A model's name, how it looks, and its measure ``stages``."""
+"""A model's name, its look, and its measure ``stages``."""
 _AROUND_INCHES: Final = 1.0
 _MODEL_INCHES: Final = 0.3
 _NAME_LETTERS: Final = 40
 _REASON_LETTERS: Final = 80
 
 
-def usable(data: xr.Dataset) -> xr.Dataset:
-    """The dataset with the signatures that are cut."""
+def select_usable(data: xr.Dataset) -> xr.Dataset:
+    """Return the dataset with the signatures that are cut."""
     return data.isel(curve=data["left_out"].values == "")
 
 
-def said_of(one: xr.Dataset) -> str:
+def label_signature(signature: xr.Dataset) -> str:
     """Name and unit of a signature."""
-    name = str(one["curve"].item())
-    return f"{NAMES[name]} ({_UNITS.get(name, one['curve_units'].item())})"
+    name = str(signature["curve"].item())
+    return f"{NAMES[name]} ({_UNITS.get(name, signature['curve_units'].item())})"
 
 
 def label_row(ax: Axes, text: str) -> None:
-    """A text beside a row, in as many lines as it needs."""
+    """Write a label at the left of a row, in as many lines as it needs."""
     ax.set_ylabel(textwrap.fill(text, _LABEL_LETTERS), rotation=0, ha="right", va="center", fontsize=7.5)
 
 
-def panel(name: str, members: Sequence[Member]) -> Panel | None:
-    """One panel of all models; none where no signature is usable in two of them."""
-    models = [(elided(one.run, _NAME_LETTERS), nth_look(one.number), one.shown) for one in members]
-    there = [str(curve) for *_, data in models for curve in usable(data)["curve"].values]
-    shown = [curve for curve in NAMES if there.count(curve) > 1]
-    if not shown:
+def make_panel(name: str, members: Sequence[Member]) -> Panel | None:
+    """Make one panel of all models; None where no signature is usable in two of them."""
+    models = [(elided(member.run, _NAME_LETTERS), nth_look(member.number), member.content) for member in members]
+    # A signature of one model alone has nothing to be compared with.
+    usable_names = [str(curve) for *_, data in models for curve in select_usable(data)["curve"].values]
+    common_names = [curve for curve in NAMES if usable_names.count(curve) > 1]
+    if not common_names:
         return None
-    size = (WIDTH, _AROUND_INCHES + ROW_INCHES * len(shown) + 2 * _MODEL_INCHES * len(models))
-    return Panel(name, partial(_draw, models=models, shown=shown), _alt(models, shown), size)
+    size = (WIDTH, _AROUND_INCHES + ROW_INCHES * len(common_names) + 2 * _MODEL_INCHES * len(models))
+    return Panel(
+        name,
+        partial(_draw_signatures, models=models, curves=common_names),
+        _describe_boundaries(models, common_names),
+        size,
+    )
 
 
-def _draw(figure: FigureBase, models: Sequence[Model], shown: Sequence[str]) -> None:
-    heights = [ROW_INCHES] * len(shown) + [_MODEL_INCHES * (len(models) + 0.5)]
+def _draw_signatures(figure: FigureBase, models: Sequence[Model], curves: Sequence[str]) -> None:
+    heights = [ROW_INCHES] * len(curves) + [_MODEL_INCHES * (len(models) + 0.5)]
     axes = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights)
-    for ax, curve in zip(axes, shown):
+    for ax, curve in zip(axes, curves):
         for _, look, data in models:
             _draw_curve(ax, data, curve, look)
         ax.yaxis.set_major_locator(MaxNLocator(3))
@@ -108,7 +114,7 @@ def _draw_curve(ax: Axes, data: xr.Dataset, curve: str, look: Look) -> None:
 
 
 def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
-    """A row a model: where its stages after the first begin, with intervals."""
+    """Draw a row for each model: where its later stages begin, with intervals."""
     for row, (_, look, data) in enumerate(models):
         n_blocks = data.attrs["n_blocks"]
         if data["boundary"].isnull().all():
@@ -125,13 +131,13 @@ def _draw_boundaries(ax: Axes, models: Sequence[Model]) -> None:
     ax.set(xlim=(0, 1), xlabel="share of the depth (dimensionless)")
 
 
-def _alt(models: Sequence[Model], shown: Sequence[str]) -> str:
-    said = []
+def _describe_boundaries(models: Sequence[Model], curves: Sequence[str]) -> str:
+    descriptions = []
     for name, _, data in models:
         shares = ", ".join(f"{share:.2f}" for share in data["relative_depth"].values if np.isfinite(share))
-        said.append(f"{name}: {shares or 'none'}")
-    listed = ", ".join(NAMES[curve] for curve in shown)
+        descriptions.append(f"{name}: {shares or 'none'}")
+    listed = ", ".join(NAMES[curve] for curve in curves)
     return (
         f"Line charts beneath each other over the share of the depth, one line a model: {listed}. Stages begin at "
-        f"these shares of the depth: {'; '.join(said)}."
+        f"these shares of the depth: {'; '.join(descriptions)}."
     )

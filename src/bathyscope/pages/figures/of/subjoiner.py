@@ -1,6 +1,6 @@
-"""Sub-joiner heads: which heads gather the tokens of a word, on words that they were not ranked on.
+"""Sub-joiner heads: which heads gather the tokens of a word, on words that did not enter the ranking.
 
-Drawn from what ``bathyscope.analysis.probes.subjoiner`` gives. Source: lad2024 (sub-joiner heads).
+Drawn from the result of ``bathyscope.analysis.probes.subjoiner``. Source: lad2024 (sub-joiner heads).
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from matplotlib.figure import FigureBase
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.forest import Row, draw_rows
+from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.lines import BLOCK_LABEL, PLACES
+from bathyscope.pages.figures.kit.series import BLOCK_LABEL, PLACES
 
 _SCORE: Final = "sub-joiner score (dimensionless)"
 
 
 def drawing(data: xr.Dataset) -> Drawing:
-    """A map of all heads, and the first ones with their intervals, under a caption."""
+    """Draw a map of all heads, and the first ones with their intervals, under a caption."""
     held_out = data["held_out"].values
     split = int((held_out & data["split"].values).sum())
     n = data.attrs["pieces"]
@@ -33,17 +33,17 @@ def drawing(data: xr.Dataset) -> Drawing:
     )
     columns = ("top_block", "top_head", "top_score", "ci_low", "ci_high")
     rows = [
-        Row(f"block {block}, head {head}", style.BLUE, score, low, high, "o")
+        EstimateRow(f"block {block}, head {head}", style.BLUE, score, low, high, "o")
         for block, head, score, low, high in zip(*(data[name].values for name in columns))
     ]
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * len(rows)))
-    said = "; ".join(f"{row.label}: {row.value:.3g} ({row.low:.3g} to {row.high:.3g})" for row in rows)
-    alt = f"Dots with intervals, sub-joiner scores of the heads of the highest ranks. {said}."
+    descriptions = "; ".join(f"{row.label}: {row.value:.3g} ({row.low:.3g} to {row.high:.3g})" for row in rows)
+    alt = f"Dots with intervals, sub-joiner scores of the heads of the highest ranks. {descriptions}."
     top = Panel("top", partial(_draw_top, rows=rows), alt, size)
-    return Drawing([multiples.alone("heads", _heat(data)), top], note)
+    return Drawing([multiples.make_map_panel("heads", _make_map(data)), top], note)
 
 
-def _heat(data: xr.Dataset) -> HeatMap:
+def _make_map(data: xr.Dataset) -> HeatMap:
     values = data["score"].transpose("block", "head").values
     return HeatMap(
         values=values,
@@ -56,9 +56,9 @@ def _heat(data: xr.Dataset) -> HeatMap:
     )
 
 
-def _draw_top(figure: FigureBase, rows: Sequence[Row]) -> None:
+def _draw_top(figure: FigureBase, rows: Sequence[EstimateRow]) -> None:
     ax = figure.subplots()
     draw_rows(ax, rows, size=6)
-    ax.axvline(0, color=style.MUTED, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+    ax.axvline(0, **style.BROKEN, zorder=1)
     ax.set(xlabel=_SCORE, ylabel="head, best on the other half first (0-based index)")
     ax.set_title("Heads of the highest ranks, held-out words")

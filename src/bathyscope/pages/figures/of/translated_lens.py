@@ -1,4 +1,4 @@
-"""Translated lens: what can be read at each boundary behind a linear map to the last one, beside the plain lens.
+"""Translated lens: what can be read at each boundary through a linear map to the last one, next to the plain lens.
 
 Sources: Din et al. 2023, linear shortcuts; Belrose et al. 2023, tuned lens.
 """
@@ -8,10 +8,11 @@ from typing import Final
 import xarray as xr
 
 from bathyscope.labels import token_weights
-from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
+from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import strip, style
-from bathyscope.pages.figures.kit.lines import BOUNDARY_LABEL, Axis, Curve, Look, chart
-from bathyscope.pages.figures.kit.strip import Row, Scale
+from bathyscope.pages.figures.kit.lines import make_chart
+from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Curve, Look
+from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
@@ -24,42 +25,43 @@ _PANELS: Final = {
 }
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
-    """KL and top-1 agreement by boundary, and where predictions are made, each for both readers."""
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
+    """Draw KL and top-1 agreement by boundary, and where predictions settle, for both readers."""
     data = run["translated_lens"]
-    made = [_lines(name, data, options) for name in _PANELS] + [_depths(data, options)]
+    panels = [_make_curve_panel(name, data, options) for name in _PANELS] + [_make_depth_panel(data, options)]
     read = int((data["n_averaged"] > 0).sum())
     answers = measure_options(run, "translated_lens").get("positions") == "answer"
     tokens = " that predict the answers" if answers else ", without position 0,"
     note = (
         "Translated: the stream at each boundary, mapped to the last one by least squares on other prompts, and read "
-        f"out by the model itself. Lens: read as it is. Means are over the tokens{tokens} of the "
+        f"out by the model itself. Lens: read without a map. Means are over the tokens{tokens} of the "
         f"{read} prompts that no map was fitted to. {describe(options, read)} Prediction depth: the first boundary "
-        f"from which on the top-1 token is the final one{_means(data)}. What is decodable need not be used yet."
+        f"after which the top-1 token no longer changes{_describe_means(data)}. Decodable information need not be used "
+        "yet."
     )
-    return Drawing([one for one in made if one is not None], note)
+    return Drawing(drop_empty(panels), note)
 
 
-def _lines(name: str, data: xr.Dataset, options: FigureOptions) -> Panel | None:
+def _make_curve_panel(name: str, data: xr.Dataset, options: FigureOptions) -> Panel | None:
     title, height = _PANELS[name]
     curves = [Curve(name, reader, look, at={"reader": reader}) for reader, look in _LOOKS.items()]
-    return chart(name, data, Axis(title, BOUNDARY_LABEL, height), curves, options)
+    return make_chart(name, data, Axis(title, BOUNDARY_LABEL, height), curves, options)
 
 
-def _depths(data: xr.Dataset, options: FigureOptions) -> Panel | None:
+def _make_depth_panel(data: xr.Dataset, options: FigureOptions) -> Panel | None:
     depths, weights = data["prediction_depth"], token_weights(data, "prediction_depth")
-    rows = [Row(reader, depths.sel(reader=reader), weights) for reader in _LOOKS]
+    rows = [PromptValues(reader, depths.sel(reader=reader), weights) for reader in _LOOKS]
     last = int(data["boundary"].values[-1])
     scale = Scale("Where predictions settle", "boundary (index, mean over tokens)", 0, last, whole=True)
-    return strip.panel("prediction_depth", rows, scale, options)
+    return strip.make_panel("prediction_depth", rows, scale, options)
 
 
-def _means(data: xr.Dataset) -> str:
-    """The depths of both readers, which a part of a run with some of its prompts has none of."""
+def _describe_means(data: xr.Dataset) -> str:
+    """Write the mean depths of both readers; empty for part of a run with some of its prompts."""
     if "decodable" not in data:
         return ""
     decodable, readable = (f"{float(data[name]):.1f}" for name in ("decodable", "readable"))
     return f"; on average over prompts {decodable} translated (decodable) and {readable} by the lens on these tokens"
 
 
-FIGURE: Final = FigureKind("translated_lens", "Translated lens", tuple(_PANELS), _drawing)
+FIGURE: Final = FigureKind("translated_lens", "Translated lens", tuple(_PANELS), _make_drawing)
