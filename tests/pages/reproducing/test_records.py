@@ -16,7 +16,8 @@ from support import stand_ins
 
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.pages.reproducing.records import read_record, score
+from bathyscope.pages.reproducing.records import read_record, score, write_record
+from bathyscope.pages.reproducing.reproduce import Reproduced, Target
 from bathyscope.runs.run import open_run
 from bathyscope.surveying.papers.predictions import PREDICTIONS, QUANTITIES, numbers
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
@@ -109,8 +110,8 @@ def test_predictions_are_compared(file: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"record": 2}, "is a record of version 2, and this bathyscope reads version 1. Write it again with reproduce"),
-        ({"record": None}, "is a record of version None, and this bathyscope reads version 1."),
+        ({"record": 2}, "is a record of version 2; this bathyscope reads version 1. Write it again with reproduce"),
+        ({"record": None}, "is a record of version None; this bathyscope reads version 1."),
         ({"target": "nobody"}, "is a damaged record: its target or its numbers cannot be read. Write it again."),
         ({"numbers": [{"model": "m"}]}, "is a damaged record: its target or its numbers cannot be read."),
     ],
@@ -121,6 +122,19 @@ def test_other_records_are_refused(change: dict[str, Any], message: str, file: P
     with pytest.raises(StoreError) as caught:
         read_record(path)
     assert message in str(caught.value)
+
+
+def test_a_record_replaces_an_older_one_as_a_whole(tmp_path: Path) -> None:
+    """Another link to the older file sees whether it was written into, as a crash would leave it half."""
+    file, link = tmp_path / "record.json", tmp_path / "link.json"
+    file.write_text("older")
+    link.hardlink_to(file)
+    reproduced = Reproduced(Target.of("hu2025-table1"), (), (), {})
+    write_record(reproduced, file)
+    assert link.read_text() == "older"
+    assert read_record(file)["target"] == "hu2025"
+    with pytest.raises(StoreError, match=r"Cannot write '.*nested.json': .* Choose a folder that you can write to"):
+        write_record(reproduced, file / "nested.json")
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""One file of everything that a reproduction measured, and its score against the papers and the predictions."""
+"""One file with all numbers of a reproduction, and its score against papers and predictions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.errors import StoreError
+from bathyscope.pages.export import write_output
+from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.pages.reproducing.reproduce import Reproduced
 from bathyscope.runs.run import Run
 from bathyscope.surveying.papers.predictions import TABLE_MARGIN, numbers, prediction
@@ -25,13 +27,13 @@ _NUMBER_KEYS: Final = {"model", "source", "work", "quantity", "value", "ci_low",
 
 @dataclass(frozen=True)
 class Score:
-    """One number of a record, beside what was published and predicted.
+    """One number of a record, next to what was published and predicted.
 
     Args:
-        published: of the paper; None = it has none.
-        agrees: whether it is the published number; None = nothing to compare.
-        predicted_low, predicted_high: bounds; None = none were written.
-        as_predicted: whether it lies inside; None = no bounds.
+        published: the paper's number; None = not published.
+        agrees: whether both numbers are equal; None = nothing to compare.
+        predicted_low, predicted_high: bounds of the prediction; None = no prediction.
+        as_predicted: whether the number lies within the bounds; None = no bounds.
     """
 
     model: str
@@ -57,19 +59,19 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
         identity = run.identity
         place = {"model": named.name, "source": named.published or named.source, "work": outcome.cell.work.name}
         hashes = {key: getattr(identity, key) for key in ("revision", "weight_hash", "config_hash", "prompt_hash")}
-        settings = {
-            key: getattr(identity, key) for key in ("dtype", "attention", "device", "prompts", "preset", "gguf")
-        }
+        settings = {key: getattr(identity, key) for key in _SETTINGS}
         runs.append({**place, **hashes, **settings})
         datasets = {measure: run[measure] for measure in run.measures}
         rows += [
-            {**place, "quantity": key, "value": _finite(value), "ci_low": None, "ci_high": None}
+            {**place, "quantity": key, "value": _keep_finite(value), "ci_low": None, "ci_high": None}
             for key, value in numbers(datasets).items()
         ]
     for pairs in reproduced.tables.values():
         for pair in pairs:
             if pair.blocks is not None:
-                sources = [named.published or named.source for named in _models(reproduced) if named.name == pair.model]
+                sources = [
+                    named.published or named.source for named in _list_models(reproduced) if named.name == pair.model
+                ]
                 place = {"model": pair.model, "source": sources[0] if sources else pair.model, "work": pair.data}
                 ends = {"ci_low": pair.ci_low, "ci_high": pair.ci_high}
                 rows.append({**place, "quantity": pair.quantity, "value": pair.measured, **ends})
@@ -90,13 +92,7 @@ def write_record(reproduced: Reproduced, file: Path) -> None:
         StoreError: the file cannot be written.
     """
     text = json.dumps(record(reproduced), indent=1, allow_nan=False) + "\n"
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise StoreError(
-            f"{file} cannot be written: {error.strerror or error}. Give another file (--record)."
-        ) from error
+    write_output(file, text.encode("utf-8"))
 
 
 def read_record(file: Path) -> dict[str, Any]:
@@ -117,7 +113,7 @@ def read_record(file: Path) -> dict[str, Any]:
         raise StoreError(f"{file} is not a record of a reproduction. Give a file that reproduce --record wrote.")
     if content["record"] != VERSION:
         raise StoreError(
-            f"{file} is a record of version {content['record']!r}, and this bathyscope reads version {VERSION}. "
+            f"{file} is a record of version {content['record']!r}; this bathyscope reads version {VERSION}. "
             "Write it again with reproduce --record."
         )
     rows = content.get("numbers")
@@ -128,16 +124,16 @@ def read_record(file: Path) -> dict[str, Any]:
 
 
 def score(file: Path) -> list[Score]:
-    """Return every number of a record beside what was published and predicted.
+    """Return every number of a record next to what was published and predicted.
 
     Raises:
         StoreError: as ``read_record``.
     """
     content = read_record(file)
-    return [_scored(content["target"], row) for row in content["numbers"]]
+    return [_score_row(content["target"], row) for row in content["numbers"]]
 
 
-def _scored(paper: str, row: Mapping[str, Any]) -> Score:
+def _score_row(paper: str, row: Mapping[str, Any]) -> Score:
     value, quantity, work = row["value"], str(row["quantity"]), str(row["work"])
     tables = REPRODUCTIONS[paper].tables.values()
     values = (
@@ -166,13 +162,13 @@ def _scored(paper: str, row: Mapping[str, Any]) -> Score:
 
 
 def score_rows(scores: list[Score]) -> list[dict[str, Any]]:
-    """Rows for tables, CSV and JSON."""
+    """Return rows for tables, CSV and JSON."""
     return [asdict(entry) for entry in scores]
 
 
-def _models(reproduced: Reproduced) -> list[Any]:
+def _list_models(reproduced: Reproduced) -> list[NamedModel]:
     return [named for outcome in reproduced.outcomes for named in outcome.cell.models]
 
 
-def _finite(value: float) -> float | None:
+def _keep_finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
