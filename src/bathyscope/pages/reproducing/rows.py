@@ -19,17 +19,17 @@ def pair_rows(pairs: Iterable[TableEntry]) -> Rows:
     return [{name: getattr(pair, name) for name in (*names, "agrees", "in_interval", "reason")} for pair in pairs]
 
 
-def drawn_rows(drawn: Iterable[Drawn]) -> Rows:
+def drawn_rows(files: Iterable[Drawn]) -> Rows:
     """Return one row for each file of a figure."""
     return [
         {
-            "figure": drawing.figure.label,
-            "shows": drawing.figure.shows,
-            "models": list(drawing.models),
-            "data": list(drawing.data),
-            "file": str(drawing.path),
+            "figure": file.figure.label,
+            "shows": file.figure.shows,
+            "models": list(file.models),
+            "data": list(file.data),
+            "file": str(file.path),
         }
-        for drawing in drawn
+        for file in files
     ]
 
 
