@@ -145,7 +145,8 @@ class ReproductionPlan:
             raise OptionError(f"--prompts {prompts} is out of range; give a whole number, 1 or more.")
         place = Path("runs") / paper.paper if out is None else Path(out)
         preset = paper.paper + (AS_PUBLISHED if as_published else "")
-        used = {name for figure_or_table in (*chosen, *tables.values()) for name in figure_or_table.data}
+        used = {name for figure in chosen for name in figure.data}
+        used |= {name for table in tables.values() for name in table.data}
         works = {work.name: measures_of(paper, work.name) for work in paper.works if work.name in used}
         cells = plan_cells(named, paper, chosen, works, preset, place, local_data(data), prompts)
         return cls(named_target, named, cells, chosen, tables, place, place / "figures" / preset, formats)
