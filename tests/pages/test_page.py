@@ -340,7 +340,7 @@ def test_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_run_with_nothing_to_draw_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="nothing to draw: the run holds noise, and figures exist for"):
+    with pytest.raises(OptionError, match="Nothing to draw: the run holds noise. Survey again with at least one of"):
         report([without(small_run(), "drop", "effective_depth")], tmp_path / "page.html")
     assert not os.listdir(tmp_path)
 
@@ -509,7 +509,7 @@ def test_folders_stand_under_provenance_only() -> None:
 def test_a_page_computes_every_figure_and_every_map_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made: Counter[str] = Counter()
     averaged: Counter[str] = Counter()
-    drawing, over_prompts = FigureKind.drawing, block_effects._over_prompts
+    drawing, over_prompts = FigureKind.drawing, block_effects._reduce_prompts
 
     def counting(kind: FigureKind, *arguments: object) -> Drawing:
         made[kind.name] += 1
@@ -520,7 +520,7 @@ def test_a_page_computes_every_figure_and_every_map_once(monkeypatch: pytest.Mon
         return over_prompts(values, *arguments)
 
     monkeypatch.setattr(FigureKind, "drawing", counting)
-    monkeypatch.setattr(block_effects, "_over_prompts", averaging)
+    monkeypatch.setattr(block_effects, "_reduce_prompts", averaging)
     run = without(RUN, *(name for name in RUN if name not in ("skip", "lens")))
     report([run], tmp_path / "page.html", options=ONE)
     assert made == {"skip": 1, "lens": 1}

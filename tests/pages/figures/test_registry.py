@@ -210,7 +210,9 @@ def test_drawable_follows_the_measures() -> None:
 
 
 def test_nothing_to_draw_is_an_error_with_advice() -> None:
-    with pytest.raises(OptionError, match=r"nothing to draw: the run holds noise, and figures exist for effective"):
+    with pytest.raises(
+        OptionError, match=r"Nothing to draw: the run holds noise. Survey again with at least one of effective"
+    ):
         drawings(without(RUN, *NAMES))
 
 

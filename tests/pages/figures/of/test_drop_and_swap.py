@@ -60,7 +60,7 @@ def test_no_interval_of_a_share_leaves_what_shares_can_be() -> None:
         data["top1_agreement"].values[:] = np.array([1.0, 1.0, 1.0, 1.0, 0.8])[:, None]
         run = replaced(run, name, data)
     panels = {panel.name: panel for panel in FIGURE.panels(run, FigureOptions())}
-    shown = panels["top1_agreement"].shared[0].shown
+    shown = panels["top1_agreement"].shared[0].content
     for ends in (shown.drop, shown.swap):
         assert 0.8 < ends.ci_low < 0.96 < ends.ci_high <= 1
     table = milder(run).sel(quantity="top1_agreement")
