@@ -340,7 +340,7 @@ def test_no_run_is_refused(tmp_path: Path) -> None:
 
 
 def test_run_with_nothing_to_draw_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="Nothing to draw: the run holds noise. Survey again with at least one of"):
+    with pytest.raises(OptionError, match=r"Nothing to draw: the run holds noise\. Survey again with at least one of"):
         report([without(small_run(), "drop", "effective_depth")], tmp_path / "page.html")
     assert not os.listdir(tmp_path)
 
