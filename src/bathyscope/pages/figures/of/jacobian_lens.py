@@ -8,9 +8,10 @@ from typing import Final
 
 import xarray as xr
 
-from bathyscope.pages.figures.kind import Drawing, FigureKind
+from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.lines import BOUNDARY_LABEL, Axis, Curve, Look, chart
+from bathyscope.pages.figures.kit.lines import make_chart
+from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Curve, Look
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
@@ -35,12 +36,12 @@ _TRUST: Final = Axis("How far the lens can be trusted", BOUNDARY_LABEL, "cosine,
 _LEVEL: Final = 0.05
 
 
-def _drawing(run: Run, options: FigureOptions) -> Drawing:
+def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     """KL, agreement and rank by boundary for each reader, and what is known of the lens itself."""
     data = run["jacobian_lens"]
     readers = [name for name in _LOOKS if name in data["reader"].values]
     panels = [
-        chart(
+        make_chart(
             name,
             data,
             Axis(title, BOUNDARY_LABEL, height),
@@ -49,7 +50,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         )
         for name, (title, height) in _READ.items()
     ]
-    panels.append(chart("trust", data, _TRUST, _OF_THE_LENS, options))
+    panels.append(make_chart("trust", data, _TRUST, _OF_THE_LENS, options))
     read = int((data["n_averaged"] > 0).sum())
     answers = measure_options(run, "jacobian_lens").get("positions") == "answer"
     tokens = " that predict the answers" if answers else ", without position 0,"
@@ -61,7 +62,7 @@ def _drawing(run: Run, options: FigureOptions) -> Drawing:
         f"{describe(options, read)} {_band(data)} Halves of the prompts agree on the identity, which the stream passes "
         "on whatever the blocks do; what they found is what they agree on without it."
     )
-    return Drawing([panel for panel in panels if panel is not None], note)
+    return Drawing(drop_empty(panels), note)
 
 
 def _band(data: xr.Dataset) -> str:
@@ -83,4 +84,4 @@ def _band(data: xr.Dataset) -> str:
     )
 
 
-FIGURE: Final = FigureKind("jacobian_lens", "Jacobian lens", (*_READ, "half_agreement"), _drawing)
+FIGURE: Final = FigureKind("jacobian_lens", "Jacobian lens", (*_READ, "half_agreement"), _make_drawing)
