@@ -60,6 +60,12 @@ def test_no_matrix_is_found_where_none_gives_what_is_added(name: str) -> None:
         last_matrix(waves.loaded(name).anatomy, 1)
 
 
+def test_a_block_that_takes_the_keys_of_another_is_looked_at_with_them() -> None:
+    """Gemma 4's last blocks; a norm follows their MLPs, so that they are refused as others of their kind are."""
+    with pytest.raises(ModelError, match="nothing can be folded into block 4"):
+        last_matrix(waves.loaded("gemma4").anatomy, 4)
+
+
 def gaps(model_states: Tensor, copy: ScheduledCopy, slot: int) -> float:
     """Σ ‖h_b − stream behind the slot‖² over all tokens but the first of each prompt."""
     seen: list[Tensor] = []

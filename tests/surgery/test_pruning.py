@@ -14,7 +14,7 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, waves, zoo
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 import bathyscope
 from bathyscope import Model, ModelError, OptionError, PromptError, PruningError, StoreError
@@ -295,6 +295,30 @@ def test_before_and_after_are_those_of_the_model(model: Model, plan: Plan) -> No
     assert rows["before"]["parameters"] - rows["after"]["parameters"] == gone > 0
     assert rows["after"]["blocks"] == model.n_blocks - 2
     assert rows["before"]["tokens per second"] > 0
+
+
+def test_tables_by_block_shrink_with_the_blocks(tmp_path: Path) -> None:
+    """Gemma 4's embeddings by block, of which a checkpoint of fewer blocks holds fewer."""
+    plan = bathyscope.prune(
+        zoo.build("gemma4"), CALIBRATION[:2], TEST[:2], drop=1, random=1, resamples=100, progress=False
+    )
+    exported = AutoModelForCausalLM.from_pretrained(plan.export(tmp_path / "lesser"))
+    after = plan.before_after.set_index("quantity")["after"]["parameters"]
+    assert after == sum(value.numel() for value in exported.parameters())
+
+
+def test_parts_are_chosen_where_blocks_take_the_keys_of_others() -> None:
+    plan = bathyscope.prune(
+        zoo.build("gemma4"),
+        CALIBRATION[:2],
+        TEST[:2],
+        drop=1,
+        parts=["attention"],
+        random=1,
+        resamples=100,
+        progress=False,
+    )
+    assert plan.left_out.startswith("attention:")
 
 
 def test_speeds_are_tokens_over_seconds_of_forwards_in_turn(model: Model) -> None:

@@ -80,6 +80,16 @@ def test_the_rung_is_chosen_on_calibration_prompts_and_proved_on_others(monkeypa
     )
 
 
+def test_a_repair_that_costs_more_on_the_test_prompts_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It used to cost "-0.1 nats per token less"."""
+    found = ladder_of(monkeypatch, {"none": 0.3, "scale": 0.1}, {"none": [0.25] * 8, "scale": [0.375, 0.25] * 4})
+    assert (found.chosen, found.proved, found.best.gain) == ("scale", False, pytest.approx(-0.0625))
+    low, high = 0.0 - found.best.gain_high, 0.0 - found.best.gain_low
+    assert 0 <= low < 0.0625 < high
+    told = f"costs 0.0625 ({low:.4g} to {high:.4g}) nats per token more than no repair"
+    assert told in found.text
+
+
 def test_a_ladder_that_makes_it_worse_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The costs of a model of twelve blocks without three of them: every rung is worse than none."""
     costs = {"none": 0.0208, "scale": 0.0505, "linear": 0.0456, "heal": 0.0295}

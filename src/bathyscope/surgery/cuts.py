@@ -174,9 +174,9 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
             seen[name] = call.value.detach().clone()
 
         matrices = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear | Conv1D)}
-        stream = replay.recording.resid0_BTD
+        stream, passed = replay.recording.resid0_BTD, replay.passed_to(anatomy.blocks, index)
         with tapped(block, {"mlp": site}) as taken, called(list(matrices.items()), lambda c: keep(c.path, c)):
-            replay.run(block, index, stream, state={})
+            replay.run(block, index, stream, state=passed)
         for name, module in matrices.items():
             if "mlp" in taken and name in seen and _same_up_to_scale(seen[name], taken["mlp"]):
                 return module

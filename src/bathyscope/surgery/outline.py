@@ -10,6 +10,9 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.rewriting import rewritten
+
 _SPREAD = 0.1
 _VOCABULARY = 256
 _WINDOW = 6
@@ -38,6 +41,20 @@ def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(copy.deepcopy(config))
     return model
+
+
+def sizes_after(hf: PreTrainedModel, schedule: Schedule) -> dict[str, int]:
+    """Entries of each parameter that a model and its checkpoint of a schedule both have; none where there is no such.
+
+    Tables by block lie outside of blocks, and have as many entries as blocks remain.
+    """
+    try:
+        made = skeleton(rewritten(hf.config, schedule))
+    # classes of configurations and models refuse what they cannot be in errors without a common class
+    except Exception:
+        return {}
+    same = type(made) is type(hf)
+    return {name: value.numel() for name, value in made.named_parameters()} if same else {}
 
 
 def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> None:

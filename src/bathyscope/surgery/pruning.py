@@ -29,6 +29,7 @@ from bathyscope.surgery.choosing import Search, Subset
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.options import Part
+from bathyscope.surgery.outline import sizes_after
 from bathyscope.surgery.plan import (
     PRUNING,
     RESULT,
@@ -233,18 +234,27 @@ def _names_sources(source: object) -> bool:
 
 
 def _sizes(model: Model, choice: Subset) -> dict[str, int]:
-    """Return parameters and bytes of the model, with and without the blocks of a choice; zeroed parts stay."""
+    """Return parameters and bytes of the model, with and without the blocks of a choice; zeroed parts stay.
+
+    What is kept outside of blocks may have entries for each of them (embeddings by block), and has fewer then too.
+    """
     gone = {unit.block for unit in choice if unit.part == "block"}
+    kept = Schedule(tuple(block for block in range(model.n_blocks) if block not in gone), model.n_blocks)
+    after_of = sizes_after(model.hf, kept) if gone else {}
     of_blocks = [{id(value) for value in block.parameters()} for block in model.anatomy.blocks]
     left = set().union(*(ids for block, ids in enumerate(of_blocks) if block not in gone))
     dropped = set().union(*of_blocks) - left
-    whole = {id(value): value for value in model.hf.parameters()}
-    after = [value for key, value in whole.items() if key not in dropped]
+    whole = dict(model.hf.named_parameters())  # names a tied one once
+    after = {
+        name: value.numel() if id(value) in left else after_of.get(name, value.numel())
+        for name, value in whole.items()
+        if id(value) not in dropped
+    }
     return {
         "parameters": sum(value.numel() for value in whole.values()),
-        "parameters_after": sum(value.numel() for value in after),
+        "parameters_after": sum(after.values()),
         "bytes": sum(value.numel() * value.element_size() for value in whole.values()),
-        "bytes_after": sum(value.numel() * value.element_size() for value in after),
+        "bytes_after": sum(size * whole[name].element_size() for name, size in after.items()),
     }
 
 

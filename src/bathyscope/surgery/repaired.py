@@ -60,8 +60,15 @@ class Rung:
     gain_high: float = nan
 
     def shown(self, name: str, form: str) -> str:
-        """Return ``cost``, ``gain`` or ``recovered`` with its interval, as text; "–" for what is missing."""
-        value, low, high = (getattr(self, f"{name}{end}") for end in ("", "_low", "_high"))
+        """Return ``cost``, ``gain``, ``recovered`` or ``loss`` with its interval, as text; "–" for what is missing.
+
+        The ``loss`` is what is gained, with the other sign.
+        """
+        value, low, high = (
+            getattr(self, f"{'gain' if name == 'loss' else name}{end}") for end in ("", "_low", "_high")
+        )
+        if name == "loss":
+            value, low, high = 0.0 - value, 0.0 - high, 0.0 - low  # no -0
         if isnan(value):
             return "–"
         return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
@@ -187,7 +194,8 @@ class Repaired:
                 f"No repair helps: on the calibration prompts kept aside nothing costs less than no repair ({costs} "
                 f"nats per token). {self.schedule} costs {nothing.shown('cost', '.4g')} on {prompts} ({level})."
             )
-        gain = f"{self.best.shown('gain', '.4g')} nats per token less than no repair ({level})"
+        name, than = ("loss", "more") if self.best.gain < 0 else ("gain", "less")
+        gain = f"{self.best.shown(name, '.4g')} nats per token {than} than no repair ({level})"
         if not self.proved:
             return (
                 f"Not proved on {prompts}: {self.chosen}, the best on the calibration prompts kept aside ({costs}), "

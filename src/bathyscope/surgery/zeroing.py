@@ -43,8 +43,9 @@ def writer_of(anatomy: Anatomy, unit: Unit) -> nn.Module:
 
         leaves = [(name, module) for name, module in block.named_modules() if _writes(module)]
         replay = anatomy.replay(random_ids(anatomy.model))
+        passed = replay.passed_to(anatomy.blocks, unit.block)
         with tapped(block, {unit.part: site}) as taken, called(leaves, keep):
-            replay.run(block, unit.block, replay.recording.resid0_BTD, state={})
+            replay.run(block, unit.block, replay.recording.resid0_BTD, state=passed)
         for name, module in reversed(leaves):  # the norm behind a matrix, where both are alike
             if unit.part in taken and name in outputs and same_up_to_scale(outputs[name], taken[unit.part]):
                 return module
@@ -110,6 +111,7 @@ def _adds_nothing(anatomy: Anatomy, unit: Unit, module: nn.Module, filling: floa
             made = torch.full_like(value, filling if name == "weight" else 0.0)
             module._parameters[name] = nn.Parameter(made, requires_grad=False)
     block, replay = anatomy.blocks[unit.block], anatomy.replay(random_ids(anatomy.model))
+    passed = replay.passed_to(anatomy.blocks, unit.block)
     with tapped(block, {unit.part: anatomy.sites[unit.part]}) as taken:
-        replay.run(block, unit.block, replay.recording.resid0_BTD, state={})
+        replay.run(block, unit.block, replay.recording.resid0_BTD, state=passed)
     return not bool(taken[unit.part].any())

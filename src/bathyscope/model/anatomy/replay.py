@@ -1,5 +1,6 @@
 """Replaying recorded blocks on other histories of the residual stream."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -88,6 +89,14 @@ class Replay:
             out = unwrap(block(resid_NTD, **fitted), self._width)
         # blocks may lie on several devices; the stream has one
         return out.to(resid_NTD.device)
+
+    def passed_to(self, blocks: Sequence[nn.Module], index: int) -> State:
+        """The keys and values that the blocks before ``index`` pass on; nothing is run where it takes none."""
+        passed, stream = State(), self.recording.resid0_BTD
+        if self.recording.blocks[index].state is not None:
+            for before in range(index):
+                stream = self.run(blocks[before], before, stream, state=passed)
+        return passed
 
     def attends(self, index: int, cache: CaptureCache) -> bool:
         """Whether block ``index`` looked at keys and values: it offered its own, or may take another block's."""
