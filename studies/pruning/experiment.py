@@ -27,11 +27,12 @@ from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Found, Search, Subset
+from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
 from bathyscope.surgery.judging import Proof
 from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan, decoded
-from bathyscope.surgery.pruning import size_of, units_of
+from bathyscope.surgery.removable import size_of, units_of
+from bathyscope.surgery.trial import Trial
 from bathyscope.wavefront.histories import Unit
 
 KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))
@@ -116,7 +117,8 @@ class _Study:
             seed=0,
             exhaustive=False,
         )
-        self._proof = Proof(self._ledger, self._search, Sampling(options.resamples))
+        trial = Trial(self.model, samples["test"], Sampling(options.resamples), samples["calibration"])
+        self._proof = Proof(trial, self._ledger, self._search)
 
     def __enter__(self) -> Self:
         return self
@@ -133,11 +135,11 @@ class _Study:
         """Candidates at one share, on the test prompts."""
         size = size_of(f"{share}%", self.model.n_blocks, "blocks")
         found = self._search.find(size)
-        candidates = {SEARCH if name == CHOICE else name: own for name, own in found.candidates.items()}
+        subsets = {SEARCH if name == CHOICE else name: chosen for name, chosen in found.subsets.items()}
         if exhaustive:
-            candidates[EXHAUSTIVE] = (self._cheapest(size),)
+            subsets[EXHAUSTIVE] = (self._cheapest(size),)
         attrs: dict[str, str | float] = {"max_cost": 0.0, "parts": "block", "share": float(share)}
-        return decoded(self._proof.judged(Found(candidates, found.how, found.exhaustive), size, attrs))
+        return decoded(self._proof.judge(Candidates(subsets, found.how, found.exhaustive), size, attrs))
 
 
 def _samples(model: Model, name: str, options: Pruning) -> dict[Role, Prompts]:

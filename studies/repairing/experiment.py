@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget
-from bathyscope.surgery.repairing import ladder
+from bathyscope.surgery.ladder import climb_ladder
 from bathyscope.surgery.rungs import losses
+from bathyscope.surgery.trial import read_trial
 
 _CHOSEN_ON = 8
 """Calibration prompts that blocks are chosen by: 57 candidates of a 12-block model are run on them."""
@@ -34,14 +36,18 @@ def repairing(
         For every share the schedule and the rungs, as ``Rung`` has them.
     """
     whole = load(model, dtype="float32")
-    read, unseen = tokenized(whole, calibration), tokenized(whole, test)
+    trial = read_trial(whole, test, calibration, sampling=Sampling())
     wanted = [round(share * whole.n_blocks) for share in shares]
-    schedules = cheapest(whole, [list(prompt.ids) for prompt in list(read)[:_CHOSEN_ON]], max(wanted))
+    known = list(tokenized(whole, calibration))[:_CHOSEN_ON]
+    schedules = cheapest(whole, [list(prompt.ids) for prompt in known], max(wanted))
     for count in wanted:
         chosen = schedules[count]
-        place = out / f"healing-{count}"
-        repaired = ladder(
-            *(whole, chosen, read, unseen, "heal", Budget(minutes=minutes), 1e-3, place, Sampling(), progress),
+        repaired = climb_ladder(
+            replace(trial, folder=out / f"healing-{count}"),
+            chosen,
+            "heal",
+            budget=Budget(minutes=minutes),
+            progress=progress,
             clock=time.process_time,
         )
         yield {

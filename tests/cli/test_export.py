@@ -89,7 +89,7 @@ def test_a_repaired_model_is_measured_and_written(
 def test_a_folder_that_is_taken_is_refused_before_anything_is_repaired(
     llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bathyscope.surgery.repairing.ladder", lambda *_, **__: pytest.fail("repaired"))
+    monkeypatch.setattr("bathyscope.surgery.repairing.climb_ladder", lambda *_, **__: pytest.fail("repaired"))
     words = ["--calibration", prompts(tmp_path / "known.jsonl", 1), "--test", prompts(tmp_path / "unseen.jsonl", 2)]
     assert main(["repair", str(llama), *words, "--schedule", "drop:2", "--out", str(llama)]) == 5
     assert "exists and holds something else" in " ".join(capsys.readouterr().err.split())

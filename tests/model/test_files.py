@@ -27,7 +27,7 @@ def refused(folder: Path) -> str:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (lambda whole: b"", "is empty; download the checkpoint again."),
+        (lambda whole: b"", "is empty. Restore the file, or save the model again (save_pretrained)."),
         (lambda whole: whole[:5], "is no whole safetensors file (Error while deserializing header"),
         (lambda whole: whole[:1000], "is no whole safetensors file (Error while deserializing header"),
         (lambda whole: whole[:-100], "is no whole safetensors file (Error while deserializing header"),
@@ -35,7 +35,10 @@ def refused(folder: Path) -> str:
         (lambda whole: struct.pack("<Q", 1) + whole[8:], "is no whole safetensors file (Error while deserializing"),
         (lambda whole: b"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "is a pointer of Git LFS, not"),
         (lambda whole: b"\n<!doctype html><title>Sign in</title>", "is a web page and not a safetensors file"),
-        (lambda whole: b"PK\x03\x04" + whole, "it was cut short, or is something else under that name; download"),
+        (
+            lambda whole: b"PK\x03\x04" + whole,
+            "it was cut short, or is something else under that name. Restore the file",
+        ),
     ],
 )
 def test_damaged_weights(altered: Altered, content: Callable[[bytes], bytes], message: str) -> None:
@@ -80,7 +83,7 @@ def test_an_unreadable_index(altered: Altered, content: str) -> None:
 
 def test_a_shard_that_is_not_there(altered: Altered) -> None:
     message = refused(indexed(altered(), "model-00002-of-00002.safetensors"))
-    assert "model-00002-of-00002.safetensors cannot be read (No such file or directory): the checkpoint is" in message
+    assert "model-00002-of-00002.safetensors cannot be read (No such file or directory), so that its weights" in message
 
 
 def test_whole_numbers_in_the_place_of_weights(altered: Altered) -> None:

@@ -20,7 +20,7 @@ BUGS: tuple[Bug, ...] = (
         "surgery/test_repairing.py::test_the_rung_is_chosen_on_calibration_prompts_and_proved_on_others",
     ),
     Bug(
-        "surgery/repairing",
+        "surgery/ladder",
         "weights-are-those-of-the-last-rung",
         "hf=climb.restore(repaired.chosen).hf",
         "hf=climb.last.hf",

@@ -424,7 +424,7 @@ def test_an_interrupted_search_goes_on_to_the_same_bits(
     monkeypatch.setattr(ledger_module, "tree_costs", ending)
     with pytest.raises(KeyboardInterrupt):
         pruned(model, drop=2, out=tmp_path / "part")
-    with pytest.raises(StoreError, match="is not finished; give the same command again"):
+    with pytest.raises(StoreError, match=r"is not finished\. Give the same command again"):
         bathyscope.open_plan(tmp_path / "part")
     made.clear()
     monkeypatch.setattr(ledger_module, "tree_costs", lambda *a, **o: (made.append(1), plain(*a, **o))[1])
@@ -481,6 +481,11 @@ def test_what_cannot_be_done_is_refused(model: Model, options: dict[str, object]
     [("12%", 6, 1), ("12%", 24, 3), ("25%", 6, 1), ("25%", 12, 3), ("50%", 5, 2), ("50%", 12, 6), ("99%", 4, 3)],
 )
 def test_a_share_is_taken_to_the_nearest_number(share: str, blocks: int, count: int) -> None:
-    from bathyscope.surgery.pruning import size_of
+    from bathyscope.surgery.removable import size_of
 
     assert size_of(share, blocks, "blocks") == count
+
+
+def test_an_unknown_task_is_refused_before_a_model_is_loaded() -> None:
+    with pytest.raises(OptionError, match=r"lm-evaluation-harness has no task 'arc_easi'\. Did you mean 'arc_easy'\?"):
+        bathyscope.prune("no/such/model", CALIBRATION, TEST, drop=1, evaluate=["arc_easi"])

@@ -21,9 +21,10 @@ from bathyscope.runs.folder import FolderLock
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.healing import Budget
+from bathyscope.surgery.ladder import climb_ladder
 from bathyscope.surgery.repaired import Repaired
-from bathyscope.surgery.repairing import ladder
 from bathyscope.surgery.rungs import losses, measured_rung
+from bathyscope.surgery.trial import read_trial
 
 KNOWN = zoo.prompts(zoo.build("llama"), (40,) * 24, seed=1)
 UNSEEN = zoo.prompts(zoo.build("llama"), (40,) * 8, seed=2)
@@ -135,18 +136,15 @@ def test_the_time_left_is_that_of_the_budget_from_the_first_word_on(monkeypatch:
     monkeypatch.setattr(ProgressBar, "advance_to", lambda self, share: shares.append(share))
     ticks = itertools.count(0.0, 1.0)
     whole = waves.loaded("llama")
-    ladder(
-        whole,
-        "drop:1",
-        KNOWN,
-        UNSEEN,
+    trial = read_trial(whole, UNSEEN, KNOWN, sampling=Sampling(100))
+    schedule = Schedule.standard(whole.n_blocks).drop(1)
+    climb_ladder(
+        trial,
+        schedule,
         "heal",
-        Budget(minutes=0.2),
-        1e-3,
-        None,
-        Sampling(100),
-        False,
-        lambda: next(ticks),
+        budget=Budget(minutes=0.2),
+        progress=False,
+        clock=lambda: next(ticks),
     )
     assert shares[0] == 0
     assert all(share >= 1 / 12 for share in shares[1:])
@@ -237,15 +235,15 @@ def test_nothing_comes_back_where_nothing_was_lost() -> None:
     lost, cheaper = np.array([0.2, 0.3, 0.4]), np.array([0.1, 0.1, 0.1])
     whole = measured_rung("linear", cheaper, lost, Sampling(100))
     assert whole.recovered == pytest.approx(2 / 3)
-    assert whole.shown("recovered", ".0%").startswith("67% (")
+    assert whole.interval_text("recovered", ".0%").startswith("67% (")
     # dropping made it better, the map worse: no share of a loss
     none = measured_rung("linear", lost, -lost, Sampling(100))
     assert math.isnan(none.recovered)
-    assert none.shown("recovered", ".0%") == "–"
-    assert none.shown("cost", ".1f").startswith("0.3 (")
+    assert none.interval_text("recovered", ".0%") == "–"
+    assert none.interval_text("cost", ".1f").startswith("0.3 (")
     # a loss that the prompts do not agree on has a share without an interval
     unsure = measured_rung("linear", cheaper, np.array([-0.5, 0.1, 1.0]), Sampling(100))
-    assert unsure.shown("recovered", ".0%") == "50%"
+    assert unsure.interval_text("recovered", ".0%") == "50%"
 
 
 def test_a_streamed_model_is_refused_and_one_in_training_is_measured_as_in_use(tmp_path: Path) -> None:

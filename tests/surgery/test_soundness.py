@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -26,10 +27,10 @@ def altered(folder: Path, value: torch.Tensor) -> None:
     save_file({**load_file(file), NAME: value.contiguous()}, file, {"format": "pt"})
 
 
-def refused(folder: Path, kind: type[Exception], said: str, schedule: str = "drop:3") -> None:
+def assert_refused(folder: Path, kind: type[Exception], message: str) -> None:
     out = folder.parent.parent / "out"
-    with pytest.raises(kind, match=said):
-        bathyscope.export(str(folder), schedule, out)
+    with pytest.raises(kind, match=message):
+        bathyscope.export(str(folder), "drop:3", out)
     assert not out.exists()
     assert not list(out.parent.glob(".partial-*"))
 
@@ -38,8 +39,8 @@ def test_a_tensor_of_another_shape_is_refused(folder: Path) -> None:
     weight = load_file(folder / "model.safetensors")[NAME]
     altered(folder, weight[:, :-1])
     rows, columns = weight.shape
-    said = f"{NAME} is {rows}×{columns - 1} in the checkpoint, and its configuration makes it {rows}×{columns};"
-    refused(folder, ModelError, said)
+    message = f"{NAME} is {rows}×{columns - 1} in the checkpoint, and its configuration makes it {rows}×{columns};"
+    assert_refused(folder, ModelError, message)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -48,7 +49,7 @@ def test_numbers_that_are_none_are_refused(folder: Path, bad: float, dtype: torc
     weight = load_file(folder / "model.safetensors")[NAME].to(dtype)
     weight[-1, -1] = bad
     altered(folder, weight)
-    refused(folder, ModelError, rf"has weights that are NaN or Inf: {NAME}. A copy would be as broken")
+    assert_refused(folder, ModelError, rf"has weights that are NaN or Inf: {NAME}. A copy would be as broken")
 
 
 def test_in_memory_they_are_refused_too(tmp_path: Path) -> None:
@@ -75,3 +76,28 @@ def test_the_card_names_the_model_and_no_path(folder: Path) -> None:
     for file in ("README.md", "bathyscope.json", "config.json"):
         assert str(folder.parent) not in (out / file).read_text()
     assert 'base_model: "llama"' in (out / "README.md").read_text()
+
+
+def test_missing_weights_are_named_with_the_file_that_lacks_them(folder: Path) -> None:
+    """A folder that somebody made cannot be downloaded again."""
+    file = folder / "model.safetensors"
+    save_file({name: value for name, value in load_file(file).items() if name != NAME}, file, {"format": "pt"})
+    message = rf"^model\.safetensors in '{folder}' lacks weights of the model: {NAME}\. Restore the file, or save"
+    assert_refused(folder, ModelError, message)
+
+
+def test_a_missing_file_is_named_with_its_weights(folder: Path) -> None:
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    parts = {"a.safetensors": [NAME], "b.safetensors": sorted(set(tensors) - {NAME})}
+    for part, names in parts.items():
+        save_file({name: tensors[name] for name in names}, folder / part, {"format": "pt"})
+    index = {"metadata": {}, "weight_map": {name: part for part, names in parts.items() for name in names}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index), encoding="utf-8")
+    (folder / "a.safetensors").unlink()
+    message = (
+        rf"a\.safetensors cannot be read \(No such file or directory\), so that its weights are missing: {NAME}\. Rest"
+    )
+    assert_refused(folder, ModelError, message)
+    save_file({"lm_head.weight": tensors["lm_head.weight"]}, folder / "a.safetensors", {"format": "pt"})
+    assert_refused(folder, ModelError, rf"^a\.safetensors in '{folder}' lacks weights of the model: {NAME}\.")

@@ -1,7 +1,7 @@
 """The files of a checkpoint, looked at before any of them is loaded."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def indexed(folder: Path) -> list[str]:
             names = set(json.loads(index.read_bytes())["weight_map"].values())
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(
-                f"{index} is no readable index of a checkpoint ({type(error).__name__}: {error}); download it again."
+                f"{index} is no readable index of a checkpoint ({type(error).__name__}: {error}). {remedy(folder)}"
             ) from error
         for name in names:
             if not isinstance(name, str) or name in ("", ".", "..") or "/" in name or "\\" in name or "\0" in name:
@@ -61,6 +61,29 @@ def indexed(folder: Path) -> list[str]:
     return sorted(file_names)
 
 
+def places_of_weights(folder: Path) -> dict[str, str]:
+    """Return which file holds each weight, as a checkpoint's index says; nothing where it has no index."""
+    try:
+        places = json.loads((folder / INDEX).read_bytes())["weight_map"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    return dict(places) if isinstance(places, Mapping) else {}
+
+
+def remedy(folder: Path) -> str:
+    """Return how a damaged checkpoint is made whole again."""
+    # Only what came from the hub can be downloaded again; its cache has a folder of this name for every model.
+    if "snapshots" in folder.parts:
+        return "Download the checkpoint again."
+    return "Restore the file, or save the model again (save_pretrained)."
+
+
+def list_names(names: Collection[str], most: int = 3) -> str:
+    """Return the first of several names, and how many more there are, for a message."""
+    more = len(names) - most
+    return ", ".join(sorted(names)[:most]) + (f" and {more} more" if more > 0 else "")
+
+
 def _header(file: Path) -> dict[str, str]:
     """Return the tensors of a safetensors file and how they are stored."""
     # common mistakes are named first, of which the library says that a header is too large or too small
@@ -68,20 +91,22 @@ def _header(file: Path) -> dict[str, str]:
         with file.open("rb") as stream:
             start = stream.read(len(_LFS)).lstrip()
     except OSError as error:
+        weights = [weight for weight, name in places_of_weights(file.parent).items() if name == file.name]
+        missing = f": {list_names(weights)}" if weights else ""
         raise ModelError(
-            f"{file} cannot be read ({error.strerror}): the checkpoint is incomplete; download it again."
+            f"{file} cannot be read ({error.strerror}), so that its weights are missing{missing}. {remedy(file.parent)}"
         ) from error
     if not start:
-        raise ModelError(f"{file} is empty; download the checkpoint again.")
+        raise ModelError(f"{file} is empty. {remedy(file.parent)}")
     if start.startswith(_LFS):
         raise ModelError(f"{file} is a pointer of Git LFS, not the weights themselves; fetch them with git lfs pull.")
     if start.startswith(b"<"):
-        raise ModelError(f"{file} is a web page and not a safetensors file; download the checkpoint again.")
+        raise ModelError(f"{file} is a web page and not a safetensors file. {remedy(file.parent)}")
     try:
         with safe_open(file, framework="pt") as opened:
             return {name: opened.get_slice(name).get_dtype() for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelError(
-            f"{file} is no whole safetensors file ({error}): it was cut short, or is something else under that name; "
-            "download the checkpoint again."
+            f"{file} is no whole safetensors file ({error}): it was cut short, or is something else under that name. "
+            f"{remedy(file.parent)}"
         ) from error

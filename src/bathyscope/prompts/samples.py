@@ -5,7 +5,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from bathyscope.core.arrays import IntArray
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompts import Prompts
 
@@ -83,15 +82,8 @@ def _runs(ids: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
     return (ids[start : start + _RUN] for start in range(len(ids) - _RUN + 1))
 
 
-def told_clusters(label: str | None, cluster: IntArray | None) -> dict[str, str | float]:
-    """What a result says of the prompts that were resampled as one; nothing where each was by itself."""
-    if label is None or cluster is None:
-        return {}
-    return {"cluster": label, "clusters": int(np.unique(cluster).size)}
-
-
 def by_clusters(attrs: Mapping[str, Any]) -> str:
-    """The same in words, behind a number of prompts."""
+    """Return in words which prompts were resampled as one, to follow their number; nothing where each was by itself."""
     return f" in {attrs['clusters']} clusters by {attrs['cluster']}" if "cluster" in attrs else ""
 
 

@@ -12,7 +12,7 @@ CARD = "README.md"
 
 
 @dataclass(frozen=True)
-class Record:
+class ExportRecord:
     """Where an export came from; equal records are the same export.
 
     Args:
@@ -34,23 +34,22 @@ class Record:
     changes: Mapping[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        """As JSON; the same record gives the same text."""
+        """Return the record as JSON; the same record gives the same text."""
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
 
 
-def same(text: str, record: Record) -> bool:
-    """Whether a folder's record is this one; the version and the source's name may be others."""
+def is_same_export(text: str, record: ExportRecord) -> bool:
+    """Return whether a folder's record is this one; the version and the source's name may differ."""
     try:
-        found: Any = json.loads(text)
+        stored: Any = json.loads(text)
     except ValueError:
         return False
-    aside = ("version", "model")
-    wanted = json.loads(record.text())
-    return isinstance(found, dict) and all(found.get(key) == wanted[key] for key in wanted if key not in aside)
+    expected = {key: value for key, value in json.loads(record.text()).items() if key not in ("version", "model")}
+    return isinstance(stored, dict) and all(stored.get(key) == value for key, value in expected.items())
 
 
-def card(record: Record, notes: Sequence[str], evidence: str) -> str:
-    """The model card, in Markdown."""
+def card(record: ExportRecord, notes: Sequence[str], evidence: str) -> str:
+    """Return the model card, in Markdown."""
     schedule = Schedule(record.order, record.n_blocks)
     dropped = sorted(set(range(record.n_blocks)) - set(record.order))
     lines = [
@@ -80,11 +79,16 @@ def card(record: Record, notes: Sequence[str], evidence: str) -> str:
     return "\n".join([*lines, f"| settings | `{record.settings}` |", ""])
 
 
-def on_data(did: str, name: str, prompts: int, tokens: int) -> str:
-    """Which prompts something was done on, in Markdown."""
-    return f"{did} on {prompts:,} prompts, {tokens:,} tokens ({as_text(name)})."
+def on_data(act: str, prompts: Mapping[str, Any]) -> str:
+    """Return which prompts something was done on, in Markdown.
+
+    Args:
+        act: what was done, such as "Chosen".
+        prompts: their ``name`` and numbers of ``prompts`` and ``tokens``.
+    """
+    return f"{act} on {prompts['prompts']:,} prompts, {prompts['tokens']:,} tokens ({as_text(prompts['name'])})."
 
 
 def as_text(text: str) -> str:
-    """A name inside of Markdown: nothing in it is markup."""
+    """Return a name for use inside Markdown: nothing in it is markup."""
     return "".join(f"\\{mark}" if mark in r"\`*_{}[]<>()#+-!|" else mark for mark in " ".join(text.split()))

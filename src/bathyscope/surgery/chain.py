@@ -25,6 +25,7 @@ from bathyscope.model.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.options import Arguments
 
+# A cache does not say which order of blocks filled it. Weak, so that it is freed with its last user.
 _OWNERS: WeakKeyDictionary[Cache, SlotCache] = WeakKeyDictionary()
 
 
@@ -44,51 +45,52 @@ class SlotCache:
         self._order, self._kinds, self._n_blocks = tuple(order), tuple(kinds), n_blocks
 
     def lay_out(self, cache: Cache) -> bool:
-        """Gives a new cache its layers; returns whether it was new.
+        """Give a new cache its layers; return whether it was new.
 
         Raises:
             ModelError: the cache was filled, or laid out, under another order of blocks.
         """
+        # Laid out once: later steps of a generation come with the same cache, filled by this order.
         owner = _OWNERS.get(cache)
         if owner is self:
             return False
-        if owner is not None or any(_filled(layer) for layer in cache.layers):
+        if owner is not None or any(_is_filled(layer) for layer in cache.layers):
             raise ModelError(
                 "This cache was filled under another order of the blocks, so that its layers belong to other slots; "
                 "begin with a new cache inside scheduled()."
             )
-        cache.layers = self._layers(cache)
+        cache.layers = self._make_layers(cache)
         _OWNERS[cache] = self
         return True
 
     def view(self, cache: Cache, slot: int) -> Cache:
-        """The cache as the block in ``slot`` must see it; its layers are the cache's own."""
+        """Return the cache as the block in ``slot`` must see it; its layers are the cache's own."""
         block = self._order[slot]
-        shown = copy.copy(cache)
-        shown.layers = [cache.layers[self._place(index)] for index in range(self._n_blocks)]
-        shown.layers[block] = cache.layers[slot]
-        return shown
+        view = copy.copy(cache)
+        view.layers = [cache.layers[self._slot_of(index)] for index in range(self._n_blocks)]
+        view.layers[block] = cache.layers[slot]
+        return view
 
-    def _place(self, block: int) -> int:
-        """The slot that stands for a block other than the running one; the first, where there is none or it leads.
+    def _slot_of(self, block: int) -> int:
+        """Return the slot that stands for a block other than the running one.
 
         Index 0 is what blocks ask for the length of the past, and the first slot always knows it.
         """
         return self._order.index(block) if block and block in self._order else 0
 
-    def _layers(self, cache: Cache) -> list[Any]:
+    def _make_layers(self, cache: Cache) -> list[Any]:
         if cache.layer_class_to_replicate is not None:
             return [cache.layer_class_to_replicate() for _ in self._order]
-        given = cache.layers
-        layers = [copy.deepcopy(given[index]) for index in self._kinds]
+        own_layers = cache.layers
+        layers = [copy.deepcopy(own_layers[index]) for index in self._kinds]
         # the library looks for the first layer of a kind when it makes that kind's mask, also if no block wants it
         for index in range(self._n_blocks):
-            if all(type(layer) is not type(given[index]) for layer in layers):
-                layers.append(copy.deepcopy(given[index]))
-        return layers + list(given[self._n_blocks :])
+            if all(type(layer) is not type(own_layers[index]) for layer in layers):
+                layers.append(copy.deepcopy(own_layers[index]))
+        return layers + list(own_layers[self._n_blocks :])
 
 
-def _filled(layer: Any) -> bool:
+def _is_filled(layer: Any) -> bool:
     states = getattr(layer, "has_previous_state", None) or {}
     length = layer.get_seq_length() if hasattr(layer, "get_seq_length") else 0
     return bool(length) or any(states.values())
@@ -107,7 +109,7 @@ class StandIn(nn.Module):
         self.training = block.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Notes the call; the last stand-in of the list answers with what the whole schedule gives."""
+        """Note the call; the last stand-in of the list answers with what the whole schedule gives."""
         return self._chain.meet(self._place, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -117,11 +119,11 @@ class StandIn(nn.Module):
             return getattr(super().__getattr__("stands_for"), name)
 
     def named_modules(self, *args: Any, **kwargs: Any) -> Iterator[tuple[str, nn.Module]]:
-        """Those of the block, so that parameters keep their names."""
+        """Return those of the block, so that parameters keep their names."""
         return self.stands_for.named_modules(*args, **kwargs)
 
     def state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """That of the block, so that weights keep their names."""
+        """Return that of the block, so that weights keep their names."""
         return self.stands_for.state_dict(*args, **kwargs)
 
 
@@ -151,12 +153,12 @@ class Chain:
         """Why nothing may be continued from a cache; empty where it may."""
 
     def stand_ins(self) -> nn.ModuleList:
-        """One for every block, in the model's order."""
+        """Return one for every block, in the model's order."""
         return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(self._blocks))
 
     @contextmanager
     def in_place(self, anatomy: Anatomy) -> Iterator[nn.Module]:
-        """Inside, stand-ins take the place of the model's list of blocks; gives the module that holds the list."""
+        """Put stand-ins in the place of the model's list of blocks; inside, the module that holds the list."""
         path, _, name = anatomy.family.blocks.rpartition(".")
         owner = anatomy.model.get_submodule(path)
         blocks = getattr(owner, name)
@@ -167,7 +169,7 @@ class Chain:
             setattr(owner, name, blocks)
 
     def meet(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The model's loop calls the block at ``place``.
+        """Answer the model's loop, which calls the block at ``place``.
 
         Raises:
             ModelError: blocks are called out of order or one by one, or state is kept outside the library's cache.
@@ -179,61 +181,64 @@ class Chain:
                 f"Block {place} was called by itself inside scheduled(), where only whole forwards of the model "
                 "run; survey the model outside of it."
             )
+        # By name, since families pass the same argument by place or by keyword, and some in both ways.
         call = inspect.signature(self._blocks[place].forward).bind(*args, **kwargs)
         _refuse_own_state(call)
         self._calls.append(call)
+        # Not before the last call are the arguments of all blocks known, which the schedule may need earlier.
         if place < len(self._blocks) - 1:
-            return _answer(_stream(call), self._returns[place])
+            return _shape_output(_stream_of(call), self._returns[place])
         try:
-            return self._run(place)
+            return self._run_slots(place)
         finally:
             self._calls = []
 
-    def _run(self, place: int) -> Any:
-        hidden = _stream(self._calls[0])
-        if hidden.shape != _stream(self._calls[-1]).shape:
+    def _run_slots(self, place: int) -> Any:
+        hidden = _stream_of(self._calls[0])
+        if hidden.shape != _stream_of(self._calls[-1]).shape:
             raise ModelError("This model shortens its sequence between blocks, so that they cannot change places.")
         hidden = hidden if self._dtype is None else hidden.to(self._dtype)
-        given = [value for call in self._calls for value in by_name(call).values()]
-        for cache in {id(held): held for held in given if isinstance(held, Cache)}.values():
+        values = [value for call in self._calls for value in by_name(call).values()]
+        for cache in {id(value): value for value in values if isinstance(value, Cache)}.values():
             if not self._cache.lay_out(cache) and self.refuses_cache:
                 raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
         out: Any = hidden
         for slot, (block, source) in enumerate(zip(self._order, self._sources)):
-            args, kwargs = self._arguments(self._calls[source], hidden, slot)
+            args, kwargs = self._bind_arguments(self._calls[source], hidden, slot)
             out = self._blocks[block](*args, **kwargs)
             hidden = out[0] if isinstance(out, tuple | list) else out
         length = self._returns[place]
         if isinstance(out, tuple | list) and len(out) == length:
             return out
-        return _answer(hidden, length)
+        return _shape_output(hidden, length)
 
-    def _arguments(
+    def _bind_arguments(
         self, call: inspect.BoundArguments, hidden: Tensor, slot: int
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        def shown(value: Any) -> Any:
+        def as_seen(value: Any) -> Any:
             return self._cache.view(value, slot) if isinstance(value, Cache) else value
 
-        own = inspect.BoundArguments(call.signature, dict(call.arguments))
-        own.arguments[next(iter(call.signature.parameters))] = hidden
-        return tuple(map(shown, own.args)), {name: shown(value) for name, value in own.kwargs.items()}
+        bound = inspect.BoundArguments(call.signature, dict(call.arguments))
+        bound.arguments[next(iter(call.signature.parameters))] = hidden
+        return tuple(map(as_seen, bound.args)), {name: as_seen(value) for name, value in bound.kwargs.items()}
 
 
-def _stream(call: inspect.BoundArguments) -> Tensor:
-    """The residual stream: a block's first argument."""
-    found: Tensor = call.arguments[next(iter(call.signature.parameters))]
-    return found
+def _stream_of(call: inspect.BoundArguments) -> Tensor:
+    """Return the residual stream: a block's first argument."""
+    stream: Tensor = call.arguments[next(iter(call.signature.parameters))]
+    return stream
 
 
-def _answer(hidden: Tensor, length: int | None) -> Any:
+def _shape_output(hidden: Tensor, length: int | None) -> Any:
+    # Loops pick what follows the stream by its place; of what blocks would add there they need none here.
     return hidden if length is None else (hidden, *[None] * (length - 1))
 
 
 def _refuse_own_state(call: inspect.BoundArguments) -> None:
-    given = by_name(call)
-    own = [name for name in _STATES if given.get(name) is not None and not isinstance(given[name], Cache)]
-    if own:
+    arguments = by_name(call)
+    states = [name for name in _STATES if arguments.get(name) is not None and not isinstance(arguments[name], Cache)]
+    if states:
         raise ModelError(
-            f"This family keeps its recurrent state in {own[0]}, by block and not by slot of the schedule; run it "
+            f"This family keeps its recurrent state in {states[0]}, by block and not by slot of the schedule; run it "
             "with use_cache=False."
         )

@@ -1,4 +1,4 @@
-"""The right to write a folder that appears only when it is whole, from before the work of hours begins."""
+"""The right to write a folder, from before the work of hours begins."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,12 @@ from filelock import FileLock, Timeout
 
 from bathyscope.errors import StoreError
 from bathyscope.runs.atomic import PARTIAL
-from bathyscope.runs.folder import reason
+from bathyscope.runs.folder import FolderLock, reason
 
 
 @contextmanager
 def claimed_alone(folder: Path | None) -> Iterator[None]:
-    """Keep other processes from working on the same folder; the lock lies next to it, since it must not exist yet.
+    """Keep other processes from making the same folder, which appears only when it is whole.
 
     Raises:
         StoreError: another process has it, or its parent cannot be written.
@@ -21,6 +21,7 @@ def claimed_alone(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
+    # next to the folder, which must not exist yet
     path = folder.parent / f"{PARTIAL}{folder.name}.lock"
     lock = FileLock(path, thread_local=False)
     try:
@@ -40,4 +41,28 @@ def claimed_alone(folder: Path | None) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)  # while it is held, so that nobody else takes the file that goes
+        lock.release()
+
+
+@contextmanager
+def training_alone(folder: Path | None) -> Iterator[None]:
+    """Keep other processes from training in the same folder.
+
+    Raises:
+        StoreError: another process does, or the folder cannot be written.
+    """
+    if folder is None:
+        yield
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FolderLock(folder, "training")
+    except OSError as error:
+        raise StoreError(
+            f"The folder {str(folder)!r} cannot hold the state of a training: {reason(error)}. Make it writable, or "
+            "give another one (state=..., --state ...)."
+        ) from error
+    try:
+        yield
+    finally:
         lock.release()

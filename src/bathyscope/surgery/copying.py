@@ -22,20 +22,22 @@ from bathyscope.surgery.writing import layout_of, require_all_layers, schedule_f
 
 
 def lent(hf: PreTrainedModel, config: PreTrainedConfig, layout: Layout) -> tuple[PreTrainedModel, dict[str, Tensor]]:
-    """The model of a rewritten configuration on the tensors of another, and these by the names that it has for them."""
-    made, theirs = skeleton(config), hf.state_dict(keep_vars=True)
-    given: dict[str, Tensor] = {}
+    """Build the model of a rewritten configuration on another model's tensors; return these too, by its names."""
+    target = skeleton(config)
+    theirs = hf.state_dict(keep_vars=True)
+    lent_tensors: dict[str, Tensor] = {}
 
     def taken(name: str, like: Tensor) -> Tensor:
-        given[name] = layout.taken(name, theirs, tuple(like.shape)).detach()
-        return given[name]
+        lent_tensors[name] = layout.taken(name, theirs, tuple(like.shape)).detach()
+        return lent_tensors[name]
 
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        fill(made, taken)
-    take_tables(made, hf, layout.source)
-    made.to(next(hf.parameters()).device).eval()  # type: ignore[arg-type]
-    return made, given
+        fill(target, taken)
+    # Tables that a family computes when it is built (rotary angles) are no part of the state.
+    take_tables(target, hf, layout.source)
+    target.to(next(hf.parameters()).device).eval()  # type: ignore[arg-type]
+    return target, lent_tensors
 
 
 class ScheduledCopy:
@@ -59,24 +61,27 @@ class ScheduledCopy:
     @property
     def slots(self) -> nn.ModuleList:
         """The copy's blocks."""
-        found = self.hf.get_submodule(self.layout.blocks)
-        assert isinstance(found, nn.ModuleList)
-        return found
+        blocks = self.hf.get_submodule(self.layout.blocks)
+        assert isinstance(blocks, nn.ModuleList)
+        return blocks
 
     def changes(self) -> dict[str, Tensor]:
-        """The weights that are no longer the other model's, by the copy's names."""
+        """Return the weights that are no longer the other model's, by the copy's names."""
         now = self.hf.state_dict()
+        # By address: a weight that nobody changed is still the other model's own tensor.
         return {name: now[name] for name, was in self._lent.items() if now[name].data_ptr() != was.data_ptr()}
 
     def restore(self, changes: Mapping[str, Tensor]) -> None:
         """Give the copy these changed weights again, and the other model's everywhere else."""
         for name, was in self._lent.items():
             path, _, key = name.rpartition(".")
-            module, value = self.hf.get_submodule(path), changes.get(name, was)
+            module = self.hf.get_submodule(path)
+            value = changes.get(name, was)
             if key in module._parameters:
                 module._parameters[key] = nn.Parameter(value, requires_grad=False)
             else:
                 module._buffers[key] = value
+        # Tied weights are two names of one tensor, which were restored as two.
         self.hf.tie_weights()
 
 
@@ -86,19 +91,20 @@ def require_reorderable(model: Model, schedule: Schedule) -> None:
     Raises:
         ModelError: an order that the family's configuration cannot say, with what differs.
     """
-    _rewritten(model, schedule)
+    _rewrite(model, schedule)
 
 
-def _rewritten(model: Model, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
+def _rewrite(model: Model, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
     source = Source(model.name, model.hf.config, model.hf, family=model.anatomy.family)
     config, layout = layout_of(source, schedule)
+    # The rewritten configuration forgets which kernel attends, and another one rounds differently.
     config._attn_implementation = model.hf.config._attn_implementation
     require_all_layers(source, skeleton(model.hf.config))
     return config, layout
 
 
 def reordered(model: Model, schedule: Schedule | str) -> Model:
-    """The model that ``export`` would write, in memory and without a copy of its weights.
+    """Return the model that ``export`` would write, in memory and without a copy of its weights.
 
     Args:
         schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
@@ -116,7 +122,7 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
             f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "
             "it (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint."
         )
-    hf, _ = lent(model.hf, *_rewritten(model, chosen))
+    hf, _ = lent(model.hf, *_rewrite(model, chosen))
     copy = load(hf, family=model.anatomy.family)
     return replace(
         model,

@@ -22,15 +22,15 @@ from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.calls import Call, called
-from bathyscope.model.anatomy.gaps import gap, random_ids
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps, Sums
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.proof import kind_of
+from bathyscope.surgery.writers import modules_that_write
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.histories import Unit
 
 IdBatches = Sequence[Sequence[Sequence[int]]]
 """Token ids by batch and prompt; prompts of one batch have one length."""
@@ -50,7 +50,7 @@ class Cut:
 
 
 def cuts_of(schedule: Schedule) -> list[Cut]:
-    """The cuts of a schedule that drops blocks.
+    """Return the cuts of a schedule that drops blocks.
 
     Raises:
         OptionError: blocks are repeated or in another order; nothing is dropped, or only the first blocks, before
@@ -59,66 +59,71 @@ def cuts_of(schedule: Schedule) -> list[Cut]:
     order = schedule.order
     if any(b <= a for a, b in pairwise(order)):
         raise OptionError(f"Only schedules that drop blocks can be repaired; given: {schedule}.")
-    found = [
-        Cut(slot, end) for slot, (a, end) in enumerate(zip(order, [*order[1:], schedule.n_blocks])) if end != a + 1
-    ]
-    if not found:
+    cuts = [Cut(slot, end) for slot, (a, end) in enumerate(zip(order, [*order[1:], schedule.n_blocks])) if end != a + 1]
+    if not cuts:
         raise OptionError(
             f"There is nothing to repair: {schedule} leaves out nothing behind its first block, and only a block that "
             "stands before a cut can take over."
         )
-    return found
+    return cuts
 
 
 @torch.no_grad()
 def repaired_by_maps(
-    model: Model, copy: ScheduledCopy, own: Model, fit: IdBatches, choose: IdBatches, scalar: bool
+    model: Model, copy: ScheduledCopy, copy_model: Model, fit: IdBatches, choose: IdBatches, scalar: bool
 ) -> None:
-    """Folds a map into the block before every cut, cut after cut.
+    """Fold a map into the block before every cut, cut after cut.
 
     Args:
         model: the whole model.
-        copy, own: its scheduled copy, which is changed; and the copy as a checked model.
+        copy, copy_model: its scheduled copy, which is changed; and the copy as a checked model.
         fit, choose: what maps are fitted to, and what the ridge penalty is chosen by.
         scalar: a number times the identity instead of a whole map.
 
     Raises:
         ModelError: nothing can be folded into a block.
     """
-    matrices = [last_matrix(own.anatomy, cut.slot) for cut in cuts_of(copy.schedule)]
+    # All of them first, so that a model that cannot be repaired is refused before anything is changed.
+    matrices = [last_matrix(copy_model.anatomy, cut.slot) for cut in cuts_of(copy.schedule)]
     for cut, matrix in zip(cuts_of(copy.schedule), matrices):
         shifted = matrix.bias is not None and not scalar
-        fitted = _sums(model, own, cut, fit, shifted)
+        fitted = _gather_sums(model, copy_model, cut, fit, shifted)
         if scalar:
+            # Least squares with one unknown: ⟨x, y⟩ / ⟨x, x⟩ over all tokens and directions.
             factor = float(np.trace(fitted.xy_DE) / np.trace(fitted.xx_DD))
             fold(matrix, (1 + factor) * torch.eye(len(fitted.mean_x_D), dtype=torch.float64))
             continue
-        maps = RidgeMaps(fitted, held := _sums(model, own, cut, choose, shifted), RIDGE)
-        weights = maps.weights(fitted, int(np.argmin(maps.errors(fitted, held))))
-        block, scale = own.anatomy.blocks[cut.slot], own.anatomy.sites["mlp"].scale
-        constant = own.anatomy.block_scale(block) * (float(getattr(block, scale)) if scale else 1.0)
+        maps = RidgeMaps(fitted, validation := _gather_sums(model, copy_model, cut, choose, shifted), RIDGE)
+        weights = maps.weights(fitted, int(np.argmin(maps.errors(fitted, validation))))
+        block = copy_model.anatomy.blocks[cut.slot]
+        scale = copy_model.anatomy.sites["mlp"].scale
+        constant = copy_model.anatomy.block_scale(block) * (float(getattr(block, scale)) if scale else 1.0)
+        # The matrix writes in units before the constants that its family multiplies by.
         shift = (fitted.mean_y_E - fitted.mean_x_D @ weights) / constant
+        # The map was fitted to what the stream lacks; what the MLP adds by itself comes on top.
         map_EE = torch.from_numpy(weights) + torch.eye(len(weights), dtype=torch.float64)
         device = matrix.weight.device
         fold(matrix, map_EE.to(device), torch.from_numpy(shift).to(device) if shifted else None)
 
 
-def _sums(model: Model, own: Model, cut: Cut, batches: IdBatches, centred: bool) -> Sums:
-    """Sums of what the MLP before the cut adds (x) and of what the stream lacks (y)."""
+def _gather_sums(model: Model, copy_model: Model, cut: Cut, batches: IdBatches, centred: bool) -> Sums:
+    """Sum what the MLP before the cut adds (x) and what the stream lacks (y)."""
     sums = NormalEquations(1, 1, (model.anatomy.width,) * 2, model.device)
     for ids in batches:
         batch = Batch.of(ids, model.device)
-        added, stream = _before(own, cut.slot, batch)
-        wanted = _stream(model, cut.boundary, batch)
-        x, y = (value[:, 1:].flatten(0, 1).double() for value in (added, wanted - stream))
+        added, stream = _run_slot(copy_model, cut.slot, batch)
+        target = _stream_at(model, cut.boundary, batch)
+        # Without position 0, an attention sink: its huge norm would outweigh all other tokens.
+        x, y = (value[:, 1:].flatten(0, 1).double() for value in (added, target - stream))
         sums.add([x], [y])
-    found = next(iter(sums.of(0)))
-    return found if centred else _about_zero(found)
+    gathered = next(iter(sums.of(0)))
+    return gathered if centred else _uncentre(gathered)
 
 
-def _about_zero(sums: Sums) -> Sums:
-    """The same sums about 0 instead of the means, for maps without an intercept."""
+def _uncentre(sums: Sums) -> Sums:
+    """Return the same sums about 0 instead of the means, for maps without an intercept."""
     x, y, n = sums.mean_x_D, sums.mean_y_E, sums.count
+    # Σxy = Σ(x − x̄)(y − ȳ) + n x̄ȳ: the raw sums come back from the centred ones.
     nothing: Array = np.zeros_like(x)
     return Sums(
         n,
@@ -130,56 +135,39 @@ def _about_zero(sums: Sums) -> Sums:
     )
 
 
-def _stream(model: Model, boundary: int, batch: Batch) -> Tensor:
-    """The plain residual stream [batch, tokens, width] at a boundary."""
-    return _run(model, boundary, batch)[2]
+def _stream_at(model: Model, boundary: int, batch: Batch) -> Tensor:
+    """Return the plain residual stream [batch, tokens, width] at a boundary."""
+    return _run_up_to(model, boundary, batch)[2]
 
 
-def _before(model: Model, slot: int, batch: Batch) -> tuple[Tensor, Tensor]:
-    """What a slot's MLP adds, and the stream behind the slot."""
-    replay, passed, stream = _run(model, slot, batch)
+def _run_slot(model: Model, slot: int, batch: Batch) -> tuple[Tensor, Tensor]:
+    """Return what a slot's MLP adds, and the stream behind the slot."""
+    replay, passed, stream = _run_up_to(model, slot, batch)
     block = model.anatomy.blocks[slot]
     with tapped(block, {"mlp": model.anatomy.sites["mlp"]}) as taken:
         out = replay.run(block, slot, stream, state=passed)
     return taken["mlp"].reshape(out.shape) * model.anatomy.block_scale(block), out
 
 
-def _run(model: Model, boundary: int, batch: Batch) -> tuple[Replay, State, Tensor]:
-    """A batch up to a boundary."""
-    replay, passed = model.anatomy.replay(batch.ids_BT), State()
+def _run_up_to(model: Model, boundary: int, batch: Batch) -> tuple[Replay, State, Tensor]:
+    """Run a batch up to a boundary."""
+    replay = model.anatomy.replay(batch.ids_BT)
+    passed = State()
     stream = replay.recording.resid0_BTD
     for index in range(boundary):
         stream = replay.run(model.anatomy.blocks[index], index, stream, state=passed)
     return replay, passed, stream
 
 
-_EQUAL = 1e-5
-
-
-@torch.no_grad()
 def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
-    """The matrix whose output is what a block's MLP adds to the residual stream, up to a constant factor.
-
-    It is found by running the block, whatever its family calls it.
+    """Return the matrix whose output is what a block's MLP adds to the residual stream, up to a constant factor.
 
     Raises:
-        ModelError: there is none: parts cannot be told apart, a norm or a gate follows, or experts are summed.
+        ModelError: no such matrix: parts cannot be told apart, a norm or a gate follows, or experts are summed.
     """
-    block, site = anatomy.blocks[index], anatomy.sites.get("mlp")
-    if site is not None:
-        replay = anatomy.replay(random_ids(anatomy.model))
-        seen: dict[str, Tensor] = {}
-
-        def keep(name: str, call: Call) -> None:
-            seen[name] = call.value.detach().clone()
-
-        matrices = {name: m for name, m in block.named_modules() if isinstance(m, nn.Linear | Conv1D)}
-        stream, passed = replay.recording.resid0_BTD, replay.passed_to(anatomy.blocks, index)
-        with tapped(block, {"mlp": site}) as taken, called(list(matrices.items()), lambda c: keep(c.path, c)):
-            replay.run(block, index, stream, state=passed)
-        for name, module in matrices.items():
-            if "mlp" in taken and name in seen and _same_up_to_scale(seen[name], taken["mlp"]):
-                return module
+    for module in modules_that_write(anatomy, Unit(index, "mlp"), _is_matrix):
+        assert isinstance(module, nn.Linear | Conv1D)
+        return module
     raise ModelError(
         f"{kind_of(anatomy)}: nothing can be folded into block {index}, since what its MLP adds to the residual "
         "stream is not the output of one matrix (a norm or a gate follows it, experts are summed, or the parts cannot "
@@ -187,25 +175,22 @@ def last_matrix(anatomy: Anatomy, index: int) -> nn.Linear | Conv1D:
     )
 
 
-def _same_up_to_scale(given: Tensor, added: Tensor) -> bool:
-    if given.numel() != added.numel():
-        return False
-    first, second = given.float().reshape(-1), added.float().reshape(-1)
-    scale = (first @ second) / (first @ first).clamp_min(1e-30)
-    return gap(first * scale, second) <= _EQUAL
+def _is_matrix(module: nn.Module) -> bool:
+    return isinstance(module, nn.Linear | Conv1D)
 
 
 @torch.no_grad()
 def fold(module: nn.Linear | Conv1D, map_EE: Tensor, shift_E: Tensor | None = None) -> None:
-    """The module's outputs y become y T + c; its weights become tensors of their own.
+    """Change a module so that its outputs y become y T + c; its weights become tensors of their own.
 
     Args:
         map_EE: T, in float64.
         shift_E: c, in units of the module's output; only where it has a bias.
     """
+    # In float64 up to the end, so that the product is rounded once.
     weight = module.weight.to(map_EE)
-    made = map_EE.T @ weight if isinstance(module, nn.Linear) else weight @ map_EE
-    module.weight = nn.Parameter(made.to(module.weight.dtype), requires_grad=False)
+    mapped = map_EE.T @ weight if isinstance(module, nn.Linear) else weight @ map_EE
+    module.weight = nn.Parameter(mapped.to(module.weight.dtype), requires_grad=False)
     if module.bias is not None:
         bias = module.bias.to(map_EE) @ map_EE
         bias = bias if shift_E is None else bias + shift_E

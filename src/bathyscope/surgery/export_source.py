@@ -1,4 +1,4 @@
-"""What is exported: a checkpoint's files, or a model in memory; and what lies beside its weights."""
+"""What is exported: a checkpoint's files, or a model in memory; and what lies next to its weights."""
 
 import copy
 import shutil
@@ -64,10 +64,11 @@ class Source:
             return next(p.dtype for p in self.hf.parameters() if p.is_floating_point())
         if isinstance(self.config.dtype, torch.dtype):
             return self.config.dtype
+        # By bytes and not by tensors: many small norms are often stored wider than the matrices.
         sizes: dict[str, int] = {}
         for file in self.files:
-            for one in stored_in(file).values():
-                sizes[one.kind] = sizes.get(one.kind, 0) + one.end - one.start
+            for tensor in stored_in(file).values():
+                sizes[tensor.kind] = sizes.get(tensor.kind, 0) + tensor.end - tensor.start
         return _KINDS.get(max(sizes, key=lambda kind: sizes[kind]), torch.float32)
 
     @property
@@ -86,24 +87,24 @@ class Source:
         return path.expanduser().resolve().name or self.name if here_now else path.name if was_here else self.name
 
     def stamps(self) -> tuple[tuple[int, int, int], ...]:
-        """Size, time and inode of every file; those of one that is gone are 0."""
-        found = []
+        """Return size, time and inode of every file; 0 for a file that was removed."""
+        stamps = []
         for file in self.files:
             try:
-                told = file.stat()
+                status = file.stat()
             except OSError:
-                found.append((0, 0, 0))
+                stamps.append((0, 0, 0))
             else:
-                found.append((told.st_size, told.st_mtime_ns, told.st_ino))
-        return tuple(found)
+                stamps.append((status.st_size, status.st_mtime_ns, status.st_ino))
+        return tuple(stamps)
 
     def hashes(self) -> Mapping[str, str]:
-        """SHA-256 of the weights: of every file, or of all in memory."""
+        """Return the SHA-256 of the weights: of every file, or of all in memory."""
         return file_hashes(self.files) if self.hf is None else {"in memory": weight_hash(self.hf)}
 
 
 def source_of(model: AnyModel, revision: str | None = None, weights: bool = True) -> Source:
-    """What ``export`` was given.
+    """Return the source of an export, from whatever ``export`` takes.
 
     Args:
         weights: its weights are wanted too; those of a model on the hub are fetched then.
@@ -118,13 +119,14 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"The blocks of {model.name} are streamed, and not from its files; give its folder, or load it with "
                 "placement='resident'."
             )
-        return replace(_from_name(model.name, model.revision), tokenizer=model.given_tokenizer)
+        return replace(_source_of_name(model.name, model.revision), tokenizer=model.given_tokenizer)
     if isinstance(model, Model):
         hf = model.hf
         tokenizer = model.given_tokenizer
+        # A model in memory may have been loaded from a folder, whose tokenizer the copy takes along.
         place = here(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
-            tokenizer = _tokenizer(model)
+            tokenizer = _tokenizer_of(model)
         config = plain_config(hf)
         return Source(model.name, config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
     if isinstance(model, torch.nn.Module):
@@ -140,7 +142,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
     if not weights:
         return Source(str(model), load_config(str(model), revision))
     # a GGUF file holds no tensors that could be copied as they are
-    return source_of(load(model, revision=revision)) if is_gguf(model) else _from_name(str(model), revision)
+    return source_of(load(model, revision=revision)) if is_gguf(model) else _source_of_name(str(model), revision)
 
 
 def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
@@ -169,24 +171,25 @@ def companions(source: Source, place: Path) -> None:
         source.tokenizer.save_pretrained(place)
 
 
-def _from_name(name: str, revision: str | None) -> Source:
+def _source_of_name(name: str, revision: str | None) -> Source:
     config = load_config(name, revision)
     folder = folder_of(name, revision)
     if folder is None:
         patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
     require_whole(folder, config.to_dict())
+    # Where a folder holds both, transformers reads the single file.
     names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)
     if not names:
         raise ModelError(
             f"{name} holds no {SINGLE} and no index of several; only safetensors are read. Load it with transformers, "
             "save it with save_pretrained(), and export that."
         )
-    return Source(name, config, files=tuple(folder / one for one in names), folder=folder)
+    return Source(name, config, files=tuple(folder / file for file in names), folder=folder)
 
 
-def _tokenizer(model: Model) -> Any:
-    """A model's tokenizer; None where there is none that could be copied."""
+def _tokenizer_of(model: Model) -> Any:
+    """Return a model's tokenizer; None where none could be copied."""
     try:
         return model.tokenizer
     except ModelError:

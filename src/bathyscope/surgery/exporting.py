@@ -30,10 +30,10 @@ def export(
     revision: str | None = None,
     shard_bytes: Annotated[int, Range(1)] = SHARD_BYTES,
 ) -> Path | str:
-    """Writes a model with its blocks in another order as a checkpoint for plain transformers.
+    """Write a model with its blocks in another order as a checkpoint for plain transformers.
 
     Number of layers and everything that the configuration says block by block are rewritten; before anything is
-    written, a model of the new configuration is run beside the scheduled one, on made-up weights that take no memory,
+    written, a model of the new configuration is run next to the scheduled one, on made-up weights that take no memory,
     and must give the same numbers. From a folder or a hub name, tensors are copied from file to file and the model is
     never loaded. The folder appears under its name when it is whole.
 
@@ -42,8 +42,8 @@ def export(
             of a streamed one, its files are copied.
         schedule: the order of the blocks, its text such as ``"drop:2,drop:5"``, or the plan that ``prune`` made of this
             model, whose evidence stands in the card then.
-        folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is written
-            anew where there is evidence.
+        folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is
+            written again where there is evidence.
         emit: instead of a checkpoint, the text that other tools take: ``"mergekit"`` (a passthrough merge),
             ``"layers"`` (2,3,5) or ``"json"``.
         evidence: Markdown for the model card, such as costs with their intervals.
@@ -76,8 +76,8 @@ def export(
         chosen = schedule_for(schedule, source.n_blocks)
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
-            known = model.revision if isinstance(model, Model) else revision
-            return emitted(chosen, source.name, dtype, emit, known)
+            model_revision = model.revision if isinstance(model, Model) else revision
+            return emitted(chosen, source.name, dtype, emit, model_revision)
         return write_export(source, chosen, target, evidence=evidence, shard_bytes=shard_bytes)
 
 
@@ -91,7 +91,7 @@ def _require_one_result(folder: Any, emit: Any) -> None:
 
 
 def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: str | None = None) -> str:
-    """A schedule as text.
+    """Return a schedule as text for other tools.
 
     Args:
         model: name or folder, as mergekit will look for it.
@@ -104,8 +104,8 @@ def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: st
         return ",".join(map(str, schedule))
     if form == "json":
         dropped = sorted(set(range(schedule.n_blocks)) - set(schedule))
-        found = {"n_blocks": schedule.n_blocks, "layers": list(schedule), "dropped": dropped}
-        return json.dumps({"model": model, **({"revision": revision} if revision else {}), **found}, indent=2)
+        counts = {"n_blocks": schedule.n_blocks, "layers": list(schedule), "dropped": dropped}
+        return json.dumps({"model": model, **({"revision": revision} if revision else {}), **counts}, indent=2)
     name = json.dumps(f"{model}@{revision}" if revision else model)
     lines = ["slices:"]
     for first, last in runs(schedule):
@@ -114,11 +114,11 @@ def emitted(schedule: Schedule, model: str, dtype: str, form: Emit, revision: st
 
 
 def runs(schedule: Schedule) -> list[tuple[int, int]]:
-    """First and last block of every run of consecutive blocks."""
-    found: list[tuple[int, int]] = []
+    """Return the first and the last block of every run of consecutive blocks."""
+    ranges: list[tuple[int, int]] = []
     for block in schedule:
-        if found and found[-1][1] + 1 == block:
-            found[-1] = (found[-1][0], block)
+        if ranges and ranges[-1][1] + 1 == block:
+            ranges[-1] = (ranges[-1][0], block)
         else:
-            found.append((block, block))
-    return found
+            ranges.append((block, block))
+    return ranges

@@ -22,64 +22,66 @@ OUTLINE_TOKENS = 17
 
 
 def outlined(config: PreTrainedConfig) -> PreTrainedModel:
-    """The causal language model of a configuration, with made-up weights that overlap in memory.
+    """Return the causal language model of a configuration, with made-up weights that overlap in memory.
 
     Every matrix is a view of one short row of random numbers, W[i, j] = row[i + j], so that blocks of any width can
     be run. Windows are shorter than ``OUTLINE_TOKENS``, so that a window in the wrong block shows; the vocabulary is
     short, since the head is not what is asked about.
     """
-    given = _awake(config)
+    short = _shorten(config)
     with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(given, experts_implementation="eager")
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(short, experts_implementation="eager")
     with torch.no_grad():
         fill(model, made_up)
     return model.eval()
 
 
 def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
-    """The causal language model of a configuration, without weights: names and shapes only."""
+    """Return the causal language model of a configuration, without weights: names and shapes only."""
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(copy.deepcopy(config))
     return model
 
 
 def sizes_after(hf: PreTrainedModel, schedule: Schedule) -> dict[str, int]:
-    """Entries of each parameter that a model and its checkpoint of a schedule both have; none where there is no such.
+    """Return the entries of each parameter that a model and its checkpoint of a schedule both have; none where there is no such.
 
     Tables by block lie outside of blocks, and have as many entries as blocks remain.
     """
     try:
-        made = skeleton(rewritten(hf.config, schedule))
+        outline = skeleton(rewritten(hf.config, schedule))
     # classes of configurations and models refuse what they cannot be in errors without a common class
     except Exception:
         return {}
-    same = type(made) is type(hf)
-    return {name: value.numel() for name, value in made.named_parameters()} if same else {}
+    same = type(outline) is type(hf)
+    return {name: value.numel() for name, value in outline.named_parameters()} if same else {}
 
 
 def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> None:
-    """Gives a model on the meta device its tensors, and further buffers as its own code computes them.
+    """Give a model on the meta device its tensors, and further buffers as its own code computes them.
 
     Args:
         tensors: the tensor of a name, and of the shape of the one that is given.
     """
-    kept = set(model.state_dict())
-    given: dict[int, Tensor] = {}
+    stored_names = set(model.state_dict())
+    filled: dict[int, Tensor] = {}
     for name, module in model.named_modules():
-        for held, own in ((module._parameters, True), (module._buffers, False)):
-            for key, value in held.items():
+        for tensors_by_name, are_parameters in ((module._parameters, True), (module._buffers, False)):
+            for key, value in tensors_by_name.items():
                 if value is None or value.device.type != "meta":
                     continue
                 path = f"{name}.{key}".strip(".")
-                if path not in kept:
-                    held[key] = torch.zeros_like(value, device="cpu")
+                if path not in stored_names:
+                    tensors_by_name[key] = torch.zeros_like(value, device="cpu")
                     continue
-                if id(value) not in given:
-                    made = tensors(path, value)
-                    given[id(value)] = nn.Parameter(made, requires_grad=False) if own else made
-                    given[id(value)]._is_hf_initialized = True  # type: ignore[attr-defined]
-                held[key] = given[id(value)]
+                # Tied tensors are one on the meta device, and have to stay one.
+                if id(value) not in filled:
+                    tensor = tensors(path, value)
+                    filled[id(value)] = nn.Parameter(tensor, requires_grad=False) if are_parameters else tensor
+                    filled[id(value)]._is_hf_initialized = True  # type: ignore[attr-defined]
+                tensors_by_name[key] = filled[id(value)]
         _mark_initialised(module)
+    # The family's own code fills the buffers that no checkpoint holds.
     model.initialize_weights()
     model.tie_weights()
 
@@ -96,7 +98,7 @@ def _mark_initialised(module: nn.Module) -> None:
 
 
 def made_up(name: str, like: Tensor) -> Tensor:
-    """Random numbers of a tensor's shape, another row of them for every name; vectors lie about one."""
+    """Return random numbers of a tensor's shape, other ones for every name; vectors lie about one."""
     if not like.is_floating_point():
         return torch.zeros_like(like, device="cpu")
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "little")
@@ -105,19 +107,19 @@ def made_up(name: str, like: Tensor) -> Tensor:
     return (1 + row if like.ndim < 2 else row).as_strided(like.shape, [1] * like.ndim)
 
 
-def _awake(config: PreTrainedConfig) -> PreTrainedConfig:
-    given = copy.deepcopy(config)
-    for part in {id(one): one for one in (given, given.get_text_config())}.values():
-        for name, value in _numbers(part):
+def _shorten(config: PreTrainedConfig) -> PreTrainedConfig:
+    short = copy.deepcopy(config)
+    for part in {id(part): part for part in (short, short.get_text_config())}.values():
+        for name, value in _numbers_of(part):
             if _SPAN.search(name) and value > _WINDOW:
                 setattr(part, name, _WINDOW)
         if (part.to_dict().get("vocab_size") or 0) > _VOCABULARY:
             part.vocab_size = _VOCABULARY
-            for name, value in _numbers(part):
+            for name, value in _numbers_of(part):
                 if name.endswith("token_id") and value >= _VOCABULARY:
                     setattr(part, name, 0)
-    return given
+    return short
 
 
-def _numbers(config: PreTrainedConfig) -> list[tuple[str, Any]]:
+def _numbers_of(config: PreTrainedConfig) -> list[tuple[str, Any]]:
     return [(k, v) for k, v in config.to_dict().items() if isinstance(v, int) and not isinstance(v, bool)]

@@ -1,4 +1,4 @@
-"""What ``prune`` gives: candidates with what they cost on prompts that chose none of them, and what follows."""
+"""What ``prune`` returns: candidates with what they cost on prompts that chose none of them, and what follows."""
 
 import json
 import os
@@ -30,7 +30,6 @@ TASKS: Final = "tasks.nc"
 SPEED: Final = "speed.json"
 _GROUP: Final = "plan"
 _SOURCE: Final = "prune"
-_DATA: Final = ("data", "prompts", "tokens")
 _label = partial(Label, "candidate", source=_SOURCE)
 _TABLE: Final = {
     "subset": _label("what is left out"),
@@ -53,7 +52,7 @@ class Plan:
 
     Args:
         data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
-        model: what was pruned, for ``export``; None = the model of the name that the plan tells.
+        model: what was pruned, for ``export``; None = the model of the name that the plan holds.
         tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
         speeds: tokens per second of the full and the pruned model; None = not timed.
 
@@ -100,7 +99,7 @@ class Plan:
 
     @property
     def proved(self) -> bool:
-        """Whether the choice stands on the test prompts: within ``max_cost``, and nothing is shown to be better."""
+        """Whether the test prompts prove the choice: within ``max_cost``, and nothing is shown to be better."""
         return self.fits and bool(self.data["indistinguishable"].values[0])
 
     @property
@@ -179,14 +178,14 @@ class Plan:
         """What the choice changes: blocks, loss on the test prompts, parameters, size and speed, before and after."""
         attrs = self.data.attrs
         rows: list[tuple[Any, ...]] = []
-        gone = int(attrs["size"]) if self.leaves_blocks else 0
-        rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - gone))
+        dropped = int(attrs["size"]) if self.leaves_blocks else 0
+        rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - dropped))
         if "full_loss" in self.data:  # not in plans of older versions
             full = float(self.data["full_loss"].mean())
             rows.append(("loss (nats per token)", full, full + float(self.data["test_cost"].values[0])))
         if "parameters" in attrs:
             rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
-            rows.append(("size (MiB)", *(float(attrs[f"bytes{when}"]) / 2**20 for when in ("", "_after"))))
+            rows.append(("size (MiB)", float(attrs["bytes"]) / 2**20, float(attrs["bytes_after"]) / 2**20))
         if self.speeds is not None:
             rows.append(("tokens per second", self.speeds.before, self.speeds.after))
         return pd.DataFrame(rows, columns=["quantity", "before", "after"])
@@ -217,9 +216,9 @@ class Plan:
         return record
 
     def source(self, role: str) -> Any:
-        """Return where the calibration or test prompts came from, as it was written; None where it was not text."""
-        written = self.data.attrs.get(f"{role}_source")
-        return None if written is None else json.loads(str(written))
+        """Return where the calibration or test prompts came from, as it was given; None where that was not text."""
+        source = self.data.attrs.get(f"{role}_source")
+        return None if source is None else json.loads(str(source))
 
     def export(self, folder: str | Path) -> Path:
         """Write the model without what is left out as a checkpoint for plain transformers (``bathyscope.export``).
@@ -228,8 +227,8 @@ class Plan:
 
         Raises:
             PruningError: no block can go.
-            ModelError: the model has other weights now than those that the plan tells of; a part that is not written
-                by matrices of its own.
+            ModelError: the model has other weights now than those that the plan was made of; a part that is not
+                written by matrices of its own.
             OptionError, ModelError, StoreError: as ``bathyscope.export``.
         """
         from bathyscope.surgery.plan_export import export_plan
@@ -240,26 +239,27 @@ class Plan:
     @property
     def place(self) -> str:
         """Where the model is: the folder that it was pruned from, wherever one stands now, or its name."""
-        known = str(self.data.attrs.get("folder", ""))
-        return known if known and Path(known).is_dir() else str(self.data.attrs["model"])
+        folder = str(self.data.attrs.get("folder", ""))
+        return folder if folder and Path(folder).is_dir() else str(self.data.attrs["model"])
 
     @property
     def evidence(self) -> str:
         """The text, the data and the table as Markdown, for a model card."""
-        done = {"calibration": "Chosen", "test": "Judged"}
-        data = [on_data(did, *(self.data.attrs[f"{role}_{what}"] for what in _DATA)) for role, did in done.items()]
-        lines = [self.text, "", " ".join(data), "", *_markdown(["", *HEADINGS.values()], cells(self.data))]
+        acts = {"calibration": "Chosen", "test": "Judged"}
+        prompts = data_of(self.data.attrs, list(acts))
+        sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
+        lines = [self.text, "", " ".join(sentences), "", *_markdown_table(["", *HEADINGS.values()], cells(self.data))]
         if self.tasks_data is not None:
-            lines += ["", *_markdown(TASK_HEADINGS, task_cells(self.tasks_data))]
+            lines += ["", *_markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
         return "\n".join(lines)
 
 
-def _markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
 
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:
-    """The plan beside what tasks say, from the bytes of their file."""
+    """Return the plan with what tasks say, from the bytes of their file."""
     return replace(plan, tasks_data=decode(content)[_GROUP])
 
 
@@ -274,19 +274,19 @@ def result(
     coords: Mapping[str, Any],
     attrs: Mapping[str, str | int | float],
 ) -> xr.Dataset:
-    """A plan's arrays; the first candidate is the choice."""
+    """Return a plan's arrays; the first candidate is the choice."""
     return labelled(_TABLE, values, {"candidate": np.array(list(candidates), dtype=object), **coords}).assign_attrs(
         attrs
     )
 
 
 def encoded(data: xr.Dataset) -> bytes:
-    """A plan as the bytes of a netCDF file."""
+    """Return a plan as the bytes of a netCDF file."""
     return encode_results({_GROUP: data})
 
 
 def decoded(content: bytes, model: Any = None) -> Plan:
-    """The plan in the bytes of such a file."""
+    """Return the plan in the bytes of such a file."""
     return Plan(decode(content)[_GROUP], model)
 
 
@@ -297,14 +297,14 @@ def is_plan(folder: object) -> bool:
 
 
 def open_plan(folder: str | Path) -> Plan:
-    """The plan in a folder that ``bathyscope prune --out`` wrote.
+    """Open the plan in a folder that ``bathyscope prune --out`` wrote.
 
     Args:
         folder: what ``prune(out=)`` wrote.
 
     Raises:
         OptionError: ``folder`` is no path.
-        StoreError: there is none, it is not finished, or a file is damaged.
+        StoreError: no plan, one that is not finished, or a damaged file.
 
     Example:
         >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
@@ -312,11 +312,10 @@ def open_plan(folder: str | Path) -> Plan:
         4
     """
     path = folder_path(folder)
+    # The manifest lists a file only after it was written as a whole.
     files = read_manifest(path, PRUNING).get("files")
     if not isinstance(files, dict) or RESULT not in files:
-        raise StoreError(
-            f"The pruning in {str(path)!r} is not finished; give the same command again, and it goes on where it was."
-        )
+        raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
     plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
     if SPEED in files:
         plan = with_speeds(plan, verified(path / SPEED, files[SPEED], PRUNING.noun))

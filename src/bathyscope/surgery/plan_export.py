@@ -76,9 +76,10 @@ def export_plan(
     if not plan.proved:
         warn(f"This plan is not proved on its test prompts, and its card says so: {plan.left_out}.")
     source: Any = model if model is not None else plan.model if plan.model is not None else plan.place
-    told = "\n\n".join(text for text in (plan.evidence, evidence) if text)
+    notes = "\n\n".join(text for text in (plan.evidence, evidence) if text)
     with alone(source):
         ready = require_same_weights(plan, source)
+        # No configuration says that a block lacks a part, so that the part's last weights become 0.
         if not plan.leaves_blocks:
             ready = ready or loaded(source)
             standard = Schedule.standard(ready.n_blocks)
@@ -91,10 +92,10 @@ def export_plan(
                 notes=[
                     f"Changed weights are 0 (or −1 in norms that add 1), for parts that add nothing: {plan.left_out}."
                 ],
-                evidence=told,
+                evidence=notes,
             )
         files = named_as(plan, source_of(source))
-        return write_export(files, plan.as_schedule(), folder, evidence=told, shard_bytes=shard_bytes)
+        return write_export(files, plan.as_schedule(), folder, evidence=notes, shard_bytes=shard_bytes)
 
 
 def named_as(plan: Choice, source: Any) -> Any:
@@ -108,14 +109,14 @@ def units_of_text(text: str) -> list[Unit]:
     return [Unit(int(block), part) for part, _, block in pairs]
 
 
-def in_its_precision(plan: Choice, given: AnyModel) -> Model:
+def in_its_precision(plan: Choice, model: AnyModel) -> Model:
     """Return the model loaded; one that is given by name in the precision in which the plan was made."""
-    if isinstance(given, str | Path) and "precision" in plan.data.attrs:
-        return load(given, dtype=str(plan.data.attrs["precision"]))
-    return loaded(given)
+    if isinstance(model, str | Path) and "precision" in plan.data.attrs:
+        return load(model, dtype=str(plan.data.attrs["precision"]))
+    return loaded(model)
 
 
-def require_same_weights(plan: Choice, given: AnyModel) -> Model | None:
+def require_same_weights(plan: Choice, model: AnyModel) -> Model | None:
     """Return the model with the weights that the plan was made of; None for plans of older versions.
 
     Raises:
@@ -123,9 +124,10 @@ def require_same_weights(plan: Choice, given: AnyModel) -> Model | None:
     """
     if "weight_hash" not in plan.data.attrs:
         return None
-    now, precision = in_its_precision(plan, given), str(plan.data.attrs["precision"])
+    now = in_its_precision(plan, model)
     if now.weight_hash == plan.data.attrs["weight_hash"]:
         return now
+    precision = str(plan.data.attrs["precision"])
     loaded_in = str(now.dtype).removeprefix("torch.")
     if loaded_in != precision:
         raise ModelError(

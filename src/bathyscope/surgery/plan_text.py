@@ -37,9 +37,9 @@ def cells(data: xr.Dataset) -> list[list[str]]:
             "subset": str(candidate["subset"].item()),
             "calibration_cost": f"{number['calibration_cost']:.4f}",
             "test_cost": interval,
-            "test_kl": _number(number["test_kl"], 4),
-            "test_agreement": _number(number["test_agreement"], 3),
-            "p_value": _p(number["p_value"]),
+            "test_kl": _number_text(number["test_kl"], 4),
+            "test_agreement": _number_text(number["test_agreement"], 3),
+            "p_value": _p_text(number["p_value"]),
             "indistinguishable": "yes" if number["indistinguishable"] else "no",
         }
         rows.append([name, *(texts[key] for key in HEADINGS)])
@@ -48,22 +48,23 @@ def cells(data: xr.Dataset) -> list[list[str]]:
 
 def sentences(data: xr.Dataset) -> list[str]:
     """Return whether the choice is proved, what it costs, what is as good, and what is worse."""
-    choice, names = data.isel(candidate=0), data["candidate"].values.tolist()
+    choice = data.isel(candidate=0)
+    names = data["candidate"].values.tolist()
     alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
-    text = [*_lead(data, names[0] in alike), *_signs(choice)]
+    text = [*_lead_sentences(data, names[0] in alike), *_warning_sentences(choice)]
     best = names[_best_place(data)]
-    # candidates are compared with the best one, which a plan that is not proved has beside its choice
-    matched = "here" if names[0] in alike else f"as {_title(best, False)} here"
+    # candidates are compared with the best one, which a plan that is not proved has next to its choice
+    matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
     for name in CHEAP:
         if name not in alike or name in (names[0], best):
             continue
         candidate = by_name[name]
         if candidate["subset"].item() == choice["subset"].item():
-            text.append(f"{_title(name)} leaves out the same.")
+            text.append(f"{_candidate_title(name)} leaves out the same.")
         else:
-            p_value = _p(float(candidate["p_value"]))
-            text.append(f"{_title(name)} does as well {matched}: {_cost(candidate)}, p = {p_value}.")
+            p_value = _p_text(float(candidate["p_value"]))
+            text.append(f"{_candidate_title(name)} does as well {matched}: {_cost_text(candidate)}, p = {p_value}.")
     worse = [name for name in names[1:] if name not in alike]
     if worse:
         listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
@@ -73,7 +74,8 @@ def sentences(data: xr.Dataset) -> list[str]:
 
 def refusal(data: xr.Dataset) -> str:
     """Return why no block can go, and what to do."""
-    attrs, choice = data.attrs, data.isel(candidate=0)
+    attrs = data.attrs
+    choice = data.isel(candidate=0)
     cost, low, high = (float(choice[f"test_cost{end}"]) for end in ("", "_low", "_high"))
     unit = "block" if "block" in str(attrs["parts"]) else "part"
     return (
@@ -83,33 +85,34 @@ def refusal(data: xr.Dataset) -> str:
     )
 
 
-def _lead(data: xr.Dataset, as_good: bool) -> list[str]:
+def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
     """Return the first sentences: proved or not, and at which cost."""
-    attrs, choice = data.attrs, data.isel(candidate=0)
+    attrs = data.attrs
+    choice = data.isel(candidate=0)
     if not attrs.get("fits", 1):
-        return [refusal(data), f"{_title(str(attrs['how']))}."]
+        return [refusal(data), f"{_candidate_title(str(attrs['how']))}."]
     size, units = int(attrs["size"]), int(attrs["n_units"])
     unit = "block" if "block" in str(attrs["parts"]) else "part"
     prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
     within = f" within {float(attrs['max_cost']):g} nats" if attrs.get("max_cost") else ""
     subset = choice["subset"].item()
     price = (
-        f"It costs {_cost(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
+        f"It costs {_cost_text(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
         f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
     )
     best = data.isel(candidate=_best_place(data))
-    name = _title(str(best["candidate"].item()), False)
+    name = _candidate_title(str(best["candidate"].item()), False)
     if as_good:
         others = "nothing is better"
         if float(best["test_cost"]) < float(choice["test_cost"]):
             others = (
-                f"nothing is shown to be better: {name} ({best['subset'].item()}) costs less there, {_cost(best)}, "
-                f"a difference within chance (p = {_p(float(choice['p_value']))})"
+                f"nothing is shown to be better: {name} ({best['subset'].item()}) costs less there, "
+                f"{_cost_text(best)}, a difference within chance (p = {_p_text(float(choice['p_value']))})"
             )
         return [f"Proved on {prompts}: {size} of {units} {unit}s can go{within}, {subset}, and {others}.", price]
     return [
         f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s{within}) does not carry over, since "
-        f"{name} ({best['subset'].item()}) is better ({_cost(best)}; p = {_p(float(choice['p_value']))}).",
+        f"{name} ({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
         price,
     ]
 
@@ -119,7 +122,7 @@ def _best_place(data: xr.Dataset) -> int:
     return int(np.argmin(data["test_cost"].values))
 
 
-def _signs(choice: xr.Dataset) -> list[str]:
+def _warning_sentences(choice: xr.Dataset) -> list[str]:
     """Return how many predictions change, and a warning where the loss falls.
 
     Leaving blocks out of a trained model raises the loss on text like its training text. Where the loss falls, the text
@@ -138,19 +141,19 @@ def _signs(choice: xr.Dataset) -> list[str]:
     return text
 
 
-def _cost(candidate: xr.Dataset) -> str:
+def _cost_text(candidate: xr.Dataset) -> str:
     cost, low, high = (float(candidate[f"test_cost{end}"]) for end in ("", "_low", "_high"))
     return f"{cost:.4g} ({low:.4g} to {high:.4g})"
 
 
-def _title(name: str, first: bool = True) -> str:
+def _candidate_title(name: str, first: bool = True) -> str:
     title = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
     return title[0].upper() + title[1:] if first else title
 
 
-def _p(value: float) -> str:
+def _p_text(value: float) -> str:
     return "–" if np.isnan(value) else f"{value:.2g}"
 
 
-def _number(value: float, digits: int) -> str:
+def _number_text(value: float, digits: int) -> str:
     return "–" if np.isnan(value) else f"{value:.{digits}f}"

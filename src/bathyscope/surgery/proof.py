@@ -34,9 +34,9 @@ _ASIDE = (
 
 @torch.no_grad()
 def require_same(
-    config: PreTrainedConfig, made: PreTrainedConfig, schedule: Schedule, family: Family | None = None
+    config: PreTrainedConfig, rewritten: PreTrainedConfig, schedule: Schedule, family: Family | None = None
 ) -> str:
-    """Refuses a configuration whose model computes something else than the schedule on the model as it is.
+    """Refuse a configuration whose model computes something else than the schedule on the model as it is.
 
     Args:
         family: where the model's parts are; None = as is known for its type, or found.
@@ -50,28 +50,30 @@ def require_same(
     source = outlined(config)
     anatomy = anatomy_of(source) if family is None else resolve(source, family)
     ids = random_ids(source, OUTLINE_TOKENS)
-    wanted = _scheduled(anatomy, schedule, ids)
+    expected = _scheduled_logits(anatomy, schedule, ids)
     try:
-        target = outlined(made)
+        target = outlined(rewritten)
     # whatever a family's code, or a validator of its configuration, meets in an order that it does not know
     except Exception as error:
-        raise ModelError(f"{_cannot(anatomy, schedule)}: {' '.join(str(error).split())}") from error
+        raise ModelError(f"{_refusal(anatomy, schedule)}: {' '.join(str(error).split())}") from error
     _require_same_parts(anatomy, target, schedule)
-    _lend(source, target, Layout(anatomy.family.blocks, schedule))
-    found = plain_forward(target, ids, anatomy.family.name).logits
-    if not wanted.isfinite().all():
-        raise ModelError(f"{_cannot(anatomy, schedule)}: made-up weights give no finite numbers to compare.")
-    if not torch.equal(found, wanted):
-        apart = float((found - wanted).abs().max() / wanted.abs().max().clamp_min(1e-12))
+    _lend_weights(source, target, Layout(anatomy.family.blocks, schedule))
+    logits = plain_forward(target, ids, anatomy.family.name).logits
+    if not expected.isfinite().all():
+        raise ModelError(f"{_refusal(anatomy, schedule)}: made-up weights give no finite numbers to compare.")
+    # Equal to the bit: both sides run the same operations on the same numbers, so that any difference is one of
+    # meaning.
+    if not torch.equal(logits, expected):
+        apart = float((logits - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
         raise ModelError(
-            f"{_cannot(anatomy, schedule)}: built from the rewritten configuration, the model gives other logits (by "
+            f"{_refusal(anatomy, schedule)}: built from the rewritten configuration, the model gives other logits (by "
             f"{apart:.1e} of the largest), because something in it follows a block's place and no entry of the "
             "configuration says otherwise."
         )
     return anatomy.family.blocks
 
 
-def _cannot(anatomy: Anatomy, schedule: Schedule) -> str:
+def _refusal(anatomy: Anatomy, schedule: Schedule) -> str:
     return f"{kind_of(anatomy)} cannot be exported with this order of its blocks ({schedule})"
 
 
@@ -80,19 +82,19 @@ def kind_of(anatomy: Anatomy) -> str:
     return str(getattr(anatomy.model.config, "model_type", "") or type(anatomy.model).__name__)
 
 
-def _scheduled(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tensor:
-    """Logits of the source's own forward with the blocks in another order."""
+def _scheduled_logits(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tensor:
+    """Return the logits of the source's own forward with the blocks in another order."""
     chain = Chain(schedule, anatomy.blocks, anatomy.returns, "block", anatomy.dtype)
     try:
         with chain.in_place(anatomy):
             logits: Tensor = plain_forward(anatomy.model, ids, anatomy.family.name).logits
     except ModelError as error:
-        raise ModelError(f"{_cannot(anatomy, schedule)}: {_lender(anatomy, schedule) or error}") from error
+        raise ModelError(f"{_refusal(anatomy, schedule)}: {_find_lender(anatomy, schedule) or error}") from error
     return logits
 
 
-def _lender(anatomy: Anatomy, schedule: Schedule) -> str:
-    """Which block would find no keys and values; empty where all do."""
+def _find_lender(anatomy: Anatomy, schedule: Schedule) -> str:
+    """Return which block would find no keys and values; empty where all do."""
     lacking = check(anatomy).lacking(schedule)
     if lacking is None:
         return ""
@@ -104,26 +106,27 @@ def _require_same_parts(anatomy: Anatomy, target: PreTrainedModel, schedule: Sch
     assert isinstance(slots, nn.ModuleList)
     if len(slots) != len(schedule):
         raise ModelError(
-            f"{_cannot(anatomy, schedule)}: its configuration gives {len(slots)} blocks where {len(schedule)} are "
+            f"{_refusal(anatomy, schedule)}: its configuration gives {len(slots)} blocks where {len(schedule)} are "
             "asked for."
         )
     for place, (slot, block) in enumerate(zip(slots, schedule)):
-        said = _difference(anatomy.blocks[block], slot)
-        if said:
+        difference = _describe_difference(anatomy.blocks[block], slot)
+        if difference:
             raise ModelError(
-                f"{_cannot(anatomy, schedule)}: what block {block} is cannot be said of place {place} ({said}), since "
-                "this family derives it from the place and has no entry of the configuration for it."
+                f"{_refusal(anatomy, schedule)}: what block {block} is cannot be said of place {place} ({difference}), "
+                "since this family derives it from the place and has no entry of the configuration for it."
             )
 
 
-def _difference(block: nn.Module, slot: nn.Module) -> str:
-    """How the block built at a place differs from the one that should stand there; empty if it does not."""
-    theirs, own = _shapes(block), _shapes(slot)
-    if theirs != own:
-        name = min(theirs.items() ^ own.items())[0]
-        return f"{name} is {_shown(own.get(name))} there and {_shown(theirs.get(name))} here"
-    for (name, there), (_, here) in zip(block.named_modules(), slot.named_modules()):
-        first, second = _constants(there), _constants(here)
+def _describe_difference(block: nn.Module, slot: nn.Module) -> str:
+    """Return how the block built at a place differs from the one that should stand there; empty if it does not."""
+    theirs, slot_shapes = _shapes_of(block), _shapes_of(slot)
+    if theirs != slot_shapes:
+        name = min(theirs.items() ^ slot_shapes.items())[0]
+        return f"{name} is {_shape_text(slot_shapes.get(name))} there and {_shape_text(theirs.get(name))} here"
+    # Constants that blocks are built with (windows, scales, kinds of attention) are in no state.
+    for (name, expected), (_, here) in zip(block.named_modules(), slot.named_modules()):
+        first, second = _constants_of(expected), _constants_of(here)
         for key in sorted(first.keys() | second.keys()):
             if first.get(key) != second.get(key):
                 path = ".".join(part for part in (name, key) if part)
@@ -131,27 +134,27 @@ def _difference(block: nn.Module, slot: nn.Module) -> str:
     return ""
 
 
-def _shapes(module: nn.Module) -> dict[str, tuple[int, ...]]:
+def _shapes_of(module: nn.Module) -> dict[str, tuple[int, ...]]:
     return {name: tuple(value.shape) for name, value in module.state_dict().items()}
 
 
-def _shown(shape: tuple[int, ...] | None) -> str:
+def _shape_text(shape: tuple[int, ...] | None) -> str:
     return "absent" if shape is None else "×".join(map(str, shape)) or "a number"
 
 
-def _constants(module: nn.Module) -> Mapping[str, Any]:
+def _constants_of(module: nn.Module) -> Mapping[str, Any]:
     plain = (bool, int, float, str, type(None))
-    found = {key: value for key, value in vars(module).items() if isinstance(value, plain) and key not in _ASIDE}
-    return {"class": type(module).__name__, **found}
+    constants = {key: value for key, value in vars(module).items() if isinstance(value, plain) and key not in _ASIDE}
+    return {"class": type(module).__name__, **constants}
 
 
-def _lend(source: PreTrainedModel, target: PreTrainedModel, layout: Layout) -> None:
-    """The target's weights are those of the source, as they would be exported."""
+def _lend_weights(source: PreTrainedModel, target: PreTrainedModel, layout: Layout) -> None:
+    """Give the target the weights of the source, as they would be exported."""
     theirs = source.state_dict()
-    own = target.state_dict()
-    for name, value in own.items():
-        given = layout.taken(name, theirs, tuple(value.shape))
+    target_state = target.state_dict()
+    for name, value in target_state.items():
+        tensor = layout.taken(name, theirs, tuple(value.shape))
         path, _, key = name.rpartition(".")
         module = target.get_submodule(path)
-        held: Any = module._parameters if key in module._parameters else module._buffers
-        held[key] = nn.Parameter(given, requires_grad=False) if held is module._parameters else given
+        owner: Any = module._parameters if key in module._parameters else module._buffers
+        owner[key] = nn.Parameter(tensor, requires_grad=False) if owner is module._parameters else tensor

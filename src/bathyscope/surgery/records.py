@@ -40,7 +40,7 @@ class Act:
         proved: whether other prompts than those that chose prove the conclusion; None = nothing was to be proved.
         schedule: the order of the blocks as commands take it; None = it is about no single one.
         data: role → name, hash, prompts and tokens.
-        settings: what the numbers depend on beside model and data.
+        settings: what the numbers depend on in addition to model and data.
     """
 
     kind: str
@@ -64,7 +64,7 @@ def record_of(act: Act, **tables: Rows | pd.DataFrame | Mapping[str, Any]) -> di
         "settings": act.settings,
         "bathyscope": version("bathyscope"),
     }
-    filled = {name: _listed(table) for name, table in tables.items()}
+    filled = {name: _list_rows(table) for name, table in tables.items()}
     record: dict[str, Any] = plain(
         {name: value for name, value in (*head.items(), *filled.items()) if value is not None and value not in ({}, [])}
     )
@@ -97,21 +97,21 @@ def export_record(folder: Path) -> dict[str, Any]:
         StoreError: the folder says nothing of itself that could be read.
     """
     try:
-        told = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        schedule = Schedule(tuple(told["order"]), int(told["n_blocks"]))
+        stored = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        schedule = Schedule(tuple(stored["order"]), int(stored["n_blocks"]))
         act = Act(
             kind="export",
-            conclusion=f"Wrote {told['model']} with {len(schedule)} of {schedule.n_blocks} blocks to {folder}.",
-            model={"name": told["model"], "n_blocks": told["n_blocks"], "settings_hash": told["settings"]},
+            conclusion=f"Wrote {stored['model']} with {len(schedule)} of {schedule.n_blocks} blocks to {folder}.",
+            model={"name": stored["model"], "n_blocks": stored["n_blocks"], "settings_hash": stored["settings"]},
             schedule=str(schedule),
         )
-        files = {"folder": str(folder), "source_sha256": told["source"], "changed_sha256": told["changes"]}
+        files = {"folder": str(folder), "source_sha256": stored["source"], "changed_sha256": stored["changes"]}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{str(folder / RECORD)!r} cannot be read ({error}); export again.") from error
     return record_of(act, files={name: value for name, value in files.items() if value})
 
 
-def _listed(table: Rows | pd.DataFrame | Mapping[str, Any]) -> Any:
+def _list_rows(table: Rows | pd.DataFrame | Mapping[str, Any]) -> Any:
     """Return rows of plain values; a column that is empty in all rows is left out."""
     if isinstance(table, Mapping):
         return dict(table)

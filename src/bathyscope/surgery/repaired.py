@@ -39,7 +39,7 @@ class Rung:
     Args:
         name: "none", "scale", "linear" or "heal".
         cost: mean over prompts of a token's loss above the whole model's, in nats, with the ends of its interval.
-        recovered: share of the cost without repair that is gone, with the ends of its interval. NaN where dropping
+        recovered: share of the cost without repair that is recovered, with the ends of its interval. NaN where dropping
             costs nothing on these prompts; the ends alone where that cannot be told from nothing.
         why_not: why this rung could not be had; empty where it was. All numbers are NaN then.
         calibration_cost: the same cost on calibration prompts that neither maps nor training saw.
@@ -59,16 +59,16 @@ class Rung:
     gain_low: float = nan
     gain_high: float = nan
 
-    def shown(self, name: str, form: str) -> str:
+    def interval_text(self, name: str, form: str) -> str:
         """Return ``cost``, ``gain``, ``recovered`` or ``loss`` with its interval, as text; "–" for what is missing.
 
         The ``loss`` is what is gained, with the other sign.
         """
-        value, low, high = (
-            getattr(self, f"{'gain' if name == 'loss' else name}{end}") for end in ("", "_low", "_high")
-        )
+        number = "gain" if name == "loss" else name
+        value, low, high = (getattr(self, f"{number}{end}") for end in ("", "_low", "_high"))
         if name == "loss":
-            value, low, high = 0.0 - value, 0.0 - high, 0.0 - low  # no -0
+            # subtracted from 0, since −0 would be printed with its sign
+            value, low, high = 0.0 - value, 0.0 - high, 0.0 - low
         if isnan(value):
             return "–"
         return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
@@ -76,9 +76,15 @@ class Rung:
     def cells(self) -> list[str]:
         """Return the rung as a row of the printed table."""
         calibration = "–" if isnan(self.calibration_cost) else f"{self.calibration_cost:.4f}"
-        gain = "–" if self.name == NONE else self.shown("gain", "+.4f")
-        recovered = "nothing; worse" if self.recovered < 0 else self.shown("recovered", ".0%")
-        return [self.name, calibration, self.shown("cost", ".4f"), gain, "–" if self.name == NONE else recovered]
+        gain = "–" if self.name == NONE else self.interval_text("gain", "+.4f")
+        recovered = "nothing; worse" if self.recovered < 0 else self.interval_text("recovered", ".0%")
+        return [
+            self.name,
+            calibration,
+            self.interval_text("cost", ".4f"),
+            gain,
+            "–" if self.name == NONE else recovered,
+        ]
 
 
 _SOURCE: Final = "repair"
@@ -94,13 +100,13 @@ _TABLE: Final = {
     **interval("cost", _label, "its interval"),
     "gain": _label("cost without repair less this cost", "mean of loss(none) − loss(repaired)"),
     **interval("gain", _label, "its paired interval"),
-    "recovered": Label("rung", "share of the cost without repair that is gone", source=_SOURCE),
+    "recovered": Label("rung", "share of the cost without repair that is recovered", source=_SOURCE),
 }
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a repair says of itself beside its rungs.
+class Provenance:
+    """What a repair was made of and measured on.
 
     Args:
         model: name, hashes, precision and number of blocks.
@@ -127,23 +133,23 @@ class Repaired:
         hf: the chosen copy, a transformers model; None where it was read from a folder.
 
     Example:
-        >>> found = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
-        >>> found.chosen in ("none", "scale"), found.proved in (True, False)
+        >>> fixed = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
+        >>> fixed.chosen in ("none", "scale"), fixed.proved in (True, False)
         (True, True)
-        >>> found.record()["kind"], found.data.sizes["rung"], len(found.table), len(found.to_dataframe())
+        >>> fixed.record()["kind"], fixed.data.sizes["rung"], len(fixed.table), len(fixed.to_dataframe())
         ('repair', 2, 2, 2)
-        >>> found.text.startswith(("Proved on", "Not proved on", "No repair helps"))
+        >>> fixed.text.startswith(("Proved on", "Not proved on", "No repair helps"))
         True
-        >>> found.best.name == found.chosen, found.evidence.startswith(found.text)
+        >>> fixed.best.name == fixed.chosen, fixed.evidence.startswith(fixed.text)
         (True, True)
-        >>> if found.proved:
-        ...     found.require_proved()
-        ...     _ = found.export("fixed")
+        >>> if fixed.proved:
+        ...     fixed.require_proved()
+        ...     _ = fixed.export("fixed")
     """
 
     schedule: Schedule
     rungs: tuple[Rung, ...]
-    about: Told
+    about: Provenance
     model: Any = field(default=None, repr=False, compare=False)
     hf: Any = field(default=None, repr=False, compare=False)
     _changes: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -192,18 +198,20 @@ class Repaired:
         if self.chosen == NONE:
             return (
                 f"No repair helps: on the calibration prompts kept aside nothing costs less than no repair ({costs} "
-                f"nats per token). {self.schedule} costs {nothing.shown('cost', '.4g')} on {prompts} ({level})."
+                f"nats per token). {self.schedule} costs {nothing.interval_text('cost', '.4g')} on {prompts} "
+                f"({level})."
             )
         name, than = ("loss", "more") if self.best.gain < 0 else ("gain", "less")
-        gain = f"{self.best.shown(name, '.4g')} nats per token {than} than no repair ({level})"
+        gain = f"{self.best.interval_text(name, '.4g')} nats per token {than} than no repair ({level})"
         if not self.proved:
             return (
                 f"Not proved on {prompts}: {self.chosen}, the best on the calibration prompts kept aside ({costs}), "
                 f"costs {gain}."
             )
         return (
-            f"Proved on {prompts}: {self.chosen} costs {gain}. {self.schedule} costs {nothing.shown('cost', '.4g')} "
-            f"without repair, and {self.best.shown('cost', '.4g')} with it."
+            f"Proved on {prompts}: {self.chosen} costs {gain}. {self.schedule} costs "
+            f"{nothing.interval_text('cost', '.4g')} without repair, and "
+            f"{self.best.interval_text('cost', '.4g')} with it."
         )
 
     def record(self) -> dict[str, Any]:
@@ -222,21 +230,16 @@ class Repaired:
     @property
     def evidence(self) -> str:
         """Prompts, text and table as Markdown, for a model card."""
-        done = {"calibration": "Repaired", "test": "Measured"}
-        prompts = [
-            on_data(
-                did, self.about.data[role]["name"], self.about.data[role]["prompts"], self.about.data[role]["tokens"]
-            )
-            for role, did in done.items()
-        ]
+        acts = {"calibration": "Repaired", "test": "Measured"}
+        sentences = [on_data(act, self.about.data[role]) for role, act in acts.items()]
         level = float(self.about.settings["level"])
-        prompts.append(
+        sentences.append(
             f"In brackets: {100 * level:g} % intervals over {as_text(self.about.units)}. The weights are those of "
             f"{self.chosen}."
         )
         rows = [rung.cells() for rung in self.rungs if not rung.why_not]
         lines = [f"| {' | '.join(row)} |" for row in (HEADINGS, ["---"] * len(HEADINGS), *rows)]
-        return "\n".join([self.text, "", " ".join(prompts), "", *lines])
+        return "\n".join([self.text, "", " ".join(sentences), "", *lines])
 
     def require_proved(self) -> None:
         """Refuse a repair that is not shown to be better than no repair.
@@ -289,7 +292,7 @@ def open_repaired(folder: str | Path) -> Repaired:
 
     Raises:
         OptionError: ``folder`` is no path.
-        StoreError: there is no repair, or its record cannot be read.
+        StoreError: no repair, or its record cannot be read.
 
     Example:
         >>> bathyscope.open_repaired("repaired").chosen  # doctest: +SKIP
@@ -303,7 +306,7 @@ def open_repaired(folder: str | Path) -> Repaired:
         ]
         rungs = tuple(Rung(**row) for row in rows)
         settings = dict(record["settings"])
-        about = Told(record["model"], record["data"], settings, str(settings.pop("units")))
+        about = Provenance(record["model"], record["data"], settings, str(settings.pop("units")))
         settings.pop("chosen")
         return Repaired(Schedule.parse(record["schedule"], int(record["model"]["n_blocks"])), rungs, about)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

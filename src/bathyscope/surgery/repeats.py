@@ -9,21 +9,22 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.arrays import BoolArray
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.measures.costs import Metric, Over
-from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
-from bathyscope.model.reading import tokenized
+from bathyscope.measures.costs import Metric, Over, Values
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.samples import by_clusters, judging, require_answers, told_clusters
+from bathyscope.prompts.samples import by_clusters
 from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.records import Act, model_of, record_of, settings_of
+from bathyscope.surgery.trial import read_trial
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
@@ -109,24 +110,24 @@ class RepeatScan:
         looked = f"{windows} windows run twice in a row{others}, {prompts} prompts{by_clusters(attrs)}, "
         looked += f"{float(attrs['level']):.0%} intervals corrected for all {'of them' if orders else 'windows'}"
         if self.helping:
-            named = ", ".join(self._said(name) for name in self.helping[:_NAMED])
+            named = ", ".join(self._describe(name) for name in self.helping[:_NAMED])
             more = f", and {len(self.helping) - _NAMED} more" if len(self.helping) > _NAMED else ""
             verb = "helps" if len(self.helping) == 1 else "help"
             return f"{len(self.helping)} of {looked}: {verb}, since it {what}: {named}{more}."
         value = data["gain"] if answered else -data["cost"]
         nearest = str(data["window"].values[int(value.values.argmax())])
-        shown = "to answer more prompts rightly" if answered else "to make the loss smaller"
-        return f"No window helps: of {looked}, none is shown {shown}. Nearest: {self._said(nearest)}."
+        gained = "to answer more prompts rightly" if answered else "to make the loss smaller"
+        return f"No window helps: of {looked}, none is shown {gained}. Nearest: {self._describe(nearest)}."
 
-    def _said(self, name: str) -> str:
-        one = self.data.sel(window=name)
+    def _describe(self, name: str) -> str:
+        """Return a window with what it does and the interval of that."""
+        window = self.data.sel(window=name)
         if "gain" in self.data:
-            low, high = float(one["gain_low"]), float(one["gain_high"])
+            low, high = float(window["gain_low"]), float(window["gain_high"])
             full = float(self.data.attrs["full_accuracy"])
-            return f"{name} ({float(one['accuracy']):.3g} instead of {full:.3g}; {low:+.3g} to {high:+.3g})"
-        return (
-            f"{name} ({float(one['cost']):+.3g} nats; {float(one['cost_low']):+.3g} to {float(one['cost_high']):+.3g})"
-        )
+            return f"{name} ({float(window['accuracy']):.3g} instead of {full:.3g}; {low:+.3g} to {high:+.3g})"
+        cost, low, high = (float(window[f"cost{end}"]) for end in ("", "_low", "_high"))
+        return f"{name} ({cost:+.3g} nats; {low:+.3g} to {high:+.3g})"
 
 
 @checked
@@ -144,7 +145,7 @@ def repeat_scan(
     beyond_context: bool | None = None,
     progress: bool = True,
 ) -> RepeatScan:
-    """Runs every window of blocks twice in a row (… first … last, first … last, …), and says whether any helps.
+    """Run every window of blocks twice in a row (… first … last, first … last, …), and say whether any helps.
 
     A window helps where more prompts are answered rightly, or, without answers, where the loss falls, beyond what the
     luckiest of all windows looked at would show by chance (paired bootstrap over prompts, maximum statistic). To shares
@@ -155,7 +156,7 @@ def repeat_scan(
         model: what ``load`` returns or takes.
         prompts: as for ``survey``; those with answers judge by them.
         longest: windows of at most so many blocks; None = of any length.
-        orders: further orders beside the windows, such as ``order:0-1-2-1-2-3`` or ``repeat:2+3x2``.
+        orders: further orders in addition to the windows, such as ``order:0-1-2-1-2-3`` or ``repeat:2+3x2``.
         over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``.
         resamples: bootstrap resamples of the prompts.
         level: coverage of all intervals together.
@@ -178,60 +179,78 @@ def repeat_scan(
     """
     with alone(model):
         ready = loaded(model)
-        n_blocks = ready.n_blocks
-        if longest is not None and not 1 <= longest <= n_blocks:
-            raise OptionError(
-                f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
-            )
-        schedules = _windows(n_blocks, longest or n_blocks)
-        further = [orders] if isinstance(orders, str) else orders
-        schedules |= {text: (-1, -1, _order(text, ready)) for text in further}
-        read = judging(tokenized(ready, prompts, seed=seed, beyond_context=beyond_context), "prompts")
-        if over == "answer":
-            require_answers({"test": read})
-        answered = np.array([bool(prompt.answer_tokens) for prompt in read])
-        _require_several_answers(len(read), int(answered.sum()))
-        together = None if cluster is None else read.clusters(cluster)
-        metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
-        histories = [following(schedule) for *_, schedule in schedules.values()]
-        with ended_as_interrupted():
-            ledger = Ledger(ready, {"test": read}, None, over, progress)
-            full = following(Schedule.standard(n_blocks))
-            found = ledger.values("test", [full, *histories], metrics, title=f"{len(schedules)} windows")
-        sampling = Sampling(resamples, level, seed, together)
-        cost = simultaneous(found["loss"][1:], sampling)
-        data = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
-        attrs: dict[str, str | int | float] = {"model": ready.name, "n_blocks": n_blocks, "prompts": len(read)}
-        attrs |= {"weight_hash": ready.weight_hash, "config_hash": config_hash(ready.hf)}
-        attrs |= {"precision": str(ready.dtype).removeprefix("torch.")}
-        attrs |= {"tokens": sum(read.lengths), "data": read.dataset, "calls": ledger.calls["test"], **sampling.record}
-        attrs |= told_clusters(cluster, together)
-        p_value, helps = cost.p_value, cost.high < 0
-        if answered.any():
-            right = found["right"][:, answered]
-            gain = simultaneous_gains(right[1:] - right[0], sampling.take(answered))
-            data |= {
-                "accuracy": right[1:].mean(axis=1),
-                "gain": (right[1:] - right[0]).mean(axis=1),
-                "gain_low": gain.low,
-                "gain_high": gain.high,
-            }
-            attrs |= {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
-            p_value, helps = gain.p_value, gain.low > 0
-        orders_said = np.array([f"order:{'-'.join(map(str, one))}" for *_, one in schedules.values()], dtype=object)
-        data |= {"schedule": orders_said, "p_value": p_value, "helps": helps.astype(np.int64)}
-        coords = {
-            "window": np.array(list(schedules), dtype=object),
-            "first": ("window", [first for first, _, _ in schedules.values()]),
-            "last": ("window", [last for _, last, _ in schedules.values()]),
-        }
-        return RepeatScan(
-            labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords).assign_attrs(attrs)
+        schedules = {**_list_windows(ready.n_blocks, longest), **_read_orders(orders, ready)}
+        trial = read_trial(
+            ready,
+            prompts,
+            sampling=Sampling(resamples, level, seed),
+            cluster=cluster,
+            over=over,
+            beyond_context=beyond_context,
+            title="prompts",
         )
+        answered = np.array([bool(prompt.answer_tokens) for prompt in trial.test])
+        _require_several_answers(len(answered), int(answered.sum()))
+        metrics: tuple[Metric, ...] = ("loss", "right") if answered.any() else ("loss",)
+        # The model as it is comes first, and all others are compared with it on the same batches.
+        orders_to_run = [Schedule.standard(ready.n_blocks), *(schedule for *_, schedule in schedules.values())]
+        with ended_as_interrupted():
+            ledger = Ledger(ready, trial.samples, None, over, progress)
+            histories = [following(schedule) for schedule in orders_to_run]
+            values = ledger.values("test", histories, metrics, title=f"{len(schedules)} windows")
+        attrs = {
+            **trial.attrs,
+            "prompts": len(trial.test),
+            "tokens": sum(trial.test.lengths),
+            "data": trial.test.dataset,
+            "calls": ledger.calls["test"],
+        }
+        return RepeatScan(_judge_windows(trial.sampling, schedules, values, answered).assign_attrs(attrs))
+
+
+Windows = dict[str, tuple[int, int, Schedule]]
+"""Name → first and last block (−1 for orders that are no window), and the order of the blocks."""
+
+
+def _judge_windows(sampling: Sampling, schedules: Windows, values: Values, answered: BoolArray) -> xr.Dataset:
+    """Return the arrays of a scan.
+
+    Args:
+        values: metric → [1 + windows, prompts], the model as it is first.
+        answered: [prompts], whether a prompt has an answer; where any has, answers judge, and else the loss.
+    """
+    cost = simultaneous(values["loss"][1:], sampling)
+    data: dict[str, Any] = {"cost": cost.mean, "cost_low": cost.low, "cost_high": cost.high}
+    attrs: dict[str, int | float] = {}
+    p_value = cost.p_value
+    helps = cost.high < 0
+    if answered.any():
+        right = values["right"][:, answered]
+        # Paired by prompt: what is common to all orders, such as a hard prompt, drops out.
+        gains = right[1:] - right[0]
+        gain = simultaneous_gains(gains, sampling.take(answered))
+        data |= {
+            "accuracy": right[1:].mean(axis=1),
+            "gain": gains.mean(axis=1),
+            "gain_low": gain.low,
+            "gain_high": gain.high,
+        }
+        attrs = {"full_accuracy": float(right[0].mean()), "answers": int(answered.sum())}
+        p_value = gain.p_value
+        helps = gain.low > 0
+    orders = [f"order:{'-'.join(map(str, schedule))}" for *_, schedule in schedules.values()]
+    data |= {"schedule": np.array(orders, dtype=object), "p_value": p_value, "helps": helps.astype(np.int64)}
+    coords = {
+        "window": np.array(list(schedules), dtype=object),
+        "first": ("window", [first for first, _, _ in schedules.values()]),
+        "last": ("window", [last for _, last, _ in schedules.values()]),
+    }
+    table = labelled(_TABLE, {name: data[name] for name in _TABLE if name in data}, coords)
+    return table.assign_attrs(attrs)
 
 
 def _require_several_answers(prompts: int, answers: int) -> None:
-    """Intervals come from answers that differ; of one nothing could be said but "no window helps".
+    """Refuse a single answer: intervals come from answers that differ.
 
     Raises:
         PromptError: there is one prompt with an answer.
@@ -243,16 +262,27 @@ def _require_several_answers(prompts: int, answers: int) -> None:
         )
 
 
-def _order(text: str, model: Model) -> Schedule:
-    """A further order.
+def _read_orders(orders: Sequence[str] | str, model: Model) -> Windows:
+    """Return further orders by their text."""
+    texts = [orders] if isinstance(orders, str) else list(orders)
+    return {text: (-1, -1, _read_order(text, model)) for text in texts}
+
+
+def _read_order(text: str, model: Model) -> Schedule:
+    """Read a further order.
 
     Raises:
-        OptionError: it cannot be read, or leaves no block.
+        OptionError: it cannot be read, leaves no block, or is the order that the others are compared with.
         ModelError: a block would run ahead of one whose keys and values it takes.
     """
     schedule = Schedule.parse(text, model.n_blocks)
     if not len(schedule):
         raise OptionError(f"orders: {text!r} leaves no block; give orders in which some run.")
+    if schedule.is_standard:
+        raise OptionError(
+            f"orders: {text!r} is the model's own order, which all others are compared with; leave it out, or give "
+            "another order, such as order:0-1-2-1-2-3."
+        )
     lacking = model.checks.lacking(schedule)
     if lacking is not None:
         raise ModelError(
@@ -262,7 +292,16 @@ def _order(text: str, model: Model) -> Schedule:
     return schedule
 
 
-def _windows(n_blocks: int, longest: int) -> dict[str, tuple[int, int, Schedule]]:
-    """Name → first and last block, and the order in which the window runs twice."""
-    ends = [(i, j) for i in range(n_blocks) for j in range(i, min(n_blocks, i + longest))]
+def _list_windows(n_blocks: int, longest: int | None) -> Windows:
+    """Return every window of at most so many blocks, run twice.
+
+    Raises:
+        OptionError: no window is so long.
+    """
+    if longest is not None and not 1 <= longest <= n_blocks:
+        raise OptionError(
+            f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
+        )
+    reach = longest or n_blocks
+    ends = [(i, j) for i in range(n_blocks) for j in range(i, min(n_blocks, i + reach))]
     return {f"{i}…{j}" if j > i else str(i): (i, j, twice(n_blocks, i, j)) for i, j in ends}

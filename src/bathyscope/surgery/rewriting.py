@@ -13,23 +13,23 @@ from transformers import PreTrainedConfig
 from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
 
+# How many of the first blocks are of another kind.
 _LEADING = ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
-"""How many of the first blocks are of another kind."""
+# How many of the last blocks are of another kind.
 _TRAILING = ("num_kv_shared_layers",)
-"""How many of the last blocks are of another kind."""
+# The last block of a kind.
 _LAST = ("moe_layer_end_index",)
-"""The last block of a kind."""
+# Block i is of a kind where i % period = offset.
 _PERIODS = (("attn_layer_period", "attn_layer_offset"), ("expert_layer_period", "expert_layer_offset"))
-"""Block i is of a kind where i % period = offset."""
+# Kinds that begin again when they are used up.
 _CYCLES = ("block_types",)
-"""Kinds that begin again when they are used up."""
+# Blocks behind the last, which only other programs run; they were made for the model as it was.
 _BEYOND = ("num_nextn_predict_layers",)
-"""Blocks behind the last, which only other programs run; they were made for the model as it was."""
 _NAMED_BY_BLOCK = ("layer", "block")
 
 
 def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
-    """A copy in which slot s is what block ``schedule.order[s]`` was; its text part, where it has one, inside of it.
+    """Return a copy in which slot s is what block ``schedule.order[s]`` was, in its text part where it has one.
 
     Lists of one entry a block, lists of blocks, dictionaries by block, counts of first and last blocks, and periods
     are rewritten; where a period has no explicit form it is left, for the proof to refuse.
@@ -40,7 +40,7 @@ def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
     whole = config.to_dict()
     inner = next((name for name, part in vars(config).items() if part is config.get_text_config()), None)
     part = whole[inner] if inner is not None else whole
-    _rewrite(part, config.get_text_config(), schedule)
+    _rewrite_entries(part, config.get_text_config(), schedule)
     try:
         copy = type(config).from_dict(whole)
     # configurations check themselves by validators of their own, whose errors have no common class
@@ -63,10 +63,10 @@ def count_entry(config: PreTrainedConfig) -> str:
     return "decoder_layers" if entry == "encoder_layers" and hasattr(config, "decoder_layers") else entry
 
 
-def _rewrite(entries: dict[str, Any], config: PreTrainedConfig, schedule: Schedule) -> None:
+def _rewrite_entries(entries: dict[str, Any], config: PreTrainedConfig, schedule: Schedule) -> None:
     order, n_blocks = schedule.order, schedule.n_blocks
     for name, value in list(entries.items()):
-        entries[name] = _by_block(name, value, order, n_blocks)
+        entries[name] = _rewrite_entry(name, value, order, n_blocks)
     count = count_entry(config)
     if count in entries:
         entries[count] = len(order)
@@ -78,15 +78,18 @@ def _rewrite(entries: dict[str, Any], config: PreTrainedConfig, schedule: Schedu
             if isinstance(entries.get(name), int):
                 entries[name] = change(entries[name], order, n_blocks)
     for period, offset in _PERIODS:
+        # Dropping blocks may leave a pattern that has another period, or none that a period can say.
         if period in entries:
-            found = _period([i for i, block in enumerate(order) if block % entries[period] == entries[offset]], order)
-            entries[period], entries[offset] = found or (entries[period], entries[offset])
+            explicit = _find_period(
+                [i for i, block in enumerate(order) if block % entries[period] == entries[offset]], order
+            )
+            entries[period], entries[offset] = explicit or (entries[period], entries[offset])
     _spell_out_types(entries, order)
     _spell_out_steps(entries, order)
     _keep_depth_scale(entries, len(order), n_blocks)
 
 
-def _by_block(name: str, value: Any, order: Sequence[int], n_blocks: int) -> Any:
+def _rewrite_entry(name: str, value: Any, order: Sequence[int], n_blocks: int) -> Any:
     if isinstance(value, list) and value:
         if _are_blocks(name, value, n_blocks):
             return [slot for slot, block in enumerate(order) if block in value]
@@ -95,48 +98,48 @@ def _by_block(name: str, value: Any, order: Sequence[int], n_blocks: int) -> Any
         if name in _CYCLES:
             return [value[block % len(value)] for block in order]
     if isinstance(value, Mapping) and value and all(str(key).isdecimal() for key in value):
-        keyed = {int(key): one for key, one in value.items()}
+        keyed = {int(key): entry for key, entry in value.items()}
         if max(keyed) < n_blocks and name not in ("id2label",):
             return {str(slot): keyed[block] for slot, block in enumerate(order) if block in keyed}
     return value
 
 
 def _are_blocks(name: str, value: Sequence[Any], n_blocks: int) -> bool:
-    """Blocks by number, each once and in order: those with attention, with experts, …"""
+    """Return whether a list holds blocks by number, each once and in order, such as those with experts."""
     if not any(word in name for word in (*_NAMED_BY_BLOCK, "idx")):
         return False
-    whole = all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    whole = all(isinstance(entry, int) and not isinstance(entry, bool) for entry in value)
     return whole and all(a < b for a, b in pairwise(value)) and value[0] >= 0 and value[-1] < n_blocks
 
 
-def _leading(value: int, order: Sequence[int], _: int) -> int:
+def _count_leading(value: int, order: Sequence[int], _: int) -> int:
     return sum(block < value for block in order)
 
 
-def _trailing(value: int, order: Sequence[int], n_blocks: int) -> int:
+def _count_trailing(value: int, order: Sequence[int], n_blocks: int) -> int:
     return sum(block >= n_blocks - value for block in order)
 
 
-def _last(value: int, order: Sequence[int], n_blocks: int) -> int:
+def _find_last(value: int, order: Sequence[int], n_blocks: int) -> int:
     if value in (-1, n_blocks - 1) or value >= n_blocks:
         return len(order) - 1
     return max((slot for slot, block in enumerate(order) if block <= value), default=-1)
 
 
-def _none(*_: Any) -> int:
+def _count_none(*_: Any) -> int:
     return 0
 
 
 _WORDS: tuple[tuple[Sequence[str], Callable[[int, Sequence[int], int], int]], ...] = (
-    (_LEADING, _leading),
-    (_TRAILING, _trailing),
-    (_LAST, _last),
-    (_BEYOND, _none),
+    (_LEADING, _count_leading),
+    (_TRAILING, _count_trailing),
+    (_LAST, _find_last),
+    (_BEYOND, _count_none),
 )
 
 
-def _period(slots: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
-    """Period and offset that give these slots; None where there are none."""
+def _find_period(slots: Sequence[int], order: Sequence[int]) -> tuple[int, int] | None:
+    """Return period and offset that give these slots; None where none do."""
     if not slots:
         return len(order) + 1, len(order)
     step = slots[1] - slots[0] if len(slots) > 1 else len(order)
@@ -144,13 +147,13 @@ def _period(slots: Sequence[int], order: Sequence[int]) -> tuple[int, int] | Non
 
 
 def _spell_out_types(entries: dict[str, Any], order: Sequence[int]) -> None:
-    """GPT-Neo says twice which blocks attend locally, once in groups; the list is one group that comes once."""
+    """Write GPT-Neo's second list of which blocks attend locally as one group that comes once."""
     if "attention_types" in entries and "attention_layers" in entries:
         entries["attention_types"] = [[list(entries["attention_layers"]), 1]]
 
 
 def _spell_out_steps(entries: dict[str, Any], order: Sequence[int]) -> None:
-    """Experts in every n-th block (Qwen): as a list of all the others."""
+    """Write experts in every n-th block (Qwen) as a list of all the others."""
     step = entries.get("decoder_sparse_step")
     if isinstance(step, int) and step > 1 and isinstance(entries.get("mlp_only_layers"), list):
         dense = {slot for slot, block in enumerate(order) if (block + 1) % step}
@@ -159,14 +162,15 @@ def _spell_out_steps(entries: dict[str, Any], order: Sequence[int]) -> None:
 
 
 def _keep_depth_scale(entries: dict[str, Any], slots: int, n_blocks: int) -> None:
-    """MiniCPM divides what it adds by the root of its depth; the scale is chosen so that the quotient stays."""
+    """Scale MiniCPM's numerator, since it divides what it adds by the root of its depth: the quotient stays."""
     scale = entries.get("scale_depth")
     if not isinstance(scale, int | float) or slots == n_blocks:
         return
-    wanted = scale / math.sqrt(n_blocks)
-    near = wanted * math.sqrt(slots)
+    quotient = scale / math.sqrt(n_blocks)
+    near = quotient * math.sqrt(slots)
     for _ in range(4):
-        if near / math.sqrt(slots) == wanted:
+        if near / math.sqrt(slots) == quotient:
             break
-        near = math.nextafter(near, math.inf if near / math.sqrt(slots) < wanted else -math.inf)
+        # The nearest number whose quotient is exact: one unit in the last place would show in the logits.
+        near = math.nextafter(near, math.inf if near / math.sqrt(slots) < quotient else -math.inf)
     entries["scale_depth"] = near

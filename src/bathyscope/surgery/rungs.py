@@ -52,6 +52,7 @@ class Climb:
 
     def measure(self, name: str, copy: ScheduledCopy, rate: float) -> None:
         """Take the costs of a rung, and keep its weights: training changes the copy of the rung before."""
+        # The weights as they are now: training goes on in this same copy.
         self._copies[name], self.changes[name] = copy, copy.changes()
         self.test[name] = losses(copy.hf, self._test) - self._base[0]
         self.aside[name] = losses(copy.hf, self._aside) - self._base[1]
@@ -74,16 +75,17 @@ class Climb:
 
 @torch.no_grad()
 def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
-    """Mean loss over the tokens of every prompt, in nats, [prompts]."""
-    found = np.zeros(len(prompts))
+    """Return the mean loss over the tokens of every prompt, in nats, [prompts]."""
+    loss_P = np.zeros(len(prompts))
     device = next(hf.parameters()).device
+    # Logits of a large vocabulary, and not activations, are what fills the memory.
     room = max(1, min(CALL_TOKENS, _LOGITS // hf.config.get_text_config().vocab_size))
     for picked in plan_batches([len(prompt) for prompt in prompts], 1, room, True):
         ids = torch.tensor([list(prompts[place]) for place in picked], device=device)
         logits = hf(ids, use_cache=False).logits[:, :-1].float()
         lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
-        found[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
-    return found
+        loss_P[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
+    return loss_P
 
 
 def _require_finite(losses_P: Array, what: str, remedy: str) -> None:
@@ -97,12 +99,13 @@ def measured_rung(
     """Return a rung as the test prompts measure it; without numbers where it could not be had."""
     if cost_P is None:
         return Rung(name, why_not=why_not)
-    rung = _gained(name, cost_P, none_P, sampling)
+    rung = _measure_gain(name, cost_P, none_P, sampling)
     if not none_P.mean() > 0:  # nothing was lost that could come back
         return rung
     recovered = float(1 - cost_P.mean() / none_P.mean())
     counts = sampling.counts(len(cost_P))
     weights = cluster_weights(np.ones(len(cost_P)), sampling.cluster)
+    # Where a resample of the prompts loses nothing, the share of it that is recovered has no meaning.
     if not (counts @ none_P > 0).all():
         return replace(rung, recovered=recovered)
     resampled = 1 - (counts @ cost_P) / (counts @ none_P)
@@ -110,7 +113,7 @@ def measured_rung(
     return replace(rung, recovered=recovered, recovered_low=low, recovered_high=high)
 
 
-def _gained(name: str, cost_P: Array, none_P: Array, sampling: Sampling) -> Rung:
+def _measure_gain(name: str, cost_P: Array, none_P: Array, sampling: Sampling) -> Rung:
     """Return a rung with its cost, and with what it gains over no repair on the same prompts."""
     low, high = mean_interval(cost_P, sampling)
     gain_low, gain_high = mean_interval(none_P - cost_P, sampling)

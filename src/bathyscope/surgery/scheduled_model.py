@@ -35,7 +35,7 @@ _RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "atte
 def scheduled(
     model: Model | PreTrainedModel, schedule: Schedule | str, arguments: Arguments = "block"
 ) -> Iterator[PreTrainedModel]:
-    """The model runs its blocks in the order of a schedule until the context ends.
+    """Run a model's blocks in the order of a schedule until the context ends.
 
     ``forward`` and ``generate``, with and without a cache, behave as those of a model built that way. Weights,
     configuration and the list of blocks are never changed, so that nothing is left behind, also after an error.
@@ -59,14 +59,15 @@ def scheduled(
         ...     hf(model.tokenizer("Once upon", return_tensors="pt").input_ids).logits.shape[-1]
         4096
     """
-    anatomy = model.anatomy if isinstance(model, Model) else _resolved(model)
-    hf, chosen = _checked(anatomy, schedule, arguments)
-    _require_sources(anatomy, model.checks if isinstance(model, Model) else _measured(anatomy), chosen)
+    anatomy = model.anatomy if isinstance(model, Model) else _resolve_anatomy(model)
+    hf, chosen = _check_schedule(anatomy, schedule, arguments)
+    _require_sources(anatomy, model.checks if isinstance(model, Model) else _run_checks(anatomy), chosen)
+    # The blocks' own modules are shared, so that nothing is copied and nothing has to be undone in them.
     chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype)
     with evaluating(hf):
         expected = expected_logits(anatomy, chosen, arguments)
     with chain.in_place(anatomy) as owner:
-        watch = owner.register_forward_pre_hook(_before_forward, with_kwargs=True)
+        watch = owner.register_forward_pre_hook(_adjust_forward, with_kwargs=True)
         try:
             with evaluating(hf):
                 require_parity(hf, expected, chain, chosen)
@@ -78,12 +79,12 @@ def scheduled(
 
 
 def require_runnable(model: Model, schedule: Schedule | str, arguments: Arguments) -> None:
-    """Refuses all that ``scheduled`` refuses without a forward."""
-    _, chosen = _checked(model.anatomy, schedule, arguments)
+    """Refuse what ``scheduled`` refuses without a forward."""
+    _, chosen = _check_schedule(model.anatomy, schedule, arguments)
     _require_sources(model.anatomy, model.checks, chosen)
 
 
-def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tuple[PreTrainedModel, Schedule]:
+def _check_schedule(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tuple[PreTrainedModel, Schedule]:
     if arguments not in get_args(Arguments):
         raise OptionError(
             f"arguments={arguments!r} is unknown.{did_you_mean(str(arguments), get_args(Arguments))} "
@@ -99,7 +100,7 @@ def _checked(anatomy: Anatomy, schedule: Schedule | str, arguments: str) -> tupl
     return anatomy.model, chosen  # type: ignore[return-value]
 
 
-def _resolved(hf: PreTrainedModel) -> Anatomy:
+def _resolve_anatomy(hf: PreTrainedModel) -> Anatomy:
     if not isinstance(hf, PreTrainedModel):
         kind = type(hf).__name__
         raise OptionError(f"scheduled() takes what bathyscope.load() gives, or a transformers model; {kind} given.")
@@ -118,7 +119,7 @@ def _require_no_other(hf: nn.Module) -> None:
 
 @contextmanager
 def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, arguments: str) -> Iterator[None]:
-    """Inside, ``save_pretrained`` writes the model that runs; everything else that saves is refused."""
+    """Have ``save_pretrained`` write the model that runs inside; refuse everything else that saves."""
 
     def refuse(*_: Any, **__: Any) -> None:
         raise ModelError(
@@ -127,8 +128,8 @@ def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, a
             "to save it unchanged, or use bathyscope.export."
         )
 
-    def save(save_directory: str | Path, *given: Any, **options: Any) -> None:
-        if given or options or arguments != "block":
+    def save(save_directory: str | Path, *positional: Any, **options: Any) -> None:
+        if positional or options or arguments != "block":
             refuse()
         source = replace(source_of(hf), family=family)
         write_export(source, schedule, Path(save_directory))
@@ -144,7 +145,7 @@ def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, a
 
 
 @torch.no_grad()
-def _measured(anatomy: Anatomy) -> Checks:
+def _run_checks(anatomy: Anatomy) -> Checks:
     with evaluating(anatomy.model):
         return check(anatomy)
 
@@ -160,37 +161,38 @@ def _require_sources(anatomy: Anatomy, checks: Checks, schedule: Schedule) -> No
 
 
 def _require_slots(hf: nn.Module, schedule: Schedule) -> None:
-    """By slot, every slot needs a place in the model, made for a block of the same kind."""
+    """Refuse slots without a place in the model made for a block of the same kind."""
     if len(schedule) > schedule.n_blocks:
         raise OptionError(
             f"arguments='slot' needs no more slots than the model has blocks; given: {schedule}, "
             f"{len(schedule)} slots. Repeats are run with arguments='block'."
         )
+    # The kinds of cache layers say how each place of the model mixes tokens.
     kinds: Sequence[Any] = DynamicCache(config=config_of(hf)).layers
     for slot, block in enumerate(schedule):
-        if kinds and _kind(kinds[slot]) != _kind(kinds[block]):
+        if kinds and _mixer_kind(kinds[slot]) != _mixer_kind(kinds[block]):
             raise OptionError(
                 f"arguments='slot' would run block {block} with the arguments of block {slot}, which mixes tokens in "
-                f"another way ({_kind(kinds[block])}, {_kind(kinds[slot])}); use arguments='block'."
+                f"another way ({_mixer_kind(kinds[block])}, {_mixer_kind(kinds[slot])}); use arguments='block'."
             )
 
 
-def _kind(layer: Any) -> str:
-    """The kind of mixer a cache layer belongs to; windows and full attention are one kind."""
+def _mixer_kind(layer: Any) -> str:
+    """Return the kind of mixer a cache layer belongs to; windows and full attention are one kind."""
     return type(layer).__name__.removeprefix("Dynamic").replace("SlidingWindowLayer", "Layer")
 
 
-def _before_forward(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Keeps a model's loop from doing what holds only for the standard order.
+def _adjust_forward(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Keep a model's loop from doing what holds only for the standard order.
 
     Raises:
         ModelError: states or attention are asked for that this loop would collect from the stand-ins.
     """
     by_hooks = getattr(module, "_can_record_outputs", None) or {}
     for flag, recorded in _RECORDED.items():
-        asked = kwargs.get(flag)
-        wanted = getattr(module.config, flag, False) if asked is None else asked
-        if wanted and recorded not in by_hooks:
+        argument = kwargs.get(flag)
+        is_recorded = getattr(module.config, flag, False) if argument is None else argument
+        if is_recorded and recorded not in by_hooks:
             raise ModelError(
                 f"{flag}=True is not available under a schedule: {type(module).__name__} collects it in its own loop "
                 "over the blocks. Measure it with bathyscope.survey, outside scheduled()."
@@ -201,15 +203,15 @@ def _before_forward(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
     return args, kwargs
 
 
+# Tokens that are run one at a time on a cache.
 _CONTINUED = 2
-"""Tokens that are run one at a time on a cache."""
+# What counts as equal there: recurrent states sum in another order token by token than over whole prompts.
 _STEPWISE = 1e-3
-"""What counts as equal there: recurrent states sum in another order token by token than over whole prompts."""
 
 
 @torch.no_grad()
 def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) -> Tensor:
-    """Logits [2, T, V] of a short random batch, from blocks replayed one at a time. Run before the exchange."""
+    """Return logits [2, T, V] of a short random batch, from blocks replayed one at a time."""
     ids = random_ids(anatomy.model)
     replay = anatomy.replay(ids)
     stream = replay.recording.resid0_BTD
@@ -222,39 +224,40 @@ def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) 
 
 @torch.no_grad()
 def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Schedule) -> None:
-    """Compares; where only runs on a cache differ, the chain refuses them from then on.
+    """Compare with the expected logits; where only runs on a cache differ, the chain refuses them from then on.
 
     Raises:
         ModelError: the forward differs from the replayed blocks, with the measured gap.
     """
     parameter = next(p for p in hf.parameters() if p.is_floating_point())
-    ids, allowed = random_ids(hf), tolerance(parameter.dtype)
-    found = hf(input_ids=ids, use_cache=False, return_dict=True).logits
-    apart = gap(found, expected)
+    ids = random_ids(hf)
+    allowed = tolerance(parameter.dtype)
+    logits = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+    apart = gap(logits, expected)
     if not apart <= allowed:
         raise ModelError(
             f"{type(hf).__name__} does not run this schedule ({schedule}) rightly: its logits differ from those of "
             f"replayed blocks by {apart:.1e} of the largest (allowed {allowed:.0e})."
         )
-    continued = _on_a_cache(hf, ids)
+    continued = _logits_on_cache(hf, ids)
     if isinstance(continued, str):
         chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued}."
-    elif not (apart := gap(continued, found)) <= max(allowed, _STEPWISE):
+    elif not (apart := gap(continued, logits)) <= max(allowed, _STEPWISE):
         chain.refuses_cache = (
             f"Going on from a cache changes this model's logits under a schedule by {apart:.1e} of the largest "
             f"(allowed {max(allowed, _STEPWISE):.0e})."
         )
 
 
-def _on_a_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
-    """Logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
+def _logits_on_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
+    """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
     name = next((name for name in CACHE_NAMES if name in inspect.signature(hf.forward).parameters), None)
     if name is None:
         return "it takes no cache of the library's kind"
-    kept: dict[str, Any] = {name: DynamicCache(config=hf.config)}  # type: ignore[arg-type]
+    cache: dict[str, Any] = {name: DynamicCache(config=hf.config)}  # type: ignore[arg-type]
     pieces = [ids_BT[:, :-_CONTINUED], *ids_BT[:, -_CONTINUED:].split(1, dim=1)]
     try:
-        outs = [hf(input_ids=piece, use_cache=True, return_dict=True, **kept) for piece in pieces]
+        outs = [hf(input_ids=piece, use_cache=True, return_dict=True, **cache) for piece in pieces]
     except (RuntimeError, TypeError, AttributeError, ValueError, LookupError) as error:
         # whatever a family raises when it goes on from a cache answers the question
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"

@@ -11,7 +11,7 @@ from torch import Tensor
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.model.weights import WeightReading
 from bathyscope.surgery.export_source import Source, beside
-from bathyscope.surgery.weight_files import Stored, stored_in
+from bathyscope.surgery.weight_files import StoredTensor, stored_in
 
 _FLOATS: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _TOKENIZER: Final = "tokenizer.json"
@@ -23,14 +23,14 @@ def require_sound(source: Source) -> None:
     Raises:
         ModelError: names the tensor or the file.
     """
-    bad = WeightReading(source.hf).bad if source.hf is not None else _first_not_finite(source.files)
+    bad = WeightReading(source.hf).bad if source.hf is not None else _find_not_finite(source.files)
     if bad:
         raise ModelError(
             f"{source.name} has weights that are NaN or Inf: {bad}. A copy would be as broken; restore the checkpoint, "
             "or train on from an earlier one."
         )
     for file in beside(source):
-        fault = _fault_of(file)
+        fault = _find_fault(file)
         if fault:
             raise ModelError(
                 f"{file} cannot be read ({fault}), and the copy would have it too. Restore the file, save the "
@@ -38,17 +38,18 @@ def require_sound(source: Source) -> None:
             )
 
 
-def require_shape(name: str, shape: tuple[int, ...], wanted: Iterable[int]) -> None:
+def require_shape(name: str, shape: tuple[int, ...], configured: Iterable[int]) -> None:
     """Refuse a stored tensor of another shape than the configuration gives it.
 
     Raises:
         ModelError: names the tensor and both shapes.
     """
-    expected = tuple(wanted)
+    expected = tuple(configured)
     if tuple(shape) != expected:
         raise ModelError(
-            f"{name} is {_by(shape)} in the checkpoint, and its configuration makes it {_by(expected)}; the copy could "
-            "not be loaded. Give the config.json that the weights were saved with."
+            f"{name} is {_shape_text(shape)} in the checkpoint, and its configuration makes it "
+            f"{_shape_text(expected)}; the copy could not be loaded. Give the config.json that the weights were saved "
+            "with."
         )
 
 
@@ -60,20 +61,20 @@ def require_apart(source: Source, folder: Path) -> None:
     """
     if source.folder is None:
         return
-    own, target = source.folder.resolve(), folder.absolute()
+    source_folder, target = source.folder.resolve(), folder.absolute()
     target = target.parent.resolve() / target.name
-    if target == own or own in target.parents:
-        where = "is" if target == own else "lies inside of"
+    if target == source_folder or source_folder in target.parents:
+        where = "is" if target == source_folder else "lies inside of"
         raise StoreError(
             f"{str(folder)!r} {where} the folder of the model that is exported, which stays as it is; give a folder "
             "outside of it."
         )
 
 
-def _first_not_finite(files: Iterable[Path]) -> str:
+def _find_not_finite(files: Iterable[Path]) -> str:
     """Return the first tensor of some files that holds NaN or Inf; empty where all are finite."""
     for file in files:
-        stored: Mapping[str, Stored] = stored_in(file)
+        stored: Mapping[str, StoredTensor] = stored_in(file)
         for name, tensor in stored.items():
             dtype = _FLOATS.get(tensor.kind)
             if dtype is not None and not all(_is_finite(piece, dtype) for piece in tensor.pieces()):
@@ -86,7 +87,7 @@ def _is_finite(piece: bytes, dtype: torch.dtype) -> bool:
     return bool(torch.isfinite(values).all())
 
 
-def _fault_of(file: Path) -> str:
+def _find_fault(file: Path) -> str:
     """Return what is wrong with a file next to the weights; empty where it can be read."""
     if file.suffix != ".json":
         return ""
@@ -101,5 +102,5 @@ def _fault_of(file: Path) -> str:
     return ""
 
 
-def _by(shape: Iterable[int]) -> str:
+def _shape_text(shape: Iterable[int]) -> str:
     return "×".join(map(str, shape)) or "a number"

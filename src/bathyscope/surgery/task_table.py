@@ -22,14 +22,14 @@ _TABLE: Final = {
 }
 COLUMNS: Final = tuple(_TABLE)
 HEADINGS: Final = ("task", "metric", "documents", "full model", "pruned", "difference (interval)")
+# Metrics that a sentence is about, the first that a task has.
 _FIRST: Final = ("acc", "exact_match")
-"""Metrics that a sentence is about, the first that a task has."""
 
 
 def task_rows(
     rows: Sequence[tuple[str, str]], values: Mapping[str, Any], attrs: Mapping[str, str | float]
 ) -> xr.Dataset:
-    """The arrays, a row for every task and metric."""
+    """Return the arrays, a row for every task and metric."""
     coords = {
         "task": ("row", np.array([task for task, _ in rows], dtype=object)),
         "metric": ("row", np.array([metric for _, metric in rows], dtype=object)),
@@ -38,36 +38,37 @@ def task_rows(
 
 
 def task_cells(data: xr.Dataset) -> list[list[str]]:
-    """The printed table."""
+    """Return the printed table."""
     return [
         [
             *(str(data[name].values[row]) for name in ("task", "metric", "documents")),
-            *(_shown(data, row, name) for name in ("full", "pruned")),
-            _shown(data, row, "difference", "+"),
+            *(_interval_text(data, row, name) for name in ("full", "pruned")),
+            _interval_text(data, row, "difference", "+"),
         ]
         for row in range(data.sizes["row"])
     ]
 
 
 def task_sentences(data: xr.Dataset) -> list[str]:
-    """What becomes of every task."""
+    """Describe what becomes of every task."""
     tasks = data["task"].values.tolist()
     metrics = data["metric"].values.tolist()
-    said = []
+    sentences = []
+    # A task may have several metrics; a sentence is about one.
     for task in dict.fromkeys(tasks):
-        own = [row for row, name in enumerate(tasks) if name == task]
-        kinds = [metrics[row].partition(",")[0] for row in own]
-        row = next((own[kinds.index(name)] for name in _FIRST if name in kinds), own[0])
-        gap = _shown(data, row, "difference", "+")
-        said.append(
+        rows = [row for row, name in enumerate(tasks) if name == task]
+        kinds = [metrics[row].partition(",")[0] for row in rows]
+        row = next((rows[kinds.index(name)] for name in _FIRST if name in kinds), rows[0])
+        gap = _interval_text(data, row, "difference", "+")
+        sentences.append(
             f"On {task} ({int(data['documents'].values[row])} documents) {metrics[row]} is "
             f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
             + ("." if gap == "–" else f": {gap}.")
         )
-    return said
+    return sentences
 
 
-def _shown(data: xr.Dataset, row: int, name: str, sign: str = "") -> str:
+def _interval_text(data: xr.Dataset, row: int, name: str, sign: str = "") -> str:
     value, low, high = (float(data[f"{name}{end}"].values[row]) for end in ("", "_low", "_high"))
     if np.isnan(value):
         return "–"

@@ -33,9 +33,9 @@ def measure_speeds(
     before, after = [], []
     with ProgressBar("timing before and after", 2 * _REPEATS, quiet=not progress) as bar:
         for repeat in range(_REPEATS):
-            before.append(_seconds(model, ids, clock))
+            before.append(_time_forward(model, ids, clock))
             with scheduled(model, schedule):
-                after.append(_seconds(model, ids, clock))
+                after.append(_time_forward(model, ids, clock))
             bar.advance_to(2 * (repeat + 1))
     ratios = [first / second for first, second in zip(before, after)]
     return Speeds(
@@ -50,12 +50,13 @@ def measure_speeds(
 
 
 @torch.no_grad()
-def _seconds(model: Model, ids: Sequence[int], clock: Callable[[], float]) -> float:
+def _time_forward(model: Model, ids: Sequence[int], clock: Callable[[], float]) -> float:
     hf: Any = model.hf
-    given = torch.tensor([list(ids)], device=model.device)
+    ids_BT = torch.tensor([list(ids)], device=model.device)
     with evaluating(hf):
         began = clock()
-        hf(given, use_cache=False)
+        hf(ids_BT, use_cache=False)
         if model.device.type != "cpu":
             torch.accelerator.synchronize(model.device)
+        # A clock may be coarser than the forward of a tiny model.
         return max(clock() - began, 1e-9)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.errors import ModelError
-from bathyscope.model.files import INDEX, SINGLE
+from bathyscope.model.files import INDEX, SINGLE, remedy
 
 PIECE_BYTES = 1 << 24
 SHARD_BYTES = 5 * 10**9
@@ -36,7 +36,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredTensor:
     """A tensor in a file: its kind, its shape, and where its bytes lie."""
 
     file: Path
@@ -46,14 +46,14 @@ class Stored:
     end: int
 
     def pieces(self) -> Iterator[bytes]:
-        """Its bytes, in their order."""
+        """Return its bytes, in their order."""
         with self.file.open("rb") as stream:
             stream.seek(self.start)
             left = self.end - self.start
             while left:
                 piece = stream.read(min(left, PIECE_BYTES))
                 if not piece:
-                    raise ModelError(f"{self.file} ends before its tensors do; download the checkpoint again.")
+                    raise ModelError(f"{self.file} ends before its tensors do. {remedy(self.file.parent)}")
                 left -= len(piece)
                 yield piece
 
@@ -69,28 +69,30 @@ class Written:
     pieces: Callable[[], Iterable[Any]]
 
 
-def stored_in(file: Path) -> dict[str, Stored]:
-    """The tensors of a safetensors file, by name; nothing of them is read."""
+def stored_in(file: Path) -> dict[str, StoredTensor]:
+    """Return the tensors of a safetensors file, by name; nothing of them is read."""
     with file.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header: dict[str, Any] = json.loads(stream.read(length))
     begin = 8 + length
     return {
-        name: Stored(file, one["dtype"], tuple(one["shape"]), *(begin + offset for offset in one["data_offsets"]))
-        for name, one in header.items()
+        name: StoredTensor(
+            file, entry["dtype"], tuple(entry["shape"]), *(begin + offset for offset in entry["data_offsets"])
+        )
+        for name, entry in header.items()
         if name != "__metadata__"
     }
 
 
 def write_shards(folder: Path, tensors: Sequence[Written], shard_bytes: int = SHARD_BYTES) -> list[Path]:
-    """Writes tensors in their order to as many files as they need, with an index where it is more than one.
+    """Write tensors in their order to as many files as they need, with an index where it is more than one.
 
     Raises:
         OSError: the disk is full, or the folder cannot be written.
     """
     shards: list[list[Written]] = [[]]
     for tensor in tensors:
-        if shards[-1] and sum(one.size for one in shards[-1]) + tensor.size > shard_bytes:
+        if shards[-1] and sum(other.size for other in shards[-1]) + tensor.size > shard_bytes:
             shards.append([])
         shards[-1].append(tensor)
     many = len(shards) > 1
@@ -110,18 +112,19 @@ def write_shards(folder: Path, tensors: Sequence[Written], shard_bytes: int = SH
 
 
 def _write(file: Path, tensors: Sequence[Written]) -> None:
-    """One file. Its tensors are written in their order, and lie where most of them begin at a whole cache line: the
-    library uses them where they lie, and some kernels round differently on numbers that are not aligned.
-    """
+    """Write one file, its tensors in their order."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     places: dict[str, int] = {}
     place = 0
-    for tensor in sorted(tensors, key=lambda one: one.size % _ALIGNMENT != 0):
+    # Tensors of whole cache lines lie first, so that most begin at one: the library uses them where they lie, and some
+    # kernels round differently on numbers that are not aligned.
+    for tensor in sorted(tensors, key=lambda tensor: tensor.size % _ALIGNMENT != 0):
         offsets = [place, place + tensor.size]
         header[tensor.name] = {"dtype": tensor.kind, "shape": list(tensor.shape), "data_offsets": offsets}
         places[tensor.name] = place
         place += tensor.size
     text = json.dumps(header, separators=(",", ":")).encode()
+    # A header may end in blanks, which put the first tensor at the beginning of a cache line.
     text += b" " * (-(len(text) + 8) % _ALIGNMENT)
     with file.open("wb") as stream:
         stream.write(struct.pack("<Q", len(text)) + text)
@@ -132,11 +135,12 @@ def _write(file: Path, tensors: Sequence[Written]) -> None:
             if written != tensor.size:
                 raise AssertionError(f"{tensor.name}: {written} bytes written, {tensor.size} announced")
         stream.flush()
+        # The folder gets its name when it is whole, which has to hold after a power cut too.
         os.fsync(stream.fileno())
 
 
 def kind_of(dtype: torch.dtype) -> str:
-    """The name of a dtype in safetensors files.
+    """Return the name of a dtype in safetensors files.
 
     Raises:
         ModelError: they do not know it.
@@ -147,14 +151,15 @@ def kind_of(dtype: torch.dtype) -> str:
 
 
 def bytes_of(value: Tensor) -> Iterator[Any]:
-    """A tensor's bytes in their order, in pieces."""
+    """Return a tensor's bytes in their order, in pieces."""
+    # In pieces: a tensor on a device is brought to the host a few megabytes at a time.
     flat = value.detach().reshape(-1)
     for piece in flat.split(max(1, PIECE_BYTES // value.element_size())):
         yield piece.cpu().contiguous().view(torch.uint8).numpy().data
 
 
-def grouped_bytes(stored: Stored, axis: int, groups: int, order: Sequence[int]) -> Iterator[bytes]:
-    """A stored tensor's bytes with groups of entries along one axis chosen anew."""
+def grouped_bytes(stored: StoredTensor, axis: int, groups: int, order: Sequence[int]) -> Iterator[bytes]:
+    """Return a stored tensor's bytes with groups of entries along one axis in another order."""
     outer = 1
     for size in stored.shape[:axis]:
         outer *= size
@@ -163,11 +168,11 @@ def grouped_bytes(stored: Stored, axis: int, groups: int, order: Sequence[int]) 
         stream.seek(stored.start)
         for _ in range(outer):
             entry = stream.read(group * groups)
-            yield b"".join(entry[one * group : (one + 1) * group] for one in order)
+            yield b"".join(entry[group_index * group : (group_index + 1) * group] for group_index in order)
 
 
 def file_hashes(files: Iterable[Path]) -> dict[str, str]:
-    """SHA-256 of every file, by its name."""
+    """Return the SHA-256 of every file, by its name."""
     listed = sorted(files)
     with ThreadPoolExecutor(4) as pool:
         return dict(zip((file.name for file in listed), pool.map(_hash, listed)))

@@ -20,7 +20,7 @@ from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.cached_generation import uncached_reason
-from bathyscope.surgery.card import CARD, RECORD, Record, card, same
+from bathyscope.surgery.card import CARD, RECORD, ExportRecord, card, is_same_export
 from bathyscope.surgery.export_source import Source, companions
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import skeleton
@@ -56,19 +56,21 @@ def write_export(
     config, layout = layout_of(source, schedule)
     whole, copy = skeleton(source.config), skeleton(config)
     require_all_layers(source, whole)
+    # Compared after copying: a training that saves into the source's folder meanwhile would give half of each.
     before = source.stamps()
-    tensors = _tensors(source, whole, copy, layout, changes)
-    record = Record(
+    # Nothing is read yet; each tensor's bytes come when it is written.
+    tensors = _collect_tensors(source, whole, copy, layout, changes)
+    record = ExportRecord(
         model=source.public_name,
         n_blocks=schedule.n_blocks,
         order=schedule.order,
         source=source.hashes(),
         settings=config_hash(source.hf or whole),
         version=version("bathyscope"),
-        changes=_hashed(changes),
+        changes=_hash_changes(changes),
     )
-    lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so there is none here."]
-    lacking += _cache_notes(source.config, config)
+    lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
+    lacking += _note_cache(source.config, config)
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
@@ -98,7 +100,7 @@ def write_export(
     return folder
 
 
-def _cache_notes(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> list[str]:
+def _note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> list[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about token ids of the outline's short vocabulary
         reason = uncached_reason(config, rewritten_config)
@@ -111,7 +113,7 @@ def _cache_notes(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -
 
 
 def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
-    """The configuration of a schedule, proved on outlines, and which tensor of the source each of its tensors is.
+    """Return the configuration of a schedule, proved on outlines, and the tensors that it takes from the source.
 
     Raises:
         ModelError: what plain transformers could not load; an order that the configuration cannot say.
@@ -125,7 +127,7 @@ def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Lay
 
 
 def schedule_for(schedule: object, n_blocks: int) -> Schedule:
-    """A schedule, or its text, for a model of ``n_blocks``.
+    """Return a schedule for a model of ``n_blocks``, from itself or its text.
 
     Raises:
         OptionError: neither, made for another depth, or without a block.
@@ -137,7 +139,7 @@ def schedule_for(schedule: object, n_blocks: int) -> Schedule:
 
 
 def require_plain(source: Source) -> None:
-    """Refuses what plain transformers could not load, or what cannot be copied tensor by tensor.
+    """Refuse what plain transformers could not load, or what cannot be copied tensor by tensor.
 
     Raises:
         ModelError: a type of another library, or quantised weights.
@@ -157,7 +159,7 @@ def require_plain(source: Source) -> None:
 
 
 def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
-    """Refuses a model in memory that is not what its configuration makes.
+    """Refuse a model in memory that is not what its configuration makes.
 
     Raises:
         ModelError: another class, layers in the place of its own, or constants that were changed in memory.
@@ -183,7 +185,7 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
         )
 
 
-def _tensors(
+def _collect_tensors(
     source: Source,
     whole: PreTrainedModel,
     copy: PreTrainedModel,
@@ -195,26 +197,26 @@ def _tensors(
     return from_model(source.hf, copy, layout, changes)
 
 
-def _hashed(changes: Mapping[str, Tensor] | None) -> dict[str, str]:
+def _hash_changes(changes: Mapping[str, Tensor] | None) -> dict[str, str]:
     import hashlib
 
     from bathyscope.surgery.weight_files import bytes_of
 
-    found = {}
+    digests = {}
     for name, value in sorted((changes or {}).items()):
         digest = hashlib.sha256()
         for piece in bytes_of(value):
             digest.update(piece)
-        found[name] = digest.hexdigest()
-    return found
+        digests[name] = digest.hexdigest()
+    return digests
 
 
+# Bytes for everything but the weights.
 _ROOM = 1 << 26
-"""Bytes for everything beside the weights."""
 
 
-def claimed(folder: Path, record: Record, size: int) -> bool:
-    """Whether the folder is to be written; False where it holds the same export already.
+def claimed(folder: Path, record: ExportRecord, size: int) -> bool:
+    """Return whether the folder is to be written; False where it holds the same export already.
 
     Args:
         size: bytes of the weights.
@@ -224,14 +226,14 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
     """
     try:
         if require_free(folder):
-            if same((folder / RECORD).read_text(encoding="utf-8"), record):
+            if is_same_export((folder / RECORD).read_text(encoding="utf-8"), record):
                 _require_whole(folder)
                 return False
-            raise _taken(folder, "another export")
+            raise _taken_error(folder, "another export")
         folder.parent.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder.parent).free
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
     if free < size + _ROOM:
         raise StoreError(
             f"The export takes {(size + _ROOM) / 2**30:.1f} GiB, and {str(folder.parent)!r} has {free / 2**30:.1f} GiB "
@@ -241,7 +243,7 @@ def claimed(folder: Path, record: Record, size: int) -> bool:
 
 
 def rewrite_card(folder: Path, text: str) -> None:
-    """Gives an export that is there already another card.
+    """Give an existing export another card.
 
     Raises:
         StoreError: it cannot be written.
@@ -249,11 +251,11 @@ def rewrite_card(folder: Path, text: str) -> None:
     try:
         write_atomically(folder / CARD, text.encode())
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
 
 
 def _require_whole(folder: Path) -> None:
-    """The weights of an export that is there already are there too.
+    """Refuse an existing export whose weights are no longer whole.
 
     Raises:
         StoreError: they are not, or one of their files is damaged.
@@ -270,7 +272,7 @@ def _require_whole(folder: Path) -> None:
 
 
 def require_free(folder: Path) -> bool:
-    """Whether the folder holds an export, which may be the same one; False where there is nothing yet.
+    """Return whether the folder holds an export, which may be the same one; False where there is nothing yet.
 
     Raises:
         StoreError: it holds something else, is a file, or a link that leads to no export.
@@ -278,7 +280,7 @@ def require_free(folder: Path) -> bool:
     if folder.is_dir() and any(folder.iterdir()):
         if (folder / RECORD).is_file():
             return True
-        raise _taken(folder, "something else")
+        raise _taken_error(folder, "something else")
     if folder.is_symlink():
         raise StoreError(f"{str(folder)!r} is a symbolic link; give the folder itself that is to be written.")
     if folder.exists() and not folder.is_dir():
@@ -286,14 +288,14 @@ def require_free(folder: Path) -> bool:
     return False
 
 
-def _taken(folder: Path, what: str) -> StoreError:
+def _taken_error(folder: Path, what: str) -> StoreError:
     return StoreError(
         f"{str(folder)!r} exists and holds {what}; give a folder that does not exist yet, or remove this one."
     )
 
 
 def put(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fills a folder under a temporary name and gives it its own when it is whole; of a failure nothing is left.
+    """Fill a folder under a temporary name and rename it when it is whole; a failure leaves nothing.
 
     Raises:
         StoreError: the disk is full or the folder cannot be written.
@@ -303,15 +305,16 @@ def put(folder: Path, fill: Callable[[Path], None]) -> None:
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         fill(place)
+        # An interruption is told after the rename, so that whoever hears of it finds all of the folder or nothing.
         with uninterrupted():
             os.replace(place, folder)
     except OSError as error:
-        raise _unwritable(folder, error) from error
+        raise _unwritable_error(folder, error) from error
     finally:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _unwritable(folder: Path, error: OSError) -> StoreError:
+def _unwritable_error(folder: Path, error: OSError) -> StoreError:
     return StoreError(
         f"{str(folder)!r} cannot be written ({error.strerror or error}); nothing was left there. Give another folder, "
         "or free some room."

@@ -13,42 +13,27 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.calls import Call, called
-from bathyscope.model.anatomy.gaps import gap, random_ids
+from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.proof import kind_of
+from bathyscope.surgery.writers import modules_that_write
 from bathyscope.wavefront.histories import Unit
 
-_EQUAL = 1e-5
+# Of a norm that multiplies by 1 + weight (Gemma) it is −1 that gives 0.
 _FILLINGS = (0.0, -1.0)
-"""Of a norm that multiplies by 1 + weight (Gemma) it is −1 that gives 0."""
 
 
-@torch.no_grad()
 def writer_of(anatomy: Anatomy, unit: Unit) -> nn.Module:
     """Return the module whose output is what a part adds to the residual stream, up to a constant factor.
 
     Raises:
-        ModelError: there is none: experts are summed, a gate follows, or parts cannot be told apart.
+        ModelError: no such module: experts are summed, a gate follows, or parts cannot be told apart.
     """
-    block, site = anatomy.blocks[unit.block], anatomy.sites.get(unit.part)
-    if site is not None:
-        outputs: dict[str, Tensor] = {}
-
-        def keep(call: Call) -> None:
-            if isinstance(call.value, Tensor):
-                outputs[call.path] = call.value.detach().clone()
-
-        leaves = [(name, module) for name, module in block.named_modules() if _writes(module)]
-        replay = anatomy.replay(random_ids(anatomy.model))
-        passed = replay.passed_to(anatomy.blocks, unit.block)
-        with tapped(block, {unit.part: site}) as taken, called(leaves, keep):
-            replay.run(block, unit.block, replay.recording.resid0_BTD, state=passed)
-        for name, module in reversed(leaves):  # the norm behind a matrix, where both are alike
-            if unit.part in taken and name in outputs and same_up_to_scale(outputs[name], taken[unit.part]):
-                return module
+    writers = modules_that_write(anatomy, unit, _has_weight)
+    if writers:
+        return writers[-1]  # the norm behind a matrix, where both are alike
     raise ModelError(
         f"{kind_of(anatomy)}: {unit} cannot be written as a checkpoint, since what it adds to the residual stream is "
         "not the output of one module whose weights could be 0 (experts are summed, a gate follows, or the parts "
@@ -78,28 +63,20 @@ def zeroed_writes(model: Model, units: Iterable[Unit]) -> dict[str, Tensor]:
     Raises:
         ModelError: a part that cannot be left out so.
     """
+    # On a copy whose tensors are lent, so that the model itself stays as it is.
     copy = ScheduledCopy(model.hf, Schedule.standard(model.n_blocks), model.anatomy.family)
-    own = load(copy.hf, family=model.anatomy.family)
+    copy_model = load(copy.hf, family=model.anatomy.family)
     for unit in units:
-        module = writer_of(own.anatomy, unit)
-        if not any(_adds_nothing(own.anatomy, unit, module, filling) for filling in _FILLINGS):
+        module = writer_of(copy_model.anatomy, unit)
+        if not any(_adds_nothing(copy_model.anatomy, unit, module, filling) for filling in _FILLINGS):
             raise ModelError(
-                f"{kind_of(own.anatomy)}: {unit} still adds something when its last weights are 0, so that it cannot "
-                "be left out of a checkpoint. Choose among whole blocks: parts='block'."
+                f"{kind_of(copy_model.anatomy)}: {unit} still adds something when its last weights are 0, so that it "
+                "cannot be left out of a checkpoint. Choose among whole blocks: parts='block'."
             )
     return copy.changes()
 
 
-def same_up_to_scale(output: Tensor, added: Tensor) -> bool:
-    """Return whether two tensors are one but for a constant factor."""
-    if output.numel() != added.numel():
-        return False
-    first, second = output.float().reshape(-1), added.float().reshape(-1)
-    scale = (first @ second) / (first @ first).clamp_min(1e-30)
-    return gap(first * scale, second) <= _EQUAL
-
-
-def _writes(module: nn.Module) -> bool:
+def _has_weight(module: nn.Module) -> bool:
     """Return whether a module has a weight and no submodules."""
     return not any(module.children()) and isinstance(getattr(module, "weight", None), nn.Parameter)
 
@@ -108,9 +85,10 @@ def _adds_nothing(anatomy: Anatomy, unit: Unit, module: nn.Module, filling: floa
     """Fill a module's weight, empty its bias, and see whether the part adds exactly nothing then."""
     for name, value in module._parameters.items():
         if value is not None:
-            made = torch.full_like(value, filling if name == "weight" else 0.0)
-            module._parameters[name] = nn.Parameter(made, requires_grad=False)
-    block, replay = anatomy.blocks[unit.block], anatomy.replay(random_ids(anatomy.model))
+            filled = torch.full_like(value, filling if name == "weight" else 0.0)
+            module._parameters[name] = nn.Parameter(filled, requires_grad=False)
+    block = anatomy.blocks[unit.block]
+    replay = anatomy.replay(random_ids(anatomy.model))
     passed = replay.passed_to(anatomy.blocks, unit.block)
     with tapped(block, {unit.part: anatomy.sites[unit.part]}) as taken:
         replay.run(block, unit.block, replay.recording.resid0_BTD, state=passed)

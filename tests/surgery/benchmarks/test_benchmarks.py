@@ -14,7 +14,6 @@ import pytest
 from lm_eval.tasks.hellaswag import utils as hub_hellaswag
 
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.surgery.benchmarks import benchmarks
 from bathyscope.surgery.benchmarks.benchmarks import hellaswag_from_ctx, load_benchmarks
 
 
@@ -94,7 +93,7 @@ def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path
     for content, said in (
         ("a: [", "cannot be read as a task"),
         ("a: 3", "cannot be read as a task"),
-        ("task: [a]", "tells no task"),
+        ("task: [a]", "defines no task"),
     ):
         wrong.write_text(content, encoding="utf-8")
         with pytest.raises(PromptError, match=rf"wrong\.yaml {said}"):
@@ -151,12 +150,13 @@ def test_missing_and_empty_files(tmp_path: Path) -> None:
         load_benchmarks(["arc_easy"], {"arc_easy": tmp_path / "empty.jsonl"})
 
 
-def test_an_unknown_task_is_refused_with_the_likeliest_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With an index of ARC alone, since that of all tasks takes ten seconds."""
-    few = lm_eval.tasks.TaskManager(include_defaults=False, include_path=Path(lm_eval.tasks.__file__).parent / "arc")
-    monkeypatch.setattr(benchmarks, "_manager", lambda names: few)
+def test_an_unknown_task_is_refused_before_the_harness_indexes_its_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness's own index of all tasks takes up to a minute."""
+    monkeypatch.setattr(lm_eval.tasks, "TaskManager", lambda **_: pytest.fail("the harness indexed its files"))
     with pytest.raises(OptionError, match=r"has no task 'arc_easi'. Did you mean 'arc_easy'\?.*lm-eval ls tasks"):
         load_benchmarks(["arc_easi"])
+    with pytest.raises(OptionError, match=r"has no task 'qqqqqqqq'\. `lm-eval ls tasks` lists them all\.$"):
+        load_benchmarks(["qqqqqqqq"])
 
 
 def test_without_the_extra_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

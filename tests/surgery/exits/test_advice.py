@@ -17,11 +17,12 @@ from bathyscope.pages.figures.kind import arrange
 from bathyscope.pages.figures.of.exits import drawing
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.surgery.exits import advice as advising
-from bathyscope.surgery.exits import times
-from bathyscope.surgery.exits.advice import _decided, threshold
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.exits import times, verifying
+from bathyscope.surgery.exits.advice import decide
 from bathyscope.surgery.exits.drafting import counts
 from bathyscope.surgery.exits.generating import Generated, generated
+from bathyscope.surgery.exits.leaving import find_threshold
 from bathyscope.surgery.exits.reading import Trace
 from bathyscope.surgery.exits.result import TABLE
 from bathyscope.surgery.exits.times import Times, Timings
@@ -181,7 +182,7 @@ def test_a_run_is_set_beside_what_was_foretold() -> None:
     np.testing.assert_array_equal(advice.data["own_share"], advice.data["measured_share"])
     one = advice.data.sel(exit=4)
     assert float(one["measured_low"]) <= float(one["measured_share"]) <= float(one["measured_high"])
-    assert "Run on 6 other prompts: the share of right drafts is as foretold at" in advice.text
+    assert "Run on 6 other prompts: the share of right drafts is as predicted at" in advice.text
     assert "it is at most 0 away), and all runs gave the tokens of plain decoding. Wall time at exit" in advice.text
     made = drawing(advice.data)
     figure = arrange(made.note, made.panels)
@@ -200,7 +201,7 @@ def test_what_was_not_faster_when_it_was_run_is_not_advised(monkeypatch: pytest.
         own = generated(model, ids, new, exit_, draft)
         return replace(own, seconds=seconds["plain" if exit_ is None else "drafted"])
 
-    monkeypatch.setattr(advising, "generated", timed)
+    monkeypatch.setattr(verifying, "generated", timed)
     faster = asked(model, 1, verify=held_out)
     assert faster.exit == 2
     np.testing.assert_allclose(faster.data["measured_speed"], 2.0)
@@ -230,7 +231,7 @@ def test_no_threshold_is_given_that_no_token_reaches() -> None:
         agrees, probability = rng.random((2, 20)) < 0.5, rng.uniform(0.2, 0.7, (2, 20))
         agrees[:, 0], probability[:, 0] = False, 0.999
         made.append(Trace(agrees, probability, np.ones(20, dtype=bool)))
-    found = threshold(made, 0.05, 0.95, 0)
+    found = find_threshold(made, 0.05, Sampling(level=0.95, seed=0))
     assert found.prompts > found.fewest
     assert np.isnan(found.probability)
     assert (found.ready, found.changed) == (0.0, 0.0)
@@ -255,7 +256,7 @@ def test_what_cannot_be_done_is_refused_before_it_computes(monkeypatch: pytest.M
     for given, options, said in (
         (ids[:1], {}, "Only one prompt: an interval needs at least two"),
         (ids[:1] * 5, {}, r"Only one prompt \(5 copies of it were given\)"),
-        (ids, {"verify": [ids[1], [5, 6, 7]]}, "1 prompts of verify stand among the prompts that give the advice"),
+        (ids, {"verify": [ids[1], [5, 6, 7]]}, "1 prompts of verify are among the prompts that give the advice"),
         (ids, {"verify": [[5, 6, 7]]}, "Only one verify prompt"),
         (ids, {"new_tokens": 250}, "has 9 tokens, and 250 more go beyond the context of 256"),
     ):
@@ -283,14 +284,13 @@ def test_prompts_of_one_document_count_as_one() -> None:
     rows = np.random.default_rng(0).integers(0, 2, (3, 4, NEW)).astype(bool)
     made = [Trace(own, own * 0.9, np.ones(NEW, dtype=bool)) for own in rows]
     numbers = np.repeat(np.arange(3), 3)
-    judge = {"resamples": 300, "level": 0.95, "seed": 0}
     known = exactly(model.n_blocks, 3)
 
     def decided(traces: list[Trace], cluster: np.ndarray | None) -> dict[str, np.ndarray]:
         counted = [
             [[counts(trace.agrees[place], draft, NEW) for trace in traces] for draft in (1, 2)] for place in range(4)
         ]
-        return _decided(traces, known, counted, judge, cluster)
+        return decide(traces, known, counted, Sampling(300, 0.95, 0, cluster))
 
     wanted, copied = decided(made, None), [trace for trace in made for _ in range(3)]
     together, apart = decided(copied, numbers), decided(copied, None)
@@ -299,8 +299,8 @@ def test_prompts_of_one_document_count_as_one() -> None:
     assert (
         together["acceptance_high"] - together["acceptance_low"] > apart["acceptance_high"] - apart["acceptance_low"]
     ).all()
-    halved = threshold(copied, 0.05, 0.95, 0, numbers)
-    assert (halved.prompts, threshold(copied, 0.05, 0.95, 0).prompts) == (1, 4)
+    halved, alone = (find_threshold(copied, 0.05, Sampling(level=0.95, cluster=cluster)) for cluster in (numbers, None))
+    assert (halved.prompts, alone.prompts) == (1, 4)
 
 
 def test_advice_without_prompts_is_refused() -> None:

@@ -3,7 +3,6 @@
 import importlib
 import importlib.util
 import logging
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from unittest.mock import patch
 
 from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.prompts.files import check_exists, read_rows
+from bathyscope.surgery.benchmarks.task_names import installed_names
 
 WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
@@ -31,14 +31,14 @@ class Benchmark:
 
     @property
     def written(self) -> bool:
-        """The model writes its answers; otherwise given ones are scored."""
+        """Whether the model writes its answers; otherwise those of the task are scored."""
         return bool(self.task.OUTPUT_TYPE == WRITTEN)
 
 
 def load_benchmarks(
     tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None
 ) -> tuple[Benchmark, ...]:
-    """The tasks with these names, ready to be asked zero-shot.
+    """Load the tasks with these names, ready to be asked zero-shot.
 
     Args:
         tasks: names that the harness knows (tasks, groups, tags), YAML files of one task in the harness's form, or
@@ -48,7 +48,7 @@ def load_benchmarks(
 
     Raises:
         OptionError: the extra is not installed, or a task or a file for one is not allowed.
-        PromptError: documents, or a YAML file of a task, cannot be had or do not suit.
+        PromptError: documents, or a YAML file of a task, cannot be read or do not suit.
     """
     require_harness()
     files = {name: Path(path).expanduser() for name, path in (data or {}).items()}
@@ -56,33 +56,48 @@ def load_benchmarks(
         check_exists(path)
     if not tasks:
         raise OptionError("tasks: none given; for example hellaswag, arc_easy, gsm8k.")
-    found = [one for one in tasks if isinstance(one, Benchmark)]
-    texts = [one for one in tasks if isinstance(one, str)]
-    own = {text: _own(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}
-    known = tuple(text for text in texts if text not in own)
-    names = [own[text].name if text in own else text for text in texts]
+    benchmarks = [task for task in tasks if isinstance(task, Benchmark)]
+    texts = [task for task in tasks if isinstance(task, str)]
+    own_tasks = {text: _read_task(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}
+    listed = tuple(text for text in texts if text not in own_tasks)
+    names = [own_tasks[text].name if text in own_tasks else text for text in texts]
     unused = [name for name in files if name not in names]
     if unused:
         raise OptionError(f"data: {unused[0]!r} is none of the tasks asked for: {', '.join(names)}.")
+    require_known_tasks(listed)
     with quietly():
-        manager: Any = _manager(known) if known else None
-        for name in known:
-            if manager.task_index.get(name) is None:
-                raise OptionError(
-                    f"tasks: lm-evaluation-harness has no task {name!r}.{did_you_mean(name, _manager(()).all_tasks)} "
-                    "`lm-eval ls tasks` lists them all."
-                )
+        manager: Any = _find_manager(listed) if listed else None
         for text in texts:
-            one = own.get(text, _Named(text, manager, None))
-            file = files.get(one.name, one.file)
-            found += _from_hub(one) if file is None else [_from_file(one, file)]
-    for benchmark in found:
+            task = own_tasks.get(text, _Named(text, manager, None))
+            file = files.get(task.name, task.file)
+            benchmarks += _load_from_hub(task) if file is None else [_load_from_file(task, file)]
+    for benchmark in benchmarks:
         _require_scored(benchmark.name, benchmark.task)
-    return tuple({one.name: one for one in found}.values())
+    return tuple({benchmark.name: benchmark for benchmark in benchmarks}.values())
+
+
+def require_known_tasks(tasks: Sequence[str | Benchmark]) -> None:
+    """Refuse names that no file of the harness defines; neither the harness nor a model is needed for it.
+
+    Raises:
+        OptionError: the first unknown name, and the nearest one that is defined.
+    """
+    defined = installed_names()
+    names = [task for task in tasks if isinstance(task, str) and not task.endswith(_YAML)]
+    unknown = next((name for name in names if name not in defined), None)
+    if unknown is not None:
+        raise OptionError(
+            f"tasks: lm-evaluation-harness has no task {unknown!r}.{did_you_mean(unknown, defined)} "
+            "`lm-eval ls tasks` lists them all."
+        )
 
 
 def require_harness() -> None:
-    """Raises OptionError where the extra is not installed."""
+    """Refuse to go on without the extra.
+
+    Raises:
+        OptionError: what is not installed, and how to install it.
+    """
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise OptionError(
@@ -93,11 +108,12 @@ def require_harness() -> None:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the bars and messages of the harness, which would come once for every schedule."""
+    """Silence the bars and messages of the harness, which would come once for every schedule."""
     import datasets
     from tqdm import tqdm
 
-    logger, hidden = logging.getLogger("lm_eval"), datasets.are_progress_bars_disabled()
+    logger = logging.getLogger("lm_eval")
+    hidden = datasets.are_progress_bars_disabled()
     before = logger.level
     logger.setLevel(logging.ERROR)
     datasets.disable_progress_bars()
@@ -111,18 +127,26 @@ def quietly() -> Iterator[None]:
 
 
 @lru_cache(maxsize=4)
-def _manager(names: tuple[str, ...]) -> Any:
-    """The harness's index of these tasks; of all of them where their files do not carry their names."""
+def _find_manager(names: tuple[str, ...]) -> Any:
+    """Return the harness's index of the folders of these tasks; of all tasks where these do not hold them all."""
     tasks: Any = importlib.import_module("lm_eval.tasks")
-    everything = Path(tasks.__file__).parent
-    # indexing every task takes ten seconds
-    plain = [name for name in names if re.fullmatch(r"[\w.-]+", name)]
-    folders = {str(path.parent) for name in plain for path in everything.rglob(f"{name}.yaml")}
-    if names and folders:
-        few = tasks.TaskManager(include_defaults=False, include_path=sorted(folders))
-        if all(few.task_index.get(name) is not None for name in names):
+    files = installed_names().files
+    folders = sorted({str(files[name].parent) for name in names if name in files})
+    # indexing every task takes up to a minute
+    if all(name in files for name in names):
+        few = tasks.TaskManager(include_defaults=False, include_path=folders)
+        if all(_is_complete(few.task_index, name) for name in names):
             return few
     return tasks.TaskManager()
+
+
+def _is_complete(index: Mapping[str, Any], name: object) -> bool:
+    """Return whether an index holds a task, or a group and all that belongs to it."""
+    entry = index.get(name) if isinstance(name, str) else None
+    if entry is None:
+        return False
+    members = (entry.cfg or {}).get("task") if entry.kind.name == "GROUP" else []
+    return all(_is_complete(index, member) for member in (members if isinstance(members, list) else [members]))
 
 
 class _Named(NamedTuple):
@@ -136,41 +160,47 @@ class _Named(NamedTuple):
     file: Path | None
 
 
-def _own(path: Path) -> _Named:
+def _read_task(path: Path) -> _Named:
+    """Read a task of the user's own.
+
+    Raises:
+        PromptError: the file cannot be read, or defines no task.
+    """
     check_exists(path)
     tasks: Any = importlib.import_module("lm_eval.tasks")
     index, loader = (importlib.import_module(f"lm_eval.tasks.{name}") for name in ("_index", "_yaml_loader"))
     try:
-        entry, config = index.TaskIndex.entry_from_path(path), loader.load_yaml(path, resolve_func=False)
-    except Exception as error:  # whatever is wrong with a file, it tells no task
-        raise PromptError(f"{path} cannot be read as a task ({told(error)}).") from error
+        entry = index.TaskIndex.entry_from_path(path)
+        config = loader.load_yaml(path, resolve_func=False)
+    except Exception as error:  # whatever is wrong with a file, it defines no task
+        raise PromptError(f"{path} cannot be read as a task ({describe_error(error)}).") from error
     if entry is None or not isinstance(config.get("task"), str):
-        raise PromptError(f"{path} tells no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
+        raise PromptError(f"{path} defines no task; a task's file has task: NAME, as lm-evaluation-harness reads it.")
     manager = tasks.TaskManager(include_defaults=False)
     manager.task_index[entry.name] = entry
-    return _Named(entry.name, manager, _documents(config, path.parent))
+    return _Named(entry.name, manager, _find_documents(config, path.parent))
 
 
-def _documents(config: Mapping[str, Any], folder: Path) -> Path | None:
-    """The one file that holds a task's documents, looked for beside the task's own."""
-    found = (config.get("dataset_kwargs") or {}).get("data_files")
-    if isinstance(found, Mapping):
-        found = found.get(config.get("test_split") or config.get("validation_split"))
-    return folder / found if isinstance(found, str) and (folder / found).is_file() else None
+def _find_documents(config: Mapping[str, Any], folder: Path) -> Path | None:
+    """Return the one file that holds a task's documents, where it is next to the task's own."""
+    file = (config.get("dataset_kwargs") or {}).get("data_files")
+    if isinstance(file, Mapping):
+        file = file.get(config.get("test_split") or config.get("validation_split"))
+    return folder / file if isinstance(file, str) and (folder / file).is_file() else None
 
 
-def _from_hub(one: _Named) -> list[Benchmark]:
+def _load_from_hub(named: _Named) -> list[Benchmark]:
     try:
-        loaded = one.manager.load([one.name])["tasks"]
+        loaded = named.manager.load([named.name])["tasks"]
     except Exception as error:  # whatever the hub's clients raise, the answer is the same
         raise PromptError(
-            f"The documents of {one.name} cannot be loaded from the hub ({told(error)}). Give them as a file: --data "
-            f"{one.name}=FILE (in Python: data={{{one.name!r}: FILE}})."
+            f"The documents of {named.name} cannot be loaded from the hub ({describe_error(error)}). Give them as a "
+            f"file: --data {named.name}=FILE (in Python: data={{{named.name!r}: FILE}})."
         ) from error
-    return [Benchmark(own, task) for own, task in loaded.items()]
+    return [Benchmark(name, task) for name, task in loaded.items()]
 
 
-def _from_file(one: _Named, path: Path) -> Benchmark:
+def _load_from_file(named: _Named, path: Path) -> Benchmark:
     from datasets import Dataset
 
     rows = [dict(row) for row in read_rows(path)]
@@ -178,35 +208,36 @@ def _from_file(one: _Named, path: Path) -> Benchmark:
         raise PromptError(f"{path} holds no row.")
     columns = sorted({column for row in rows for column in row})
     changes: dict[str, Any] = {
-        "task": one.name,
+        "task": named.name,
         "custom_dataset": lambda **_: {"test": Dataset.from_list(rows)},
         **dict.fromkeys(("dataset_kwargs", "training_split", "validation_split", "fewshot_split")),
         "test_split": "test",
         "num_fewshot": 0,
     }
     try:
-        if one.name == "hellaswag" and "ctx_a" not in columns:
+        if named.name == "hellaswag" and "ctx_a" not in columns:
             rows, changes["process_docs"] = [hellaswag_from_ctx(row) for row in rows], None
         # as the member of a group a known task may be changed
-        (task,) = one.manager.load([{"group": f"{one.name} from a file", "task": [changes]}])["tasks"].values()
-        _require_scored(one.name, task)
+        (task,) = named.manager.load([{"group": f"{named.name} from a file", "task": [changes]}])["tasks"].values()
+        _require_scored(named.name, task)
         task.build_all_requests(limit=1)
     except OptionError:
         raise
     except Exception as error:  # templates and processing functions fail in many ways on missing columns
         raise PromptError(
-            f"{path} does not suit the task {one.name} ({told(error)}); its columns are {', '.join(columns)}."
+            f"{path} does not suit the task {named.name} ({describe_error(error)}); its columns are "
+            f"{', '.join(columns)}."
         ) from error
-    return Benchmark(one.name, task, str(path))
+    return Benchmark(named.name, task, str(path))
 
 
-def told(error: Exception) -> str:
-    """What the harness, or what it calls, says of a failure, on one line."""
+def describe_error(error: Exception) -> str:
+    """Return what the harness, or what it calls, says of a failure, on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def hellaswag_from_ctx(row: Mapping[str, Any]) -> dict[str, Any]:
-    """HellaSwag's document from a row that holds the whole context as ``ctx``.
+    """Return HellaSwag's document from a row that holds the whole context as ``ctx``.
 
     The harness joins ``ctx_a`` and ``ctx_b``, the latter with a capital; where only their joint text is left, it is
     taken as it stands.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
-from bathyscope.model import Model, alone, config_hash, loaded
+from bathyscope.model import Model, alone, loaded
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
@@ -23,6 +23,7 @@ from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
+from bathyscope.surgery.trial import model_record
 
 if TYPE_CHECKING:
     from bathyscope.surgery.benchmarks.harness import LoadedLM
@@ -41,7 +42,7 @@ def evaluate(
     out: str | Path | None = None,
     progress: bool = False,
 ) -> Evaluation:
-    """Runs tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
+    """Run tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
 
     Each schedule is applied to the model itself (``bathyscope.scheduled``) and the harness scores it as it scores
     any model. Answers that a model writes are written greedily, in batches and on caches, each as if its document stood
@@ -78,20 +79,17 @@ def evaluate(
         model = in_its_precision(plans[0], model) if plans else loaded(model)
         for plan_of_model in plans:
             require_same_weights(plan_of_model, model)
-        found = variants(schedules, model.n_blocks)
+        requested = variants(schedules, model.n_blocks)
         benchmarks = require_answerable(model, tasks, data, limit, batch_size)
+        # Imported late: the harness takes seconds to import, and the refusals above need none of it.
         from bathyscope.surgery.benchmarks import harness
 
-        plan = runnable(found, model.checks, schedules)
+        plan = runnable(requested, model.checks, schedules)
         for variant in plan:
             require_runnable(model, variant.schedule, arguments)
-        requests = {one.name: harness.prepared(one) for one in benchmarks}
+        requests = {benchmark.name: harness.prepared(benchmark) for benchmark in benchmarks}
         settings = {
-            "model": model.name,
-            "weight_hash": model.weight_hash,
-            "config_hash": config_hash(model.hf),
-            "precision": str(model.dtype).removeprefix("torch."),
-            "n_blocks": model.n_blocks,
+            **model_record(model),
             "arguments": arguments,
             "limit": limit,
             "harness": harness.VERSION,
@@ -99,12 +97,13 @@ def evaluate(
         total = len(plan) * sum(count for count, _ in requests.values())
         folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
         with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
-            for one in benchmarks:
+            for benchmark in benchmarks:
                 if shelf is not None:
-                    shelf.begin(one.name, requests[one.name][1], one.source)
+                    shelf.begin(benchmark.name, requests[benchmark.name][1], benchmark.source)
             work = _Work(model, benchmarks, arguments, limit, {n: c for n, (c, _) in requests.items()}, bar, shelf)
             scores = work.run(plan, batch_size)
             if shelf is not None:
+                # Written last, so that an interruption never leaves a table that lacks results which are stored.
                 # table and arrays of everything that is on disk, also from earlier calls
                 everything = open_evaluation(shelf.path)
                 shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
@@ -119,7 +118,7 @@ def require_answerable(
     limit: int | None,
     batch_size: int,
 ) -> tuple[Benchmark, ...]:
-    """The tasks, which this model can be asked: refuses all that ``evaluate`` refuses of them without a forward."""
+    """Load the tasks, and refuse without a forward what ``evaluate`` refuses of them."""
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
@@ -133,26 +132,26 @@ def require_answerable(
         )
     from bathyscope.surgery.benchmarks import harness
 
-    for one in benchmarks:
-        harness.prepare(one, limit, model.max_tokens)
+    for benchmark in benchmarks:
+        harness.prepare(benchmark, limit, model.max_tokens)
     return benchmarks
 
 
 def open_evaluation(folder: str | Path) -> Evaluation:
-    """All finished results of an evaluation on disk, also of one that was interrupted.
+    """Open all finished results of an evaluation on disk, also of one that was interrupted.
 
     Args:
         folder: what ``evaluate(out=)`` wrote.
 
     Raises:
         OptionError: ``folder`` is no path.
-        StoreError: there is none, or a file is damaged.
+        StoreError: no evaluation, or a damaged file.
 
     Example:
         >>> bathyscope.open_evaluation("runs/hellaswag")  # doctest: +SKIP
     """
     settings, scores = read_evaluation(folder)
-    names = sorted({score["schedule"] for score in scores}, key=_natural)
+    names = sorted({score["schedule"] for score in scores}, key=_sort_key)
     return assemble(variants(names, settings["n_blocks"]), scores, settings)
 
 
@@ -171,48 +170,59 @@ class _Work:
     answering: int = 0
 
     def run(self, plan: Sequence[Variant], batch_size: int) -> list[Score]:
-        """Schedule by schedule, so that a schedule is applied once for all its tasks."""
+        """Return the results, schedule by schedule, so that a schedule is applied once for all its tasks."""
         from bathyscope.surgery.benchmarks.harness import LoadedLM
 
         lm: LoadedLM | None = None
         fitting = batch_size
-        if batch_size > 1 and self.model.anatomy.equal_lengths and not all(one.written for one in self.benchmarks):
+        if (
+            batch_size > 1
+            and self.model.anatomy.equal_lengths
+            and not all(benchmark.written for benchmark in self.benchmarks)
+        ):
             warn("Results of this model depend on how long the other texts of a batch are; batch_size is taken as 1.")
+            # The harness pads prompts to the longest of a batch, which changes what such a model computes.
             fitting = 1
         scores: list[Score] = []
         for variant in plan:
-            names = [one.name for one in self.benchmarks]
+            names = [benchmark.name for benchmark in self.benchmarks]
             finished = {name: self.shelf.score(variant.name, name) if self.shelf else None for name in names}
-            missing = [one for one in self.benchmarks if finished[one.name] is None]
+            missing = [benchmark for benchmark in self.benchmarks if finished[benchmark.name] is None]
             self._advance(sum(self.requests[name] for name, score in finished.items() if score is not None))
             if missing:
-                lm = lm or LoadedLM(self.model, fitting, self._answered, batch_size)
-                finished |= self._computed(lm, variant, missing)
+                # Made only where something is missing; it scores whatever order of blocks the model runs at the time.
+                lm = lm or LoadedLM(self.model, fitting, self._count_answers, batch_size)
+                finished |= self._compute(lm, variant, missing)
             scores += [score for score in finished.values() if score is not None]
         return scores
 
-    def _computed(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
+    def _compute(self, lm: LoadedLM, variant: Variant, missing: Sequence[Benchmark]) -> dict[str, Score]:
         from bathyscope.surgery.benchmarks.harness import score
 
-        found: dict[str, Score] = {}
+        scores: dict[str, Score] = {}
         # nothing of this program stands between the normal model and the harness
         is_normal = variant.name == NORMAL
         with nullcontext() if is_normal else scheduled(self.model, variant.schedule, self.arguments):
-            for one in missing:
-                found[one.name] = {"schedule": variant.name, "task": one.name, **score(lm, one, self.limit)}
-                _require_finite(found[one.name])
+            for benchmark in missing:
+                scores[benchmark.name] = {
+                    "schedule": variant.name,
+                    "task": benchmark.name,
+                    **score(lm, benchmark, self.limit),
+                }
+                _require_finite(scores[benchmark.name])
                 if self.shelf is not None:
-                    self.shelf.keep(variant.name, one.name, found[one.name])
-                self._advance(self.requests[one.name])
-        return found
+                    self.shelf.keep(variant.name, benchmark.name, scores[benchmark.name])
+                self._advance(self.requests[benchmark.name])
+        return scores
 
-    def _answered(self, requests: int) -> None:
-        """Within a task; answers of one token may share a forward, so that the task's end corrects the count."""
+    def _count_answers(self, requests: int) -> None:
+        """Count within a task; answers of one token may share a forward, so that the task's end corrects the count."""
         self.answering += requests
         self.bar.advance_to(self.done + self.answering)
 
     def _advance(self, requests: int) -> None:
-        self.done, self.answering = self.done + requests, 0
+        self.done += requests
+        self.answering = 0
         self.bar.advance_to(self.done)
 
 
@@ -225,8 +235,9 @@ def _require_finite(score: Score) -> None:
         )
 
 
-def _natural(name: str) -> tuple[str, int, str]:
-    """``drop:10`` after ``drop:9``; the normal model first."""
+def _sort_key(name: str) -> tuple[str, int, str]:
+    """Return a key that sorts ``drop:10`` after ``drop:9``, and the normal model first."""
     kind, _, rest = name.partition(":")
+    # Numbers are compared as numbers, or drop:10 would stand before drop:2.
     number = rest.partition("+")[0].partition(",")[0]
     return ("" if name == NORMAL else kind, int(number) if number.isdecimal() else -1, name)

@@ -18,15 +18,15 @@ from torch import Tensor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import Model
-from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, quietly, told
+from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, describe_error, quietly
 from bathyscope.surgery.benchmarks.result import per_document
 from bathyscope.surgery.benchmarks.writing import Question, Writer
 
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"
 _PERPLEXITY = "perplexity"
+# What may be asked of an answer that is written; the last three change nothing where nothing is drawn.
 _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
-"""What may be asked of an answer that is written; the last three change nothing where nothing is drawn."""
 
 
 class LoadedLM(HFLM):
@@ -46,26 +46,29 @@ class LoadedLM(HFLM):
                 backend="causal",
                 tokenizer=tokenizer,
                 batch_size=batch_size,
+                # Log-probabilities in half precision round away differences between answers.
                 softmax_dtype="float32" if narrow else None,
             )
         self._advance, self._window, self._writing = advance, model.max_tokens, writing
 
     def loglikelihood(self, requests: Any, disable_tqdm: bool = True) -> Any:
-        """The harness's own, without its progress bar."""
+        """Score as the harness does, without its progress bar."""
         return super().loglikelihood(requests, disable_tqdm=True)
 
     def generate_until(self, requests: Any, disable_tqdm: bool = True) -> Any:
-        """Answers as the harness asks for them, each as if its document stood alone (``Writer``)."""
+        """Write answers as the harness asks for them, each as if its document stood alone (``Writer``)."""
         eos = self.tok_decode(self.eot_token_id, skip_special_tokens=False)
-        questions, cut = [], 0
+        questions = []
+        cut = 0
         for request in requests:
             context, options = request.args
-            asked = normalize_gen_kwargs(options, self.max_gen_toks)
-            until = tuple(stop for stop in handle_stop_sequences(asked["until"], eos=eos) if stop)
+            settings = normalize_gen_kwargs(options, self.max_gen_toks)
+            until = tuple(stop for stop in handle_stop_sequences(settings["until"], eos=eos) if stop)
+            # An empty context has no token that the answer's first token could be predicted from.
             ids = self.tok_encode(context) or [self.prefix_token_id]
-            room = len(ids) if self._window is None else self._window - asked["max_gen_toks"]
+            room = len(ids) if self._window is None else self._window - settings["max_gen_toks"]
             cut += len(ids) > room
-            questions.append(Question(tuple(ids[-room:]), until, asked["max_gen_toks"]))
+            questions.append(Question(tuple(ids[-room:]), until, settings["max_gen_toks"]))
         if cut:
             warn(f"{cut} of {len(questions)} contexts have lost their beginning, to leave room for answers.")
         return Writer(self.model, self.tokenizer, self._writing, self._advance).write(questions)
@@ -73,13 +76,13 @@ class LoadedLM(HFLM):
     def _model_call(self, inps: Tensor, attn_mask: Any = None, labels: Any = None) -> Tensor:
         with torch.no_grad():
             # nothing is continued, so a cache would only cost memory
-            found: Tensor = self.model(inps, use_cache=False).logits
+            logits: Tensor = self.model(inps, use_cache=False).logits
         self._advance(len(inps))
-        return found
+        return logits
 
 
 def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None:
-    """Builds the requests, for a model with room for ``window`` tokens.
+    """Build the requests, for a model with room for ``window`` tokens.
 
     Raises:
         OptionError: answers are to be written in a way that cannot be.
@@ -90,33 +93,35 @@ def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None
             benchmark.task.build_all_requests(limit=limit)
         except Exception as error:  # templates fail in many ways on documents that lack something
             raise PromptError(
-                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task ({told(error)})."
+                f"A document of {benchmark.name} ({benchmark.source or 'hub'}) does not suit the task "
+                f"({describe_error(error)})."
             ) from error
     if benchmark.task.OUTPUT_TYPE == WRITTEN:
+        # Thousands of requests share a few settings, and each is checked once.
         for options in {repr(instance.args[1]): instance.args[1] for instance in benchmark.task.instances}.values():
             _require_greedy(benchmark.name, options, window)
 
 
 def prepared(benchmark: Benchmark) -> tuple[int, str]:
-    """How many requests there are, and a hash of them (SHA-256 of contexts and answers)."""
+    """Return how many requests there are, and a hash of them (SHA-256 of contexts and answers)."""
     requests = [list(map(str, instance.args)) for instance in benchmark.task.instances]
     return len(requests), hashlib.sha256(json.dumps(requests).encode()).hexdigest()
 
 
 def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -> None:
-    asked = normalize_gen_kwargs(dict(options))
-    if asked["do_sample"]:
+    settings = normalize_gen_kwargs(dict(options))
+    if settings["do_sample"]:
         raise OptionError(
             f"tasks: {name} draws its answers at random (do_sample or a temperature in its generation_kwargs), which "
             "would differ between schedules by chance alone; here answers are written greedily: set do_sample: false."
         )
-    other = next((key for key in asked if key not in _GREEDY), None)
+    other = next((key for key in settings if key not in _GREEDY), None)
     if other is not None:
         raise OptionError(
             f"tasks: {name} asks for {other!r} in its generation_kwargs; allowed are until, max_gen_toks and "
             "do_sample: false, since answers are written greedily."
         )
-    most = asked["max_gen_toks"]
+    most = settings["max_gen_toks"]
     if most < 1 or (window is not None and most >= window):
         room = "1 or more" if window is None else f"1 to {window - 1}, since this model has room for {window} tokens"
         raise OptionError(
@@ -126,7 +131,7 @@ def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -
 
 
 def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, Any]:
-    """What the harness measures, as plain JSON values.
+    """Return what the harness measures, as plain JSON values.
 
     Returns:
         ``metrics``: name → value and standard error (None where none is known); ``documents``: for each its number,
@@ -134,22 +139,27 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
         answer that was written. Where that is read in several ways, a metric's name has the reading after a comma.
     """
     with quietly():
-        given = run_harness(
+        measured = run_harness(
             lm=lm, task_dict={"tasks": {benchmark.name: benchmark.task}}, limit=limit, bootstrap_iters=0
         )
-    (samples,) = given["samples"].values()
-    (results,) = given["results"].values()
+    (samples,) = measured["samples"].values()
+    (results,) = measured["results"].values()
     filters = list(dict.fromkeys(sample["filter"] for sample in samples))
     # a likelihood has one reading; of what a model writes a task may have several
-    kept = filters if benchmark.task.OUTPUT_TYPE == WRITTEN else filters[:1]
-    names = {(own, f): f"{own},{f}" if len(kept) > 1 else own for f in kept for own in samples[0]["metrics"]}
-    documents = [_document(benchmark.task, sample) for sample in samples if sample["filter"] == kept[0]]
-    for own in kept:
-        for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == own]):
+    readings = filters if benchmark.task.OUTPUT_TYPE == WRITTEN else filters[:1]
+    names = {
+        (metric, f): f"{metric},{f}" if len(readings) > 1 else metric
+        for f in readings
+        for metric in samples[0]["metrics"]
+    }
+    documents = [_read_document(benchmark.task, sample) for sample in samples if sample["filter"] == readings[0]]
+    # The harness has a sample for each document and reading; here each document is one row.
+    for reading in readings:
+        for document, sample in zip(documents, [sample for sample in samples if sample["filter"] == reading]):
             for metric in sample["metrics"]:
                 if isinstance(sample[metric], bool | int | float | np.number):
-                    document[names[metric, own]] = float(sample[metric])
-    values = {name: results.get(f"{metric},{own}") for (metric, own), name in names.items()}
+                    document[names[metric, reading]] = float(sample[metric])
+    values = {name: results.get(f"{metric},{reading}") for (metric, reading), name in names.items()}
     if all(document["right"] is not None for document in documents):
         values[LOGLIKELIHOOD] = float(per_document({"documents": documents}, LOGLIKELIHOOD).mean())
     metrics = {
@@ -160,16 +170,17 @@ def score(lm: LoadedLM, benchmark: Benchmark, limit: int | None) -> dict[str, An
     return {"metrics": metrics, "documents": documents}
 
 
-def _document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:
+def _read_document(task: Any, sample: Mapping[str, Any]) -> dict[str, Any]:
     number = {"document": int(sample["doc_id"])}
     if task.OUTPUT_TYPE == WRITTEN:
         return {**number, "answer": str(sample["resps"][0][0]), "loglikelihoods": [], "right": None}
     loglikelihoods = [float(answers[0][0]) for answers in sample["resps"]]
-    return {**number, "loglikelihoods": loglikelihoods, "right": _right(task, sample, len(loglikelihoods))}
+    return {**number, "loglikelihoods": loglikelihoods, "right": _right_answer(task, sample, len(loglikelihoods))}
 
 
-def _right(task: Any, sample: Mapping[str, Any], answers: int) -> int | None:
-    """The index of the right answer; None where a task has several or none."""
+def _right_answer(task: Any, sample: Mapping[str, Any], answers: int) -> int | None:
+    """Return the index of the right answer; None where a task has several or none."""
+    # A task with a single answer (LAMBADA) scores the right one.
     target = 0 if answers == 1 else sample["target"]
     if isinstance(target, str):
         choices = task.doc_to_choice(sample["doc"])
@@ -178,14 +189,14 @@ def _right(task: Any, sample: Mapping[str, Any], answers: int) -> int | None:
 
 
 def _stderr(name: str, value: float, documents: FloatArray) -> float | None:
-    """Standard error over documents of a mean; of a perplexity by the delta method from its documents' logarithms.
+    """Return the standard error over documents of a mean, or of a perplexity by the delta method.
 
     None where a document has no value.
     """
     if len(documents) < 2 or np.isnan(documents).any():
         return None
-    own = float(documents.std(ddof=1) / math.sqrt(len(documents)))
+    spread = float(documents.std(ddof=1) / math.sqrt(len(documents)))
     if name.partition(",")[0] == _PERPLEXITY:
-        return value * own
+        return value * spread
     # other aggregates (correlations, F1) have no standard error of this kind
-    return own if math.isclose(value, float(documents.mean()), rel_tol=1e-9, abs_tol=1e-12) else None
+    return spread if math.isclose(value, float(documents.mean()), rel_tol=1e-9, abs_tol=1e-12) else None

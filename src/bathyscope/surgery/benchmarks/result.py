@@ -31,8 +31,8 @@ _TABLE: Table = {
     "correct": _of_document("document answered rightly (0 or 1)"),
     "loglikelihood": _of_document("log-likelihood of the right answer", "nats", "Σ log p(token | before)"),
 }
+# What says whether a document was answered rightly, the first that a task has.
 _CORRECT = ("acc", "exact_match")
-"""What says whether a document was answered rightly, the first that a task has."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -60,15 +60,16 @@ class Evaluation:
         """What was asked, in a sentence."""
         tasks, schedules = (self.data[name].values.tolist() for name in ("task", "schedule"))
         others = [name for name in schedules if name != NORMAL]
-        asked = f"{len(tasks)} task{'s' * (len(tasks) != 1)} ({', '.join(tasks)})"
+        summary = f"{len(tasks)} task{'s' * (len(tasks) != 1)} ({', '.join(tasks)})"
         if not others:
-            return f"{asked} of the normal model."
+            return f"{summary} of the normal model."
         listed = ", ".join(others[:3]) + (f" and {len(others) - 3} more" if len(others) > 3 else "")
-        return f"{asked} of the normal model and under {len(others)} schedule{'s' * (len(others) != 1)} ({listed})."
+        return f"{summary} of the normal model and under {len(others)} schedule{'s' * (len(others) != 1)} ({listed})."
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the results."""
-        attrs, others = self.data.attrs, [name for name in self.data["schedule"].values.tolist() if name != NORMAL]
+        attrs = self.data.attrs
+        others = [name for name in self.data["schedule"].values.tolist() if name != NORMAL]
         act = Act(
             kind="evaluation",
             conclusion=self.text,
@@ -79,7 +80,7 @@ class Evaluation:
         return record_of(act, results=self.to_dataframe())
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row a schedule, task and metric that the task has."""
+        """Return a row for every schedule, task and metric that the task has."""
         frame = self.data.drop_dims("document").to_dataframe().reset_index()
         first = ["schedule", "kind", "block", "length", "task", "metric"]
         ordered = frame[[*first, *(name for name in frame.columns if name not in first)]]
@@ -87,36 +88,37 @@ class Evaluation:
 
 
 def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Mapping[str, Any]) -> Evaluation:
-    """The arrays of finished results, in the order of ``variants``; those without any result are left out.
+    """Return the arrays of finished results, in the order of ``variants``; those without any result are left out.
 
     Of ``settings`` what netCDF can hold becomes attributes.
     """
     by_place = {(score["schedule"], score["task"]): score for score in scores}
-    kept = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]
+    finished = [variant for variant in variants if any(variant.name == schedule for schedule, _ in by_place)]
     tasks = list(dict.fromkeys(score["task"] for score in scores))
     metrics = sorted({name for score in scores for name in score["metrics"]})
     longest = max((len(score["documents"]) for score in scores), default=0)
-    sizes = {"schedule": len(kept), "task": len(tasks), "metric": len(metrics), "document": longest}
+    sizes = {"schedule": len(finished), "task": len(tasks), "metric": len(metrics), "document": longest}
     table = {name: np.full([sizes[dim] for dim in label.always], np.nan) for name, label in _TABLE.items()}
-    rows = {variant.name: row for row, variant in enumerate(kept)}
+    rows = {variant.name: row for row, variant in enumerate(finished)}
     for (schedule, task), score in by_place.items():
         if schedule not in rows:
             continue
         place = (rows[schedule], tasks.index(task))
         normal = by_place.get((NORMAL, task))
-        for name, found in score["metrics"].items():
+        for name, result in score["metrics"].items():
             entry = (*place, metrics.index(name))
-            table["value"][entry], table["stderr"][entry] = number(found["value"]), number(found["stderr"])
+            table["value"][entry], table["stderr"][entry] = number(result["value"]), number(result["stderr"])
             if normal is not None and is_mean(score, name) and is_mean(normal, name):
-                table["difference"][entry], table["difference_stderr"][entry] = _paired(score, normal, name)
-        for name, metric in (("correct", _correct(score)), ("loglikelihood", "loglikelihood")):
+                table["difference"][entry], table["difference_stderr"][entry] = _paired_difference(score, normal, name)
+        for name, metric in (("correct", _correct_metric(score)), ("loglikelihood", "loglikelihood")):
             values = per_document(score, metric)
+            # Tasks differ in their numbers of documents; the places behind the last one stay NaN.
             table[name][place][: len(values)] = values
     coords = {
-        "schedule": np.array([variant.name for variant in kept], dtype=str),
-        "kind": ("schedule", np.array([variant.kind for variant in kept], dtype=str)),
-        "block": ("schedule", np.array([variant.block for variant in kept], dtype=np.int64)),
-        "length": ("schedule", np.array([variant.length for variant in kept], dtype=np.int64)),
+        "schedule": np.array([variant.name for variant in finished], dtype=str),
+        "kind": ("schedule", np.array([variant.kind for variant in finished], dtype=str)),
+        "block": ("schedule", np.array([variant.block for variant in finished], dtype=np.int64)),
+        "length": ("schedule", np.array([variant.length for variant in finished], dtype=np.int64)),
         "task": np.array(tasks, dtype=str),
         "metric": np.array(metrics, dtype=str),
         "document": np.arange(longest),
@@ -125,13 +127,15 @@ def assemble(variants: Sequence[Variant], scores: Sequence[Score], settings: Map
     return Evaluation(labelled(_TABLE, table, coords).assign_attrs(attrs), tuple(scores))
 
 
-def _correct(score: Score) -> str:
-    """Its metric; of what a model writes the first reading."""
-    return next((name for one in _CORRECT for name in score["metrics"] if name.partition(",")[0] == one), _CORRECT[0])
+def _correct_metric(score: Score) -> str:
+    """Return the metric that says whether an answer is right; of written answers the first reading."""
+    return next(
+        (name for metric in _CORRECT for name in score["metrics"] if name.partition(",")[0] == metric), _CORRECT[0]
+    )
 
 
 def per_document(score: Score, metric: str) -> np.ndarray:
-    """A metric of each document [documents], NaN where it has none; ``loglikelihood`` is the right answer's."""
+    """Return a metric of each document [documents], NaN where it has none; ``loglikelihood`` is the right answer's."""
     if metric != "loglikelihood":
         return np.array([number(document.get(metric)) for document in score["documents"]])
     right = [(document["loglikelihoods"], document["right"]) for document in score["documents"]]
@@ -139,29 +143,29 @@ def per_document(score: Score, metric: str) -> np.ndarray:
 
 
 def is_mean(score: Score, metric: str) -> bool:
-    """Whether a metric is the mean of the documents' own values, so that a difference pairs documents."""
+    """Return whether a metric is the mean of the documents' own values, so that a difference pairs documents."""
     values = per_document(score, metric)
     if not len(values) or np.isnan(values).any():
         return False
     return math.isclose(number(score["metrics"][metric]["value"]), values.mean(), rel_tol=1e-9, abs_tol=1e-12)
 
 
-def _paired(score: Score, normal: Score, metric: str) -> tuple[float, float]:
+def _paired_difference(score: Score, normal: Score, metric: str) -> tuple[float, float]:
     gaps = per_document(score, metric) - per_document(normal, metric)
     stderr = gaps.std(ddof=1) / math.sqrt(len(gaps)) if len(gaps) > 1 else math.nan
     return float(gaps.mean()), float(stderr)
 
 
 def number(value: float | None) -> float:
-    """What a result on disk holds, NaN for none."""
+    """Return a number of a result on disk, NaN for none."""
     return math.nan if value is None else float(value)
 
 
 _NONE = Interval(math.nan, math.nan)
 
 
-def against_full(found: Evaluation, schedule: str, *, resamples: int, level: float, seed: int) -> xr.Dataset:
-    """A row for every task and metric, of the normal model and of ``schedule``.
+def against_full(evaluation: Evaluation, schedule: str, *, resamples: int, level: float, seed: int) -> xr.Dataset:
+    """Compare the normal model with ``schedule``, in a row for every task and metric.
 
     Shares of documents have Wilson's interval, and their difference the paired one of Agresti and Min; other means a
     bootstrap over documents. Metrics that are no mean of the documents' own values have none.
@@ -172,20 +176,22 @@ def against_full(found: Evaluation, schedule: str, *, resamples: int, level: flo
     def interval(values: FloatArray) -> Interval:
         return share_interval(values, level=level) if are_shares(values) else mean(values)
 
-    for full in (score for score in found.scores if score["schedule"] == NORMAL):
-        pruned = next(s for s in found.scores if (s["schedule"], s["task"]) == (schedule, full["task"]))
+    for full in (score for score in evaluation.scores if score["schedule"] == NORMAL):
+        pruned = next(s for s in evaluation.scores if (s["schedule"], s["task"]) == (schedule, full["task"]))
         for metric in full["metrics"]:
             numbers = [number(score["metrics"][metric]["value"]) for score in (full, pruned)]
-            ends, gap = [_NONE, _NONE, _NONE], math.nan
+            ends = [_NONE, _NONE, _NONE]
+            gap = math.nan
             if is_mean(full, metric) and is_mean(pruned, metric):
                 with_all, without = (per_document(score, metric) for score in (full, pruned))
                 gap = float((without - with_all).mean())
+                # A bootstrap of shares has no width where all documents agree; Wilson's and Agresti's intervals have.
                 shares = are_shares(with_all) and are_shares(without)
                 both = share_difference_interval(without, with_all, level=level) if shares else mean(without - with_all)
                 ends = [interval(with_all), interval(without), both]
             rows[full["task"], metric] = [
                 float(len(full["documents"])),
-                *(end for value, own in zip([*numbers, gap], ends) for end in (value, *own)),
+                *(end for value, interval_ends in zip([*numbers, gap], ends) for end in (value, *interval_ends)),
             ]
     columns = np.array(list(rows.values()), dtype=np.float64).T
     values = dict(zip(COLUMNS, columns)) | {"documents": columns[0].astype(np.int64)}

@@ -29,7 +29,7 @@ class Shelf(Pieces):
         super().__init__(path, EVALUATION, settings)
 
     def told(self, tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-        current = _current(self.path, tree)
+        current = _upgrade_manifest(self.path, tree)
         self._tasks = current["record"]["tasks"]
         return current["identity"], current["record"]["files"]
 
@@ -37,41 +37,46 @@ class Shelf(Pieces):
         return {"record": {"tasks": self._tasks, "files": files}}
 
     def begin(self, task: str, requests: str, source: str | None) -> None:
-        """Registers a task, with a hash of all its requests, and for the record where its documents come from.
+        """Register a task, with a hash of all its requests, and for the record where its documents come from.
 
         A StoreError where the folder's results of this task come from other requests.
         """
-        known = self._tasks.setdefault(task, {"requests": requests, "source": source})
-        require_same(self.path, EVALUATION, {task: {"requests": known["requests"]}}, {task: {"requests": requests}})
+        entry = self._tasks.setdefault(task, {"requests": requests, "source": source})
+        # Other requests under the same name (another version of the task, or other rows) are another benchmark.
+        require_same(self.path, EVALUATION, {task: {"requests": entry["requests"]}}, {task: {"requests": requests}})
         self.enter()
 
     def score(self, schedule: str, task: str) -> Score | None:
-        """A finished result, or None."""
-        name = _file(schedule, task)
+        """Return a finished result, or None."""
+        name = _file_name(schedule, task)
         content = self.find(name)
-        return None if content is None else _score(self.path, name, content)
+        return None if content is None else _read_score(self.path, name, content)
 
     def keep(self, schedule: str, task: str, score: Score) -> None:
-        """Writes a finished result; it is wholly there or not at all."""
+        """Write a finished result; it is wholly there or not at all."""
         content = {"schedule": schedule, "task": task, **score}
-        self.put(_file(schedule, task), json.dumps(content, allow_nan=False).encode())
+        self.put(_file_name(schedule, task), json.dumps(content, allow_nan=False).encode())
 
 
 def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
-    """The settings of an evaluation, and all its finished results; a StoreError where a file of it is damaged."""
+    """Return the settings of an evaluation, and all its finished results."""
     path = folder_path(folder)
-    tree = _current(path, read_manifest(path, EVALUATION))
+    tree = _upgrade_manifest(path, read_manifest(path, EVALUATION))
     files: Mapping[str, str] = tree["record"]["files"]
-    there = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
-    return tree["identity"], [_score(path, name, verified(path / name, files[name], EVALUATION.noun)) for name in there]
+    stored = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
+    return tree["identity"], [
+        _read_score(path, name, verified(path / name, files[name], EVALUATION.noun)) for name in stored
+    ]
 
 
-def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
-    """A manifest as the last schema has it; the first had the settings beside ``tasks``, and no hashes."""
+def _upgrade_manifest(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest in the latest schema; the first had the settings next to ``tasks``, and no hashes."""
     try:
         if tree["schema"] == 1:
-            found = sorted((path / _RESULTS).glob("*/[!.]*.json"))
-            files = {file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in found}
+            results = sorted((path / _RESULTS).glob("*/[!.]*.json"))
+            files = {
+                file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in results
+            }
             identity = {name: value for name, value in tree.items() if name not in ("schema", "tasks")}
             return {"identity": identity, "record": {"tasks": dict(tree["tasks"]), "files": files}}
         record = {name: dict(tree["record"][name]) for name in ("tasks", "files")}
@@ -82,18 +87,17 @@ def _current(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
         raise unreadable(str(path / EVALUATION.manifest), EVALUATION, error) from error
 
 
-def _score(folder: Path, name: str, content: bytes) -> Score:
+def _read_score(folder: Path, name: str, content: bytes) -> Score:
     try:
-        found: Score = dict(json.loads(content))
+        score: Score = dict(json.loads(content))
     except (ValueError, TypeError) as error:
         raise StoreError(
-            f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again to compute it "
-            "anew."
+            f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again."
         ) from error
-    return found
+    return score
 
 
-def _file(schedule: str, task: str) -> str:
+def _file_name(schedule: str, task: str) -> str:
     safe = schedule.replace(":", "-").replace(",", "_")
     if len(safe) > 80:  # an order written out may be longer than a file's name
         safe = f"order-{hashlib.sha256(schedule.encode()).hexdigest()[:16]}"

@@ -20,8 +20,8 @@ class Variant:
     Args:
         name: text that ``Schedule.parse`` reads; the label in results, and the name of a folder.
         kind: ``standard``, ``drop``, ``swap``, ``repeat``, or ``other`` for an order written out.
-        block: the dropped block, the first of a swapped pair or of a repeated window; −1 where there is none.
-        length: how many blocks are dropped, swapped or repeated; 0 where there is none.
+        block: the dropped block, the first of a swapped pair or of a repeated window; −1 without one.
+        length: how many blocks are dropped, swapped or repeated; 0 without one.
     """
 
     name: str
@@ -31,20 +31,23 @@ class Variant:
     length: int = 0
 
 
-def variants(asked: Sequence[str | Scheduling], n_blocks: int) -> tuple[Variant, ...]:
-    """The normal model first, then what was asked for (as ``evaluate`` takes it), each once."""
-    names = [NORMAL, *(name for text in _texts(asked) for name in _names(text, n_blocks))]
-    return tuple(_variant(name, n_blocks) for name in dict.fromkeys(names))
+def variants(schedules: Sequence[str | Scheduling], n_blocks: int) -> tuple[Variant, ...]:
+    """Return the normal model first, then the schedules (as ``evaluate`` takes them), each once."""
+    names = [NORMAL, *(name for text in _schedule_texts(schedules) for name in _expand_names(text, n_blocks))]
+    return tuple(_parse_variant(name, n_blocks) for name in dict.fromkeys(names))
 
 
-def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str | Scheduling]) -> tuple[Variant, ...]:
-    """Those in which every block that takes another one's keys and values finds them (Gemma 4).
+def runnable(
+    candidates: Sequence[Variant], checks: Checks, schedules: Sequence[str | Scheduling]
+) -> tuple[Variant, ...]:
+    """Return those in which every block that takes another one's keys and values finds them (Gemma 4).
 
     The others are left out with a warning, or refused (ModelError) where they were asked for by name.
     """
-    lacking = {variant.name: gap for variant in found if (gap := checks.lacking(variant.schedule))}
-    named = _texts(asked)
+    lacking = {variant.name: gap for variant in candidates if (gap := checks.lacking(variant.schedule))}
+    named = _schedule_texts(schedules)
     for name, (block, source) in lacking.items():
+        # A schedule asked for by name may not vanish; one of a whole family of them may.
         if name in named:
             raise ModelError(
                 f"{name} cannot run: block {block} of this model takes the keys and values of block {source}, which "
@@ -52,16 +55,22 @@ def runnable(found: Sequence[Variant], checks: Checks, asked: Sequence[str | Sch
             )
     if lacking:
         warn(f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.")
-    return tuple(variant for variant in found if variant.name not in lacking)
+    return tuple(variant for variant in candidates if variant.name not in lacking)
 
 
-def _texts(asked: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:
+def _schedule_texts(schedules: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:
     """Return the schedules as text; a plan's is the one that it chose, one schedule however many blocks it drops."""
-    several = [asked] if isinstance(asked, Scheduling) else asked.split(",") if isinstance(asked, str) else asked
+    several = (
+        [schedules]
+        if isinstance(schedules, Scheduling)
+        else schedules.split(",")
+        if isinstance(schedules, str)
+        else schedules
+    )
     return [str(item.as_schedule()) if isinstance(item, Scheduling) else item.strip() for item in several]
 
 
-def _names(text: str, n_blocks: int) -> list[str]:
+def _expand_names(text: str, n_blocks: int) -> list[str]:
     if text == "drop":
         return [f"drop:{block}" for block in range(n_blocks)]
     if text == "swap":
@@ -77,7 +86,7 @@ def _names(text: str, n_blocks: int) -> list[str]:
     return [text]
 
 
-def _variant(name: str, n_blocks: int) -> Variant:
+def _parse_variant(name: str, n_blocks: int) -> Variant:
     schedule = Schedule.parse(name, n_blocks)
     single = _ONE.match(name)
     if single is None:

@@ -1,7 +1,7 @@
 """Answers that a model writes: greedy, until a stop, in batches, each as if its document stood alone.
 
 The harness ends a batch only where all of its rows have met the same stop sequence, and cuts what a row wrote after its
-own at the sequence's text, which is gone where that is a special token. Here every row ends by itself.
+own at the sequence's text, which is lost where that is a special token. Here every row ends by itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,8 +20,8 @@ from bathyscope.model.anatomy.independence import depends_on_padding
 from bathyscope.model.anatomy.mode import goes_on_from_a_cache
 from bathyscope.model.anatomy.recording import reset_rotary
 
+# Tokens that are written to see whether padding changes them: one on the prompts, one on the cache.
 _TRIED = 2
-"""Tokens that are written to see whether padding changes them: one on the prompts, one on the cache."""
 
 
 @dataclass(frozen=True)
@@ -51,47 +51,53 @@ class Writer:
 
     def __init__(self, hf: PreTrainedModel, tokenizer: Any, batch_size: int, advance: Callable[[int], None]) -> None:
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
-        own = getattr(hf.generation_config, "eos_token_id", None)
-        ends = [*(own if isinstance(own, list | tuple) else [own]), tokenizer.eos_token_id]
+        model_ends = getattr(hf.generation_config, "eos_token_id", None)
+        ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
         self._ends = sorted({int(end) for end in ends if end is not None})
 
     def write(self, questions: Sequence[Question]) -> list[str]:
-        """The answers, in the order of the questions.
+        """Return the answers, in the order of the questions.
 
         Raises:
             ModelError: predictions that are no numbers.
         """
-        found = [""] * len(questions)
-        for kind in dict.fromkeys((one.until, one.most) for one in questions):
-            places = [place for place, one in enumerate(questions) if (one.until, one.most) == kind]
+        texts = [""] * len(questions)
+        for kind in dict.fromkeys((question.until, question.most) for question in questions):
+            places = [place for place, question in enumerate(questions) if (question.until, question.most) == kind]
+            # Like lengths share a batch. The longest come first: one that does not fit into memory fails at once.
             places.sort(key=lambda place: -len(questions[place].ids))
             prompts = [questions[place].ids for place in places]
             equal = self._batch_size > 1 and self._padding_matters(prompts)
-            for first, last in _batches([len(ids) for ids in prompts], self._batch_size, equal):
-                answers = self._answers(prompts[first:last], *kind)
+            for first, last in _split_batches([len(ids) for ids in prompts], self._batch_size, equal):
+                answers = self._write_batch(prompts[first:last], *kind)
                 for place, answer in zip(places[first:last], answers):
-                    found[place] = answer
+                    texts[place] = answer
                 self._advance(last - first)
-        return found
+        return texts
 
-    def _answers(self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int) -> list[str]:
+    def _write_batch(self, prompts: Sequence[tuple[int, ...]], until: tuple[str, ...], most: int) -> list[str]:
         ends = _Ends(self._tokenizer, until, self._ends, max(map(len, prompts)), len(prompts))
         criteria = StoppingCriteriaList([ends])
-        ids_BT = self._generated(
+        ids_BT = self._generate(
             prompts, max_new_tokens=most, eos_token_id=self._ends or None, stopping_criteria=criteria
         ).sequences
-        written = [row[ends.given : ends.given + length] for row, length in zip(ids_BT.tolist(), ends.lengths)]
-        return [self._text(ids, until) for ids in written]
+        written = [
+            row[ends.prompt_tokens : ends.prompt_tokens + length] for row, length in zip(ids_BT.tolist(), ends.lengths)
+        ]
+        return [self._decode_answer(ids, until) for ids in written]
 
-    def _text(self, ids: Sequence[int], until: tuple[str, ...]) -> str:
-        shown = ids[:-1] if ids and ids[-1] in self._ends else ids
-        text = str(self._tokenizer.decode(shown, skip_special_tokens=True))
+    def _decode_answer(self, ids: Sequence[int], until: tuple[str, ...]) -> str:
+        # The token that ended a row is no part of its text.
+        kept_ids = ids[:-1] if ids and ids[-1] in self._ends else ids
+        text = str(self._tokenizer.decode(kept_ids, skip_special_tokens=True))
         return str(postprocess_generated_text(text, list(until), None))
 
-    def _generated(self, prompts: Sequence[tuple[int, ...]], **options: Any) -> Any:
-        """What ``generate`` gives for prompts padded on the left."""
-        tokens, pad = max(map(len, prompts)), int(self._tokenizer.pad_token_id or 0)
+    def _generate(self, prompts: Sequence[tuple[int, ...]], **options: Any) -> Any:
+        """Run ``generate`` on prompts padded on the left."""
+        tokens = max(map(len, prompts))
+        pad = int(self._tokenizer.pad_token_id or 0)
         reset_rotary(self._hf)
+        # On the left, so that every row goes on from the last column.
         ids_BT = torch.tensor([[pad] * (tokens - len(ids)) + list(ids) for ids in prompts])
         mask_BT = torch.tensor([[0] * (tokens - len(ids)) + [1] * len(ids) for ids in prompts])
         generate: Any = self._hf.generate
@@ -108,26 +114,28 @@ class Writer:
         )
 
     def _padding_matters(self, prompts: Sequence[tuple[int, ...]]) -> bool:
-        """Whether prompts get other predictions beside longer ones, as tried on three of these, the longest first."""
+        """Return whether longer prompts in a batch change a prompt's predictions, as tried on three of them."""
+        # Prompts of three lengths, padded to one batch and alone, show whether padding leaks into predictions.
         tried = list({len(ids): ids for ids in (prompts[0], prompts[len(prompts) // 2], prompts[-1])}.values())
         if len(tried) == 1 or depends_on_padding(config_of(self._hf)):
             return len(tried) > 1
-        together, alone = self._scores(tried), [self._scores([ids]) for ids in tried]
+        together = self._first_scores(tried)
+        alone = [self._first_scores([ids]) for ids in tried]
         allowed = tolerance(self._hf.dtype)
-        for row, own in enumerate(alone):
+        for row, alone_scores in enumerate(alone):
             for step in range(_TRIED):
-                if not gap(together[step][row], own[step][0]) <= allowed:
+                if not gap(together[step][row], alone_scores[step][0]) <= allowed:
                     return True
-                if together[step][row].argmax() != own[step][0].argmax():
+                if together[step][row].argmax() != alone_scores[step][0].argmax():
                     break  # two tokens that are alike: what follows differs, and says nothing
         return False
 
-    def _scores(self, prompts: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
-        """For every step [rows, vocabulary]; as they choose tokens, since penalties look at the padding as well."""
-        found: tuple[Tensor, ...] = self._generated(
+    def _first_scores(self, prompts: Sequence[tuple[int, ...]]) -> tuple[Tensor, ...]:
+        """Return for every step the scores that choose tokens, [rows, vocabulary]."""
+        scores: tuple[Tensor, ...] = self._generate(
             prompts, max_new_tokens=_TRIED, eos_token_id=None, output_scores=True
         ).scores
-        return found
+        return scores
 
 
 class _Ends(StoppingCriteria):
@@ -136,12 +144,15 @@ class _Ends(StoppingCriteria):
     Args:
         until: stop sequences.
         ends: end-of-text tokens.
-        given: tokens of the prompts with their padding.
+        prompt_tokens: of the prompts with their padding.
         rows: how many.
     """
 
-    def __init__(self, tokenizer: Any, until: Sequence[str], ends: Sequence[int], given: int, rows: int) -> None:
-        self._tokenizer, self._until, self._ends, self.given = tokenizer, until, frozenset(ends), given
+    def __init__(
+        self, tokenizer: Any, until: Sequence[str], ends: Sequence[int], prompt_tokens: int, rows: int
+    ) -> None:
+        self._tokenizer, self._until, self._ends = tokenizer, until, frozenset(ends)
+        self.prompt_tokens = prompt_tokens
         # a sequence has no more tokens than bytes; one before them, whose blank some tokenizers take away
         self._reach = max((len(stop.encode()) for stop in until), default=0) + 2
         self._done = [False] * rows
@@ -149,16 +160,16 @@ class _Ends(StoppingCriteria):
         """Tokens that each row has written, with those that ended it."""
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        """Which rows have ended."""
-        written = input_ids[:, self.given :]
+        """Return which rows have ended."""
+        written = input_ids[:, self.prompt_tokens :]
         latest = written[:, -self._reach :].tolist()
         for row, ids in enumerate(latest):
             if not self._done[row]:
                 self.lengths[row] = written.shape[1]
-                self._done[row] = ids[-1] in self._ends or self._stops(ids)
+                self._done[row] = ids[-1] in self._ends or self._has_stop(ids)
         return torch.tensor(self._done, device=input_ids.device)
 
-    def _stops(self, ids: Sequence[int]) -> bool:
+    def _has_stop(self, ids: Sequence[int]) -> bool:
         text = self._tokenizer.decode(ids, skip_special_tokens=False) if self._until else ""
         return any(stop in text for stop in self._until)
 
@@ -167,7 +178,7 @@ class _Finite(LogitsProcessor):
     """Refuses predictions that are no numbers, which would choose tokens all the same."""
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        """The scores as they are.
+        """Return the scores as they are.
 
         Raises:
             ModelError: NaN among them.
@@ -179,12 +190,13 @@ class _Finite(LogitsProcessor):
         return scores
 
 
-def _batches(lengths: Sequence[int], size: int, equal: bool) -> list[tuple[int, int]]:
-    """First and one past the last of each batch, of lengths in descending order."""
-    found, first = [], 0
+def _split_batches(lengths: Sequence[int], size: int, equal: bool) -> list[tuple[int, int]]:
+    """Return the first and one past the last of each batch, of lengths in descending order."""
+    batches = []
+    first = 0
     for place in range(1, len(lengths) + 1):
         full = place - first == size
         if place == len(lengths) or full or (equal and lengths[place] != lengths[first]):
-            found.append((first, place))
+            batches.append((first, place))
             first = place
-    return found
+    return batches

@@ -8,7 +8,7 @@ forward, so that what it would be is known from that forward alone. Source: levi
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from bathyscope.surgery.exits.reading import BoolArray
+from bathyscope.core.arrays import BoolArray
 
 
 class Counts(NamedTuple):
@@ -30,7 +30,7 @@ class Counts(NamedTuple):
 
 
 def counts(agrees: BoolArray, draft: int, new_tokens: int) -> Counts:
-    """Counts of one continuation.
+    """Count one continuation.
 
     Args:
         agrees: [tokens], whether the exit's likeliest token is the one that follows.
@@ -41,29 +41,29 @@ def counts(agrees: BoolArray, draft: int, new_tokens: int) -> Counts:
     place = passes = checked = accepted = drafted = 0
     while place < tokens:
         room = min(draft, new_tokens - place - 1)
-        own = agrees[place : place + room]
-        right = len(own) if own.all() else int(own.argmin())
-        checked += right + (right < len(own))
+        drafted_agree = agrees[place : place + room]
+        right = len(drafted_agree) if drafted_agree.all() else int(drafted_agree.argmin())
+        checked += right + (right < len(drafted_agree))
         accepted += right
         # a draft ends with the end of text
-        drafted += room if right < len(own) else len(own)
+        drafted += room if right < len(drafted_agree) else len(drafted_agree)
         passes += 1
         place += right + 1
     return Counts(tokens, passes, checked, accepted, drafted)
 
 
 def counts_of(tokens: tuple[int, ...], drafts: tuple[tuple[int, ...], ...]) -> Counts:
-    """The same of a continuation that was generated with drafts."""
+    """Count a continuation that was generated with drafts."""
     place = checked = accepted = 0
     for draft in drafts:
         pairs = list(zip(draft, tokens[place:]))
-        right = next((number for number, (one, other) in enumerate(pairs) if one != other), len(pairs))
+        right = next((number for number, (token, other) in enumerate(pairs) if token != other), len(pairs))
         checked += right + (right < len(pairs))
         accepted += right
         place += right + 1
     return Counts(len(tokens), len(drafts), checked, accepted, sum(map(len, drafts)))
 
 
-def total(found: Sequence[Counts]) -> Counts:
-    """Counts of several continuations together."""
-    return Counts(*map(sum, zip(*found)))
+def total(counted: Sequence[Counts]) -> Counts:
+    """Add up the counts of several continuations."""
+    return Counts(*map(sum, zip(*counted)))

@@ -42,7 +42,7 @@ class Generated:
 def generated(
     model: Model, ids: Sequence[int], new_tokens: int, exit_: int | None = None, draft: int = 1, *, ends: bool = True
 ) -> Generated:
-    """Continues one prompt greedily.
+    """Continue one prompt greedily.
 
     Args:
         new_tokens: at most so many.
@@ -51,19 +51,19 @@ def generated(
         ends: stop at the end of text; where times are taken, every call makes all its tokens.
     """
     hf: Any = model.hf
-    given = torch.tensor([list(ids)], device=model.device)
+    ids_BT = torch.tensor([list(ids)], device=model.device)
     options = {} if exit_ is None else {"assistant_early_exit": exit_}
-    with evaluating(hf), _greedy(hf, new_tokens, draft, ends), _passes(model) as passes:
+    with evaluating(hf), _greedily(hf, new_tokens, draft, ends), _note_passes(model) as passes:
         began = now(model.device)
-        found = hf.generate(given, attention_mask=torch.ones_like(given), **options)
+        output_BT = hf.generate(ids_BT, attention_mask=torch.ones_like(ids_BT), **options)
         seconds = now(model.device) - began
     # of every full pass the last token that was settled, and behind it the draft
-    drafts = tuple(tuple(own[len(ids) if place == 0 else 1 :]) for place, own in enumerate(passes))
-    return Generated(tuple(found[0, len(ids) :].tolist()), drafts, seconds)
+    drafts = tuple(tuple(pass_ids[len(ids) if place == 0 else 1 :]) for place, pass_ids in enumerate(passes))
+    return Generated(tuple(output_BT[0, len(ids) :].tolist()), drafts, seconds)
 
 
 def require_early_exit(model: Model) -> None:
-    """Tries the first exit and the last on a few tokens.
+    """Try the first exit and the last on a few tokens.
 
     Raises:
         ModelError: there is no exit, or transformers cannot take one in this family.
@@ -71,6 +71,7 @@ def require_early_exit(model: Model) -> None:
     if model.n_blocks < 2:
         raise ModelError("This model has one block, and no exit before the last; a draft needs fewer blocks than all.")
     reason = ""
+    # The first exit has the shortest cache and the last the longest; what works for both works between them.
     for exit_ in sorted({1, model.n_blocks - 1}):
         try:
             generated(model, range(1, 1 + _TRIED_TOKENS), _TRIED_TOKENS, exit_, 2)
@@ -86,23 +87,25 @@ def require_early_exit(model: Model) -> None:
 
 
 def now(device: torch.device) -> float:
-    """Seconds of a clock, when all work given to the device is done."""
+    """Return the seconds of a clock, when all work given to the device is done."""
     if device.type != "cpu":
+        # Kernels are only queued by then, and the clock would stop before they run.
         torch.accelerator.synchronize(device)
     return time.perf_counter()
 
 
 @contextmanager
-def _greedy(hf: Any, new_tokens: int, draft: int, stops: bool = True) -> Iterator[None]:
-    """Inside, ``generate`` is greedy, without penalties, and its drafts have one length.
+def _greedily(hf: Any, new_tokens: int, draft: int, stops: bool = True) -> Iterator[None]:
+    """Make ``generate`` greedy inside, without penalties, and its drafts of one length.
 
     What drafts are made by is read from the model's settings alone, not from the arguments of a call.
     """
-    own, config = hf.generation_config, _counting(hf)
+    settings = hf.generation_config
+    config = _counting_config(hf)
     blocks = getattr(config, "num_hidden_layers", None)
-    ends = own.eos_token_id
+    ends = settings.eos_token_id
     hf.generation_config = GenerationConfig(
-        bos_token_id=own.bos_token_id,
+        bos_token_id=settings.bos_token_id,
         eos_token_id=ends if stops else None,
         # drafts would not attend to tokens that pad (where the end of text does they do): one prompt needs none
         pad_token_id=ends[0] if isinstance(ends, list) else ends,
@@ -115,30 +118,31 @@ def _greedy(hf: Any, new_tokens: int, draft: int, stops: bool = True) -> Iterato
     try:
         yield
     finally:
-        hf.generation_config = own
+        hf.generation_config = settings
         if blocks is not None:
             # a draft that is interrupted leaves it lowered
             config.num_hidden_layers = blocks
 
 
 @contextmanager
-def _passes(model: Model) -> Iterator[list[list[int]]]:
-    """The token ids that every full pass of the model is given inside."""
+def _note_passes(model: Model) -> Iterator[list[list[int]]]:
+    """Collect the token ids that every full pass of the model is given inside."""
     hf: Any = model.hf
-    found: list[list[int]] = []
-    config = _counting(hf)
+    passes: list[list[int]] = []
+    config = _counting_config(hf)
 
     def note(module: nn.Module, args: tuple[Any, ...], options: dict[str, Any]) -> None:
+        # Drafts run through the same module, with fewer layers in its configuration.
         if config.num_hidden_layers == model.n_blocks:
-            found.append((args[0] if args else options["input_ids"])[0].tolist())
+            passes.append((args[0] if args else options["input_ids"])[0].tolist())
 
     handle = hf.register_forward_pre_hook(note, with_kwargs=True)
     try:
-        yield found
+        yield passes
     finally:
         handle.remove()
 
 
-def _counting(hf: Any) -> Any:
-    """The configuration whose number of layers a draft lowers."""
+def _counting_config(hf: Any) -> Any:
+    """Return the configuration whose number of layers a draft lowers."""
     return getattr(hf, hf.base_model_prefix, hf).config

@@ -23,7 +23,7 @@ _by_draft = partial(Label, "exit draft", source=_SOURCE)
 _verified = partial(Label, "exit", source=_SOURCE, optional=True)
 TABLE: Final = {
     "acceptance": _by_exit(
-        "share of the generated tokens that an exit foretells", formula="mean of [argmax p_b = next token]"
+        "share of the generated tokens that an exit predicts", formula="mean of [argmax p_b = next token]"
     ),
     **interval("acceptance", _by_exit, "its interval"),
     "tokens_per_pass": Label("exit draft", "tokens for each full pass", "token", "tokens / passes of the loop", _LOOP),
@@ -31,7 +31,7 @@ TABLE: Final = {
     "bare_speed": _by_draft("times plain decoding's speed, blocks and head alone"),
     "speed": _by_draft("times plain decoding's speed, in transformers' generate"),
     **interval("speed", _by_draft, "its interval"),
-    "foretold_share": _verified("share of the checked drafts that are right, foretold"),
+    "foretold_share": _verified("predicted share of the checked drafts that are right"),
     "measured_share": _verified("share of the checked drafts that were right"),
     **interval("measured", _verified, "its interval"),
     "own_share": _verified("the same, read off plain forwards over the continuations of these prompts"),
@@ -65,12 +65,12 @@ class ExitAdvice:
     data: xr.Dataset
 
     def __repr__(self) -> str:
-        said = (
+        advice = (
             ("too busy to time" if self.busy else "don't")
             if self.exit is None
             else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
         )
-        return f"<ExitAdvice for {self.data.attrs['model']}: {said}>"
+        return f"<ExitAdvice for {self.data.attrs['model']}: {advice}>"
 
     @property
     def exit(self) -> int | None:
@@ -126,7 +126,7 @@ class ExitAdvice:
     @property
     def text(self) -> str:
         """What to do, what an exit for good would change, and what the run gave."""
-        return " ".join([self._advice(), self._threshold(), *self._verification()])
+        return " ".join([self._advise(), self._describe_threshold(), *self._describe_verification()])
 
     @property
     def _best(self) -> tuple[int, int]:
@@ -138,12 +138,13 @@ class ExitAdvice:
         exit_, draft = self._best
         return self.data.sel(exit=exit_, draft=draft)
 
-    def _advice(self) -> str:
+    def _advise(self) -> str:
         at, attrs, (exit_, draft) = self._at, self.data.attrs, self._best
         drafts = f"drafts of {draft} token{'s' * (draft > 1)}"
+        acceptance, per_pass = _interval_text(at, "acceptance"), _interval_text(at, "tokens_per_pass")
         numbers = (
-            f"{_of(at, 'acceptance')} of the generated tokens are foretold there, {_of(at, 'tokens_per_pass')} come of "
-            f"each full pass, and that is {_of(at, 'speed')} times as fast as plain greedy decoding"
+            f"{acceptance} of the generated tokens are predicted there, {per_pass} come of each full pass, and that is "
+            f"{_interval_text(at, 'speed')} times as fast as plain greedy decoding"
         )
         trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
         trial += f"{float(attrs['level']):.0%} intervals"
@@ -158,26 +159,27 @@ class ExitAdvice:
             return (
                 f"Too busy to time: plain generate() took {plain:.3g} ms for each token, less than the bare forward in "
                 f"it ({forward:.3g} ms), so no speed is known. Ask again when nothing else runs. Nearest without "
-                f"times: exit {exit_}, {drafts}: {_of(at, 'acceptance')} of the generated tokens are predicted there, "
-                f"{_of(at, 'tokens_per_pass')} come of each full pass ({trial})."
+                f"times: exit {exit_}, {drafts}: {acceptance} of the generated tokens are predicted there, "
+                f"{per_pass} come of each full pass ({trial})."
             )
         bare = self.data["bare_speed"]
         fastest = bare.isel(bare.argmax(("exit", "draft")))
-        said = "Not recommended: no exit and draft length is reliably faster than plain generate(). "
+        text = "Not recommended: no exit and draft length is reliably faster than plain generate(). "
         if float(at["speed_low"]) > 1:
-            said = "Not recommended: predicted to be faster, but slower when measured. "
-        said += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
+            text = "Not recommended: predicted to be faster, but slower when measured. "
+        text += f"Nearest: exit {exit_}, {drafts}: {numbers} ({trial})."
         # where drafts gain with all that generate takes, the sentence above says already what stands against them
         if float(fastest) > 1 and float(at["speed"]) <= 1:
-            said += (
+            text += (
                 f" Blocks and head alone would be {float(fastest):.3g} times as fast at exit {int(fastest['exit'])} "
                 f"with drafts of {int(fastest['draft'])}; what generate itself takes around each draft eats that up."
             )
-        return said
+        return text
 
-    def _threshold(self) -> str:
+    def _describe_threshold(self) -> str:
         attrs = self.data.attrs
-        bound, units = f"{float(attrs['changed']):.3g}", "clusters" if "cluster" in attrs else "prompts"
+        bound = f"{float(attrs['changed']):.3g}"
+        units = "clusters" if "cluster" in attrs else "prompts"
         if np.isnan(attrs["threshold"]):
             few = int(attrs["threshold_prompts"]) < int(attrs["threshold_fewest"])
             why = (
@@ -193,31 +195,31 @@ class ExitAdvice:
             f"{attrs['threshold_prompts']} {units} that did not choose it; {float(attrs['level']):.0%} sure)."
         )
 
-    def _verification(self) -> list[str]:
+    def _describe_verification(self) -> list[str]:
         if "measured_share" not in self.data:
             return []
         data, attrs = self.data, self.data.attrs
         same = float(data["identical"].mean())
         share = "all runs" if same == 1 else f"{same:.4g} of all runs"
         apart = float(abs(data["own_share"] - data["measured_share"]).max())
-        said = [
-            f"Run on {attrs['verified_prompts']} other prompts: the share of right drafts is as foretold at "
+        sentences = [
+            f"Run on {attrs['verified_prompts']} other prompts: the share of right drafts is as predicted at "
             f"{int(data['as_foretold'].sum())} of {data.sizes['exit']} exits (read off plain continuations of these "
             f"prompts, it is at most {apart:.2g} away), and {share} gave the tokens of plain decoding."
         ]
         at = data.sel(exit=self._best[0])
-        said.append(
+        sentences.append(
             f"Wall time at exit {self._best[0]}: {float(at['exit_seconds']):.3g} s a prompt, plain "
             f"{float(at['plain_seconds']):.3g} s ({float(at['measured_speed']):.3g} times as fast)."
         )
-        return said
+        return sentences
 
 
 def best_drafts(data: xr.Dataset) -> xr.Dataset:
-    """By exit alone: what depends on the draft, at the length with the greatest speed, which is ``draft`` then."""
+    """Return what depends on the draft by exit alone: at the length of greatest speed, which is ``draft`` then."""
     return data.isel(draft=data["speed"].argmax("draft")).reset_coords("draft")
 
 
-def _of(data: xr.Dataset, name: str) -> str:
+def _interval_text(data: xr.Dataset, name: str) -> str:
     value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
     return f"{value:.3g} ({low:.3g} to {high:.3g})"

@@ -20,8 +20,8 @@ from bathyscope.surgery.exits.generating import generated, now
 _ROUNDS: Final = 9
 _TOKENS: Final = 8
 _CALLS: Final = 4
+# ``generate`` runs a forward and more. Where it took less than this share of a bare forward, clocks tell nothing.
 _BUSY: Final = 0.98
-"""``generate`` runs a forward and more. Where it took less than this share of a bare forward, clocks tell nothing."""
 
 
 @dataclass(frozen=True)
@@ -100,14 +100,15 @@ class Timings:
     @property
     def settled(self) -> Times:
         """The estimate: medians of the rounds."""
-        first = self._times(np.arange(self.rounds)[None])
+        first = self._estimate(np.arange(self.rounds)[None])
         return Times(self.n_blocks, first.block[0], first.rest[0], first.step[0], first.round_[0])
 
     def drawn(self, resamples: int, seed: int) -> Times:
         """Return the estimate, and behind it those of rounds drawn again: [1 + resamples]."""
+        # Rounds are drawn whole: what slowed one part of a round slowed the others too.
         rng = np.random.default_rng([seed, self.rounds])
         places = rng.integers(self.rounds, size=(resamples, self.rounds))
-        return self._times(np.concatenate([np.arange(self.rounds)[None], places]))
+        return self._estimate(np.concatenate([np.arange(self.rounds)[None], places]))
 
     @property
     def busy(self) -> bool:
@@ -121,11 +122,12 @@ class Timings:
         low, middle, high = np.quantile(self.plain, [0.25, 0.5, 0.75])
         return float((high - low) / 2 / middle)
 
-    def _times(self, places_DR: IntArray) -> Times:
+    def _estimate(self, places_DR: IntArray) -> Times:
         block, rest, plain, drafted = (
             np.median(values[places_DR], axis=1) for values in (self.block, self.rest, self.plain, self.drafted)
         )
         bare = Times(self.n_blocks, block, rest, np.zeros(len(plain)), np.zeros(len(plain)))
+        # Less than nothing is noise of the clocks, and would promise speed that nobody gets.
         step = np.maximum(plain - bare.forward(1), 0.0)
         more = bare.forward(2) if block.shape[-1] > 1 else bare.forward(1)
         round_ = np.maximum(drafted - bare.forward(1, 1) - step - more, 0.0)
@@ -139,21 +141,21 @@ def measured(model: Model, ids: Sequence[int], longest: int) -> Timings:
         longest: draft.
     """
     with torch.no_grad(), evaluating(model.hf):
-        given = torch.tensor([list(ids)], device=model.device)
+        ids_BT = torch.tensor([list(ids)], device=model.device)
         hf: Any = model.hf
-        cache = hf(given, use_cache=True).past_key_values
+        cache = hf(ids_BT, use_cache=True).past_key_values
         if hasattr(cache, "activate_past_recording"):
             cache.activate_past_recording()  # or what lies in front of a window could not be cropped back to
         rounds = []
         for _ in range(1 + _ROUNDS):
-            forwards = [_forward(model, given, cache, tokens) for tokens in range(1, longest + 2)]
-            plain, drafted = (_per_pass(model, ids, exit_) for exit_ in (None, 1))
+            forwards = [_time_forward(model, ids_BT, cache, tokens) for tokens in range(1, longest + 2)]
+            plain, drafted = (_time_pass(model, ids, exit_) for exit_ in (None, 1))
             rounds.append((*zip(*forwards), plain, drafted))
     columns = zip(*rounds[1:])  # the first one warms up
     return Timings(model.n_blocks, *(np.array(column, dtype=np.float64) for column in columns))
 
 
-def _forward(model: Model, given: torch.Tensor, cache: Any, tokens: int) -> tuple[float, float]:
+def _time_forward(model: Model, ids_BT: torch.Tensor, cache: Any, tokens: int) -> tuple[float, float]:
     """Return the seconds of a block, and of the rest, of a forward over some tokens behind a prompt."""
     hf: Any = model.hf
     ends: list[float] = []
@@ -168,8 +170,9 @@ def _forward(model: Model, given: torch.Tensor, cache: Any, tokens: int) -> tupl
         for _ in range(1 + _CALLS):
             ends.clear()
             began = now(model.device)
-            hf(given[:, -1:].expand(1, tokens), past_key_values=cache, use_cache=True)
+            hf(ids_BT[:, -1:].expand(1, tokens), past_key_values=cache, use_cache=True)
             whole = now(model.device) - began
+            # Back to the prompt, so that every call sees a cache of the same length.
             cache.crop(-tokens)
             block.append((ends[1] - ends[0]) / model.n_blocks)
             rest.append(whole - (ends[1] - ends[0]))
@@ -179,7 +182,7 @@ def _forward(model: Model, given: torch.Tensor, cache: Any, tokens: int) -> tupl
     return sum(block[1:]) / _CALLS, sum(rest[1:]) / _CALLS
 
 
-def _per_pass(model: Model, ids: Sequence[int], exit_: int | None) -> float:
+def _time_pass(model: Model, ids: Sequence[int], exit_: int | None) -> float:
     """Return the seconds of ``generate`` for each full pass behind the first, with drafts of one token or none."""
     short, long_ = (generated(model, ids, tokens, exit_, 1, ends=False) for tokens in (2, 2 + _TOKENS))
     return (long_.seconds - short.seconds) / max(len(long_.drafts) - len(short.drafts), 1)
