@@ -48,3 +48,9 @@ def test_the_table_is_that_of_the_call(model_folder: Path, prompts: Path, capsys
     assert [row["window"] for row in record["windows"]] == scan.table["window"].tolist()
     assert main([*asked, "--orders", "order:9"]) == 2
     assert "block 9 is out of range" in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_list_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["repeat-scan", "no/such/model", "--prompts", "none.jsonl", "--orders", " , "]) == 2
+    message = "--orders: ' , ' lists nothing; give one item or more, or leave the flag out."
+    assert message in " ".join(capsys.readouterr().err.split())

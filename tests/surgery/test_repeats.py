@@ -103,3 +103,19 @@ def test_a_choice_that_is_unknown_is_refused() -> None:
     for call, said in zip(calls, ("over='answers'", "over='answers'", "how='healing'")):
         with pytest.raises(OptionError, match=f"{said} is unknown.*Allowed: "):
             call()
+
+
+@pytest.mark.parametrize("text", ["standard", "order:0-1-2-3-4", "swap:1,swap:1"])
+def test_the_models_own_order_is_no_further_one(text: str) -> None:
+    model = waves.loaded("llama")
+    with pytest.raises(
+        OptionError, match=rf"^orders: '{text}' is the model's own order, which all others are compared"
+    ):
+        bathyscope.repeat_scan(model, zoo.prompts(model.hf, (9, 12)), longest=1, orders=[text], progress=False)
+
+
+def test_an_empty_order_is_refused() -> None:
+    model = waves.loaded("llama")
+    for orders in ("", [""]):
+        with pytest.raises(OptionError, match=r"^Unknown schedule ''"):
+            bathyscope.repeat_scan(model, zoo.prompts(model.hf, (9, 12)), longest=1, orders=orders, progress=False)

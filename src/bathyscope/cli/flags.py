@@ -233,6 +233,8 @@ def _read_list(text: str, item_hint: Any) -> list[Any]:
     if get_origin(item_hint) not in (None, Literal):
         raise ValueError(f"{elided(repr(text), _LETTERS)} is not a list of lists; write it as JSON: '[[9, 41], [17]]'")
     parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts:
+        raise ValueError(f"{elided(repr(text), _LETTERS)} lists nothing; give one item or more, or leave the flag out")
     return [_read_item(part, item_hint) for part in parts]
 
 

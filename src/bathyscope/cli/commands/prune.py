@@ -42,7 +42,7 @@ def prune_command(
     """Choose blocks to leave out."""
     from bathyscope.runs.folder import folder_path, refuse_foreign
     from bathyscope.surgery.plan import PRUNING
-    from bathyscope.surgery.pruning import kinds_of, require_size
+    from bathyscope.surgery.removable import kinds_of, require_size
 
     if options.get("data"):
         options["data"] = read_task_files(options["data"])
