@@ -118,7 +118,7 @@ def prune(
         _require_consistent(evaluate, data, limit, over, read_tokens)
         if evaluate:
             require_harness()
-            require_known_tasks([evaluate] if isinstance(evaluate, str) else evaluate)
+            require_known_tasks(evaluate)
         kinds = kinds_of(parts)
         ready = loaded(model)
         units = units_of(ready, kinds)

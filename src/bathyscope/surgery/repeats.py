@@ -262,10 +262,9 @@ def _require_several_answers(prompts: int, answers: int) -> None:
         )
 
 
-def _read_orders(orders: Sequence[str] | str, model: Model) -> Windows:
+def _read_orders(orders: Sequence[str], model: Model) -> Windows:
     """Return further orders by their text."""
-    texts = [orders] if isinstance(orders, str) else list(orders)
-    return {text: (-1, -1, _read_order(text, model)) for text in texts}
+    return {text: (-1, -1, _read_order(text, model)) for text in orders}
 
 
 def _read_order(text: str, model: Model) -> Schedule:
