@@ -24,7 +24,9 @@ from bathyscope.runs.atomic import write_atomically
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.healing import Budget
-from bathyscope.surgery.repairing import ladder
+from bathyscope.surgery.ladder import climb_ladder
+from bathyscope.surgery.repairing import require_repairable
+from bathyscope.surgery.trial import read_trial
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.sources import benchmark_files, text_windows
 
@@ -147,18 +149,20 @@ def task_differences(without: xr.DataArray, full: xr.DataArray) -> Iterable[dict
 
 def repair(place: Place) -> dict[str, Any]:
     """Repair the choice of six blocks by a number, a map and some minutes of training, and reload what is proved."""
-    schedule = place.read(f"prune_{REPAIRED_SIZE}")["schedule"]
-    repaired = ladder(
+    trial = read_trial(
         place.model,
-        schedule,
-        text_windows(320, 0.0, 0.5)(place.data, 24),
         text_windows(320, 0.5, 1.0)(place.data, 12),
+        text_windows(320, 0.0, 0.5)(place.data, 24),
+        sampling=Sampling(2000, LEVEL, 0),
+        folder=place.work / "healing",
+    )
+    repaired = climb_ladder(
+        trial,
+        require_repairable(place.model, place.read(f"prune_{REPAIRED_SIZE}")["schedule"]),
         "heal",
-        Budget(minutes=HEALING_MINUTES),
-        2e-4,
-        place.work / "healing",
-        Sampling(2000, LEVEL, 0),
-        False,
+        budget=Budget(minutes=HEALING_MINUTES),
+        rate=2e-4,
+        progress=False,
         clock=time.process_time,
     )
     record = repaired.record()
