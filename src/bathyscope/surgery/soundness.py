@@ -11,7 +11,7 @@ from torch import Tensor
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.model.weights import WeightReading
 from bathyscope.surgery.export_source import Source, beside
-from bathyscope.surgery.weight_files import StoredTensor, stored_in
+from bathyscope.surgery.weight_files import TensorInFile, stored_in
 
 _FLOATS: Final = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 _TOKENIZER: Final = "tokenizer.json"
@@ -74,7 +74,7 @@ def require_apart(source: Source, folder: Path) -> None:
 def _find_not_finite(files: Iterable[Path]) -> str:
     """Return the first tensor of some files that holds NaN or Inf; empty where all are finite."""
     for file in files:
-        stored: Mapping[str, StoredTensor] = stored_in(file)
+        stored: Mapping[str, TensorInFile] = stored_in(file)
         for name, tensor in stored.items():
             dtype = _FLOATS.get(tensor.kind)
             if dtype is not None and not all(_is_finite(piece, dtype) for piece in tensor.pieces()):

@@ -20,7 +20,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.files import list_names, places_of_weights, remedy
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.soundness import require_shape
-from bathyscope.surgery.weight_files import StoredTensor, Written, bytes_of, grouped_bytes, kind_of, stored_in
+from bathyscope.surgery.weight_files import TensorInFile, Written, bytes_of, grouped_bytes, kind_of, stored_in
 
 
 def from_files(
@@ -40,7 +40,7 @@ def from_files(
     stored = {name: tensor for file in files for name, tensor in stored_in(file).items()}
     source_names, target_names = _CheckpointNames(source), _CheckpointNames(target)
     outside: list[Written] = []
-    inside: dict[int, dict[str, StoredTensor]] = {}
+    inside: dict[int, dict[str, TensorInFile]] = {}
     for name, tensor in stored.items():
         model_name = source_names.of(name)
         place = None if model_name is None else layout.place(model_name)
@@ -155,7 +155,7 @@ class _CheckpointNames:
 
 def _write_outside(
     name: str,
-    tensor: StoredTensor,
+    tensor: TensorInFile,
     model_name: str,
     source_names: _CheckpointNames,
     target_names: _CheckpointNames,

@@ -36,7 +36,7 @@ _ALIGNMENT = 64
 
 
 @dataclass(frozen=True)
-class StoredTensor:
+class TensorInFile:
     """A tensor in a file: its kind, its shape, and where its bytes lie."""
 
     file: Path
@@ -69,14 +69,14 @@ class Written:
     pieces: Callable[[], Iterable[Any]]
 
 
-def stored_in(file: Path) -> dict[str, StoredTensor]:
+def stored_in(file: Path) -> dict[str, TensorInFile]:
     """Return the tensors of a safetensors file, by name; nothing of them is read."""
     with file.open("rb") as stream:
         (length,) = struct.unpack("<Q", stream.read(8))
         header: dict[str, Any] = json.loads(stream.read(length))
     begin = 8 + length
     return {
-        name: StoredTensor(
+        name: TensorInFile(
             file, entry["dtype"], tuple(entry["shape"]), *(begin + offset for offset in entry["data_offsets"])
         )
         for name, entry in header.items()
@@ -158,7 +158,7 @@ def bytes_of(value: Tensor) -> Iterator[Any]:
         yield piece.cpu().contiguous().view(torch.uint8).numpy().data
 
 
-def grouped_bytes(stored: StoredTensor, axis: int, groups: int, order: Sequence[int]) -> Iterator[bytes]:
+def grouped_bytes(stored: TensorInFile, axis: int, groups: int, order: Sequence[int]) -> Iterator[bytes]:
     """Return a stored tensor's bytes with groups of entries along one axis in another order."""
     outer = 1
     for size in stored.shape[:axis]:
