@@ -44,7 +44,7 @@ def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
 
 
 def sizes_after(hf: PreTrainedModel, schedule: Schedule) -> dict[str, int]:
-    """Return the entries of each parameter that a model and its checkpoint of a schedule both have; none where there is no such.
+    """Return the entries of each parameter that both a model and its checkpoint of a schedule have.
 
     Tables by block lie outside of blocks, and have as many entries as blocks remain.
     """
