@@ -90,7 +90,7 @@ def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture
     assert main(["shwo", "run"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(
-        "error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, grid, course, fit-lens, join, estimate, show, "
+        "error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, grid, course, fit-lens, join, "
     )
     assert main(["survey", "model", "--promts", "gsm8k:1"]) == 2
     said = capsys.readouterr().err

@@ -32,7 +32,8 @@ GIVEN = ("ExitAdvice", "Plan", "RepeatScan", "Repaired", "Run", "Schedule")
 SAME = {"grouped"}
 """Further names of a call."""
 NOT_RUN = {
-    *("Run.explore", "Run.push", "demo", "evaluate", "open_evaluation", "open_maps"),
+    *("Run.explore", "Run.push", "course", "demo", "evaluate", "open_course", "open_evaluation", "open_lens"),
+    "open_maps",
     *("open_repaired", "probe", "push", "reproduce"),
 }
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""

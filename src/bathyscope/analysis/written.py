@@ -55,6 +55,11 @@ class WrittenDepth:
         data: by ``quantity``: correlation with its interval, p, and the means of both groups.
         prompts: how many have an answer.
         solved: how many of those the model wrote the right answer to.
+
+    Example:
+        >>> run = bathyscope.survey(model, "prompts.jsonl", ["lens"], write=1)
+        >>> bathyscope.written(run).prompts
+        12
     """
 
     data: xr.Dataset
@@ -103,7 +108,7 @@ def written(
 
     Example:
         >>> run = bathyscope.survey(model, "prompts.jsonl", ["lens"], write=1)
-        >>> list(bathyscope.written(run).data["quantity"].values)
+        >>> bathyscope.written(run).data["quantity"].values.tolist()
         ['deep_thinking_ratio', 'settle_depth', 'prediction_depth']
     """
     if "lens" not in run or "right" not in run["lens"].coords:

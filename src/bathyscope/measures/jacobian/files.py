@@ -26,6 +26,9 @@ def open_lens(path: str | Path) -> FittedLens:
     A ``.pt`` file is read as plain tensors alone, never as code. It does not say which model it belongs to, nor what
     halves of its prompts gave, and its layer l is boundary l + 1.
 
+    Args:
+        path: the file.
+
     Raises:
         StoreError: no such file, an interrupted fit, or anything else than a lens.
 

@@ -148,7 +148,7 @@ def fit_lens(
     Example:
         >>> lens = bathyscope.fit_lens(model, "prompts.jsonl", skip_first=2)
         >>> lens.matrix(0).shape
-        torch.Size([64, 64])
+        torch.Size([32, 32])
     """
     with alone(model):
         ready = loaded(model)

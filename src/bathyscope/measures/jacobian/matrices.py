@@ -86,7 +86,7 @@ class FittedLens:
     Example:
         >>> lens = bathyscope.fit_lens(model, "prompts.jsonl", skip_first=2)
         >>> lens.matrix(3).shape
-        torch.Size([64, 64])
+        torch.Size([32, 32])
     """
 
     def __init__(

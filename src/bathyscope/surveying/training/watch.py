@@ -51,9 +51,9 @@ class Watch:
         StoreError: the folder holds the course of another training.
 
     Example:
-        >>> watch = bathyscope.watch(hf, ["The old house stood at the edge."], out="runs/course", every=2)
+        >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30]], out="runs/watched", every=2)
         >>> sorted(watch(2))[:2]
-        ['depth/idle_blocks', 'depth/later']
+        ['depth/idle_blocks', 'depth/own']
     """
 
     def __init__(
@@ -159,7 +159,7 @@ def watch(model: nn.Module, prompts: Source, out: str | Path, **options: Any) ->
         OptionError, PromptError, ModelError, StoreError: as ``Watch``.
 
     Example:
-        >>> watch = bathyscope.watch(hf, ["The old house stood at the edge."], out="runs/course", every=100)
+        >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30]], out="runs/course", every=100)
         >>> watch(1)
         {}
     """
