@@ -1,4 +1,4 @@
-"""The language of the code and of the prose, as ratchets: each number below may fall and never rises.
+"""The language of the code and of the prose; where a number stands below, it may fall and never rises.
 
 ``python tests/test_style.py`` prints today's tables; write them here after lowering them.
 """
@@ -29,14 +29,10 @@ BANNED_NAMES = {
 }
 """Names that say nothing of what they hold; ``one`` is allowed in a comprehension that fits on one line."""
 MOST_BANNED_NAMES = {
-    "cli": 123,
-    "measures": 3,
-    "model": 122,
-    "pages": 333,
-    "runs": 3,
-    "surgery": 227,
-    "surveying": 80,
-    "wavefront": 5,
+    # fields of public results: Verdict.own, and what a reproduction was drawn from
+    "pages": 1,
+    "runs": 1,
+    "surveying": 1,
 }
 """Room → how often it binds a banned name, at most."""
 
@@ -55,39 +51,13 @@ BANNED_PROSE = (
 )
 """Words of another century, as expressions that match whole words."""
 MOST_BANNED_PROSE = {
-    "cli": 17,
-    "docs": 6,
-    "measures": 4,
-    "model": 29,
-    "pages": 37,
-    "prompts": 1,
-    "runs": 1,
-    "surgery": 44,
-    "surveying": 19,
-    "wavefront": 2,
+    # conclusions of an earlier version, as the saved results of the real model hold them
+    "docs": 2,
 }
 """Room, or file or folder of documentation → how often it uses a banned word, at most."""
 
-LEAST_SHARE_OF_COMMENTS = 0.0102
-"""Lines of ``src`` that are comments, of all lines that are not empty; the goal is 0.02."""
-TWICE_NAMED_CLASSES = {
-    "Call",
-    "Cell",
-    "Pair",
-    "Plan",
-    "Reading",
-    "Record",
-    "Row",
-    "Stored",
-    "Task",
-    "Work",
-    "_Names",
-}
-"""Names that more than one class of the package still has; the goal is none."""
-MOST_STARRED_CALLS = 3
-"""Calls such as ``f(*(a, b), key=c)``, at most; the goal is none."""
-MOST_COMPLEX_WITHOUT_COMMENT = 1
-"""Functions above complexity 12 without a comment that says why."""
+LEAST_SHARE_OF_COMMENTS = 0.0200
+"""Lines of ``src`` that are comments, of all lines that are not empty."""
 COMPLEX = 12
 
 
@@ -237,17 +207,16 @@ def test_tricks_are_commented() -> None:
 
 
 def test_class_names_are_used_once() -> None:
-    assert classes_named_twice() <= TWICE_NAMED_CLASSES
+    assert classes_named_twice() == set()
 
 
 def test_arguments_are_written_out() -> None:
-    places = starred_calls()
-    assert len(places) <= MOST_STARRED_CALLS, f"write each argument on a line of its own: {places}"
+    assert starred_calls() == [], "write each argument on a line of its own"
 
 
 def test_functions_stay_simple() -> None:
     assert complex_functions(15) == []
-    assert len(complex_without_comment()) <= MOST_COMPLEX_WITHOUT_COMMENT, complex_without_comment()
+    assert complex_without_comment() == []
 
 
 def test_the_counter_sees_every_way_to_bind_a_name() -> None:
@@ -285,9 +254,9 @@ def print_tables() -> None:
     bound = sum(1 for path in FILES for _ in bound_names(parse(path)))
     print(f"bound names: {bound}")
     print(f"LEAST_SHARE_OF_COMMENTS = {share_of_comments():.4f}")
-    print(f"TWICE_NAMED_CLASSES = {sorted(classes_named_twice())}")
-    print(f"MOST_STARRED_CALLS = {len(starred_calls())}")
-    print(f"MOST_COMPLEX_WITHOUT_COMMENT = {len(complex_without_comment())}; above 15: {complex_functions(15)}")
+    print(f"class names used twice: {sorted(classes_named_twice())}")
+    print(f"starred calls: {starred_calls()}")
+    print(f"complex without a comment: {complex_without_comment()}; above 15: {complex_functions(15)}")
 
 
 if __name__ == "__main__":

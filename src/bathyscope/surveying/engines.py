@@ -191,10 +191,10 @@ def survey(
         if schedule is not None:
             ready = reordered(ready, schedule)
 
-        def survey_prompts(asked: Source | Prompts, *, grow: bool) -> Run:
+        def survey_prompts(source: Source | Prompts, *, grow: bool) -> Run:
             """Survey the model, and its controls, on these prompts."""
             stage = replace(request, before=_cut_of(folder))
-            plan = stage.plan(ready, asked)
+            plan = stage.plan(ready, source)
             # before the first one is surveyed, which may take hours
             for planned_control in controls:
                 planned_control.require(plan.model)
