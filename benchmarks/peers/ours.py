@@ -11,7 +11,7 @@ import numpy as np
 import bathyscope
 from bathyscope.core.arrays import FloatArray
 from bathyscope.model import Model
-from bathyscope.surgery.choosing import influence
+from bathyscope.surgery.influence import measure_influence
 from bathyscope.surgery.pruning import units_of
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
@@ -95,7 +95,7 @@ def similarity(model: Model, request: Request) -> FloatArray:
 
 def block_influence(model: Model, request: Request) -> FloatArray:
     batches = [Batch.of([ids], model.device) for ids in request["prompts"]]
-    scores = influence(Wavefront(model.anatomy, tails=model.checks.tails), batches, units_of(model, ("block",)))
+    scores = measure_influence(Wavefront(model.anatomy, tails=model.checks.tails), batches, units_of(model, ("block",)))
     return np.array(list(scores.units.values()))
 
 
@@ -106,7 +106,7 @@ def influence_of_prompts_alike(model: Model, request: Request) -> FloatArray:
 
 def angular_distance(model: Model, request: Request) -> FloatArray:
     batches = [Batch.of([ids], model.device) for ids in request["prompts"]]
-    scores = influence(Wavefront(model.anatomy, tails=model.checks.tails), batches, units_of(model, ("block",)))
+    scores = measure_influence(Wavefront(model.anatomy, tails=model.checks.tails), batches, units_of(model, ("block",)))
     count = request["window"]
     return np.diagonal(scores.angles, count)
 

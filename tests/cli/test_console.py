@@ -70,7 +70,7 @@ def test_a_terminal_without_unicode_gets_stand_ins(run_folder: Path, encoding: s
     assert "prompt x part x reduction" in done.stdout or "prompt × part × reduction" in done.stdout
     assert done.stdout.isascii() or encoding == "latin-1"
     listed = run(["list", "measures", "--format", "json"], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
-    assert json.loads(listed.stdout)[6]["name"] == "erasure"
+    assert json.loads(listed.stdout)[6]["name"] == "depth_score"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -68,4 +68,4 @@ def test_an_unknown_kind_of_figure_is_refused_first(
 ) -> None:
     asked = ["exit-advice", str(model_folder), "--prompts", str(prompts_file), "--out", "exits.bmp"]
     assert main(asked) == 2
-    assert "Figure format 'bmp' is not known" in capsys.readouterr().err
+    assert "Figure format 'bmp' is unknown; allowed: png, svg, pdf." in capsys.readouterr().err

@@ -260,7 +260,7 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["reproduce", "csordas2025", "--figures", "9", "--out", str(tmp_path), "--quiet"]) == 0
     assert "Not drawn: Figure 9, 42, 43 needs a Transformer and a MoEUT trained alike" in capsys.readouterr().out
     assert main(["reproduce", "csordas2025", "--figures", "1", "--out", str(tmp_path), "--quiet"]) == 3
-    assert "give a table of them: --data scores=FILE.csv" in capsys.readouterr().out
+    assert "Give a table with --data scores=FILE.csv" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         (
             ["hu2025-table1", "--figures", "2"],
             2,
-            "--figures goes with a paper, not with a table; give hu2025 --figures 2.",
+            "--figures needs a paper, not a table; give hu2025 --figures 2.",
         ),
         (["hu2025", "--prompts", "0"], 2, "--prompts 0 is out of range; give a whole number, 1 or more."),
         (["hu2025", "--formats", "gif"], 2, "gif"),
@@ -281,7 +281,7 @@ def test_what_a_figure_needs_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
             2,
             "--list lists tables and figures for all models of the paper",
         ),
-        (["hu2025", "--data", "nowhere"], 3, "--data 'nowhere' is no folder"),
+        (["hu2025", "--data", "nowhere"], 3, "--data 'nowhere' is not a folder. Give a folder, or NAME=FILE"),
     ],
 )
 def test_errors(arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:

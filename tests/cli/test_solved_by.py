@@ -129,7 +129,11 @@ def test_group_prints_tables_and_draws(run_folder: Path, tmp_path: Path, capsys:
         (["solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS", "--out", "x.json"], 2, "must end in .jsonl"),
         (["solved-by", "SHALLOW", "DEEP", "--prompts", "LABELLED", "--out", "x.jsonl"], 3, "have a label 'solved_by'"),
         (["group", "RUN", "--by", "hops"], 2, "The prompts of this run have no label 'hops'. Their labels: dataset, s"),
-        (["group", "RUN", "--by", "solved_by", "--out", "x.html"], 2, "Figure format 'html' is not known"),
+        (
+            ["group", "RUN", "--by", "solved_by", "--out", "x.html"],
+            2,
+            "Figure format 'html' is unknown; allowed: png, svg, pdf.",
+        ),
         (["group", "nowhere", "--by", "solved_by"], 5, "There is no run in 'nowhere'"),
     ],
 )

@@ -18,7 +18,7 @@ from bathyscope.pages.plotting import _find_panel
 
 NOT_DRAWN_HERE = {
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
-    *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.mrr", "jacobian_lens.trust"),
+    *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.trust"),
     "patching.prompt_N",
 }
 """Panels that need more prompts, pairs of them, or others to fit to, than the run of these tests has."""

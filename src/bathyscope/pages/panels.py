@@ -58,7 +58,6 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "jacobian_lens": {
         "kl": ("kl",),
         "top1_agreement": ("top1_agreement",),
-        "mrr": ("mrr",),
         "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
     },
     "patching": {_PROMPT: ("recovered", "change")},

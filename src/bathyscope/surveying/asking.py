@@ -73,7 +73,7 @@ class Survey:
         # mistyped measures and options are refused before a model is loaded
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed, ready = self._seed, loaded(model)
-        survey_prompts = self.read(ready, prompts)
+        survey_prompts = self._read(ready, prompts, self.beyond_context)
         if warns_of_repeats:
             _warn_of_repeats(survey_prompts)
         facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, ready.weight_hash)

@@ -22,7 +22,7 @@ from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
-from bathyscope.surveying.controls import controls_of
+from bathyscope.surveying.controls import Control, controls_of
 from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
@@ -187,36 +187,57 @@ def survey(
                 progress=progress,
             )
     with alone(model), ended_as_interrupted():
-        ready = loaded(load(str(model), **loading) if loading else model)
+        ready = load(str(model), **loading) if loading else model
         if schedule is not None:
-            ready = reordered(ready, schedule)
-
-        def survey_prompts(source: Source | Prompts, *, grow: bool) -> Run:
-            """Survey the model, and its controls, on these prompts."""
-            stage = replace(request, before=_cut_of(folder))
-            plan = stage.plan(ready, source)
-            # before the first one is surveyed, which may take hours
-            for planned_control in controls:
-                planned_control.require(plan.model)
-            run = carry_out(plan, folder, command, progress, share, grow)
-            control_runs: dict[str, Run] = {} if folder is None or share is not None else controls_in(folder)
-            # controls are cut as the run is, whatever their own rates
-            alike = replace(stage, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
-            for planned_control in controls:
-                control_plan = alike.plan(*planned_control.of(plan.model, plan.prompts))
-                place = None if folder is None else folder / CONTROLS / planned_control.label
-                control_runs[planned_control.label] = carry_out(control_plan, place, command, progress, share, grow)
-            return replace(run, controls=control_runs)
-
+            ready = reordered(loaded(ready), schedule)
+        survey_some = partial(
+            _survey_with_controls,
+            request,
+            ready,
+            controls=controls,
+            folder=folder,
+            command=command,
+            progress=progress,
+            part=share,
+        )
         if goal is None and writing is None:
-            return survey_prompts(prompts, grow=grow)
+            return survey_some(prompts, grow=grow)
         read = request.read(ready, prompts)
         if writing is not None:
-            read = writing.continued(ready, read, progress=progress)
+            read = writing.continued(loaded(ready), read, progress=progress)
         if goal is None:
-            return survey_prompts(read, grow=grow)
-        run, reason = goal.run(read, partial(survey_prompts, grow=True), _prompts_in(folder))
+            return survey_some(read, grow=grow)
+        run, reason = goal.run(read, partial(survey_some, grow=True), _prompts_in(folder))
         return replace(run, stopped=reason)
+
+
+def _survey_with_controls(
+    request: Survey,
+    model: AnyModel,
+    prompts: Source | Prompts,
+    *,
+    controls: Sequence[Control],
+    folder: Path | None,
+    command: str | None,
+    progress: bool,
+    part: Part | None,
+    grow: bool,
+) -> Run:
+    """Survey a model on some prompts, and each control in the same way."""
+    request = replace(request, before=_cut_of(folder))
+    plan = request.plan(model, prompts)
+    # before the first one is surveyed, which may take hours
+    for control in controls:
+        control.require(plan.model)
+    run = carry_out(plan, folder, command, progress, part, grow)
+    control_runs: dict[str, Run] = {} if folder is None or part is not None else controls_in(folder)
+    # controls are cut as the run is, whatever their own rates
+    request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
+    for control in controls:
+        control_plan = request.plan(*control.of(plan.model, plan.prompts))
+        place = None if folder is None else folder / CONTROLS / control.label
+        control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
+    return replace(run, controls=control_runs)
 
 
 def _at_answers(lens: Any) -> Any:

@@ -35,7 +35,7 @@ effective_depth: estimates
 residual: norms norms_rest norms_max largest largest_ratio ratios cosines neighbour
 lens: kl agreement entropy cross_entropy settling deep_thinking
 translated_lens: kl top1_agreement prediction_depth
-jacobian_lens: kl top1_agreement mrr trust
+jacobian_lens: kl top1_agreement trust
 skip: all future influence_all influence_future output_all output_future prompts_all prompts_future
 direct: all future influence_all influence_future prompts_all prompts_future
 depth_score: layer output by_level_output

@@ -12,7 +12,7 @@ from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.kind import Drawing, Member, Panel, draw_panel
-from bathyscope.pages.figures.kit import lines
+from bathyscope.pages.figures.kit import lines, series
 from bathyscope.pages.figures.kit.series import PLACES
 from bathyscope.pages.figures.kit.summary import Summary
 from bathyscope.pages.figures.registry import FIGURES
@@ -105,8 +105,8 @@ def test_places_are_the_middle_of_what_they_count(
 ) -> None:
     members = []
     for number in range(2):
-        one = lines.Series("", np.array(x), Summary(np.ones(len(x)), None, None), lines.Look("#000000"))
-        made = lines.make_panel("any", [one], lines.Axis("any", label, "y"))
+        one = series.Series("", np.array(x), Summary(np.ones(len(x)), None, None), series.Look("#000000"))
+        made = lines.make_panel("any", [one], series.Axis("any", label, "y"))
         assert made is not None
         members.append(Member(f"m{number}", number, made.shared[0].content, blocks))
     found = made.shared[0].together("any", members)
@@ -115,8 +115,8 @@ def test_places_are_the_middle_of_what_they_count(
 
 
 def test_curves_over_anything_else_are_not_laid_over_each_other() -> None:
-    one = lines.Series("", np.arange(3), Summary(np.ones(3), None, None), lines.Look("#000000"))
-    made = lines.make_panel("any", [one], lines.Axis("any", PLACES["head"], "y"))
+    one = series.Series("", np.arange(3), Summary(np.ones(3), None, None), series.Look("#000000"))
+    made = lines.make_panel("any", [one], series.Axis("any", PLACES["head"], "y"))
     assert made is not None
     assert made.shared == ()
 

@@ -93,7 +93,7 @@ def test_a_result_is_of_the_files_that_it_was_read_from(tmp_path: Path) -> None:
     """Those of a probe of word meaning are two: rows to fit to, and rows to judge by."""
     first = {"wic": "train.jsonl", "wic_validation": "validation.jsonl"}
     cell = WorkCell(MODELS[:1], Work("wic", "wic", verb="wic"), tmp_path, "lad2024", (), first)
-    kept = xr.Dataset(attrs={"asked": cell._told})
+    kept = xr.Dataset(attrs={"asked": cell._request_text})
     (tmp_path / "results.nc").write_bytes(encode_results({"wic": kept}))
     assert cell.finished() is not None
     assert replace(cell, data={**first, "gsm8k": "rows.jsonl"}).finished() is not None

@@ -25,7 +25,6 @@ _LOOKS: Final = {
 _READ: Final = {
     "kl": ("Distance from the final prediction", "KL(final ‖ read) ({unit})"),
     "top1_agreement": ("Same top-1 token as in the end", "share of tokens ({unit})"),
-    "mrr": ("Rank of the final top-1 token", "mean of 1/rank ({unit})"),
 }
 _OF_THE_LENS: Final = (
     Curve("half_agreement", "two halves of the prompts", Look(style.MUTED, "D", "-.")),
@@ -37,7 +36,7 @@ _LEVEL: Final = 0.05
 
 
 def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
-    """KL, agreement and rank by boundary for each reader, and what is known of the lens itself."""
+    """KL and agreement by boundary for each reader, and what is known of the lens itself."""
     data = run["jacobian_lens"]
     readers = [name for name in _LOOKS if name in data["reader"].values]
     panels = [
