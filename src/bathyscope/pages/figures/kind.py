@@ -2,7 +2,7 @@
 
 A figure is a function from a run to a ``Drawing``. A panel is data and a way to draw it: alone (a page arranges panels
 to fit the screen), with the others of its figure (an exported file), or, for its ``shared`` content, together with
-other runs. To add a figure, write a module with a ``FIGURE`` and list it in ``registry``, or declare an entry point in
+other runs. To add a figure, put a module with a ``FIGURE`` into ``of/``, or declare an entry point in
 the group ``bathyscope.figures``.
 """
 
