@@ -109,7 +109,11 @@ def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | No
     runs = [_quietly(model, replace(prompts, prompts=prompts.prompts[:count]), measures)]
     if measures == "all":
         runs.append(_quietly(model, FITTED, ["translated_lens", "patching"], patching={"pairs": _pairs(model)}))
-        runs.append(_quietly(model, SHORT, ["jacobian_lens"], jacobian_lens={"prompts": FITTED, "skip_first": 1}))
+        runs.append(
+            _quietly(
+                model, SHORT, ["jacobian_lens"], jacobian_lens={"prompts": FITTED, "skip_first": 1, "directions": 32}
+            )
+        )
     return [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
 
 

@@ -8,7 +8,6 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.printing import print_result
-from bathyscope.options import check_plain_options
 from bathyscope.surveying.options import CourseOptions
 
 _EXAMPLES = """\
@@ -32,7 +31,6 @@ def course_command(
         out: folder of the course, with a run for each step.
     """
     loading = take_options(LOADING_SEVERAL, options)
-    check_plain_options(CourseOptions, options)
     sources = checkpoints[0] if len(checkpoints) == 1 else list(checkpoints)
     with quiet_libraries(downloads=not quiet):
         result = bathyscope.course(sources, read_source(prompts), out, loading=loading, progress=not quiet, **options)

@@ -31,9 +31,7 @@ def fit_lens_command(
         out: the file to write (.safetensors).
     """
     source = read_source(prompts)
-    lens = run_on_models(
-        bathyscope.fit_lens, [model], source, options=options, options_type=FitLensOptions, quiet=quiet, out=out
-    )
+    lens = run_on_models(bathyscope.fit_lens, [model], source, options=options, quiet=quiet, out=out)
     print_result(lens, format)
     return 0
 

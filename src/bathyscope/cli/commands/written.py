@@ -6,7 +6,6 @@ import bathyscope
 from bathyscope.analysis.options import WrittenOptions
 from bathyscope.cli.arguments import Partial, ResultFormat, make_app
 from bathyscope.cli.printing import print_result
-from bathyscope.options import check_plain_options
 
 _EXAMPLES = """\
 Examples:
@@ -20,7 +19,6 @@ def written_command(run: str, /, *, format: ResultFormat = "table", partial: Par
     Args:
         run: folder of a survey with --write, on prompts with answers.
     """
-    check_plain_options(WrittenOptions, options)
     print_result(bathyscope.written(bathyscope.open(run, partial=partial), **options), format)
     return 0
 

@@ -1,0 +1,84 @@
+"""``bathyscope fit-lens``, ``course`` and ``written`` print what the Python calls give."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import bathyscope
+from bathyscope.cli import main
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("questions") / "questions.jsonl"
+    rows = [{"text": f"the old house stood at the {word}", "answer": word} for word in ("edge", "road", "hills")]
+    rows += [{"text": f"a light was seen in the {word}", "answer": word} for word in ("house", "village")]
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return path
+
+
+def test_a_lens_is_fitted_and_read_with(
+    model_folder: Path, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "lens.safetensors"
+    command = ["fit-lens", str(model_folder), "--prompts", str(questions), "--skip-first", "1", "--out", str(out)]
+    assert main([*command, "--format", "json", "--quiet"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    lens = bathyscope.open_lens(out)
+    assert record["conclusion"] == lens.text
+    assert [row["boundary"] for row in record["boundaries"]] == list(lens.boundaries)
+    assert record["fitted_to"]["skip_first"] == 1
+    others = tmp_path / "others.txt"
+    others.write_text(
+        "the road turned to the hills and the village stood in the light of the old house", encoding="utf-8"
+    )
+    survey = ["survey", str(model_folder), "--prompts", str(others), "--measures", "jacobian_lens"]
+    assert main([*survey, "--jacobian-lens.lens", str(out), "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    assert bathyscope.open(tmp_path / "run").identity.measures["jacobian_lens"]["lens_hash"] == lens.fingerprint
+
+
+def test_a_course_has_a_row_for_every_step(
+    model_folder: Path, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for step in (10, 2):
+        shutil.copytree(model_folder, tmp_path / "training" / f"checkpoint-{step}")
+    command = ["course", str(tmp_path / "training"), "--prompts", str(questions), "--out", str(tmp_path / "course")]
+    assert main([*command, "--format", "json", "--quiet"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["step"] for row in rows] == [2, 10]
+    assert rows[0]["readable"] == pytest.approx(float(bathyscope.open_course(tmp_path / "course")["readable"][0]))
+    assert main([*command, "--quiet"]) == 0
+    assert capsys.readouterr().out.startswith("2 steps were surveyed, 2 to 10. A token is final after ")
+
+
+def test_what_was_written_is_judged(
+    model_folder: Path, questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    survey = ["survey", str(model_folder), "--prompts", str(questions), "--measures", "lens", "--write", "2"]
+    assert main([*survey, "--out", str(tmp_path / "run"), "--quiet"]) == 0
+    capsys.readouterr()
+    assert main(["written", str(tmp_path / "run"), "--permutations", "99"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("The model wrote the right answer to ")
+    assert "of 5 prompts." in " ".join(out.split())
+    assert "nan" not in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["fit-lens", "model", "--prompts", "a.txt", "--out", "l", "--directions", "0"],
+        ["written", "run", "--permutations", "0"],
+    ],
+)
+def test_options_are_checked_before_anything_is_loaded(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert "is out of range; allowed: 1" in capsys.readouterr().err
