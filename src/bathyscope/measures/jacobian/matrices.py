@@ -24,6 +24,7 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.core.result import rows_of
+from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError
 from bathyscope.labels import Table, labelled
 from bathyscope.measures.declared.jacobian_lens import DECLARATION
@@ -154,7 +155,7 @@ class FittedLens:
     def text(self) -> str:
         """What it was fitted to, and how far its halves agree."""
         how = "all directions" if self.origin.directions is None else f"{self.origin.directions} random directions"
-        first = f"A Jacobian lens of {self.origin.model}, fitted to {self.prompts} prompts by {how}."
+        first = f"A Jacobian lens of {without_folders(self.origin.model)}, fitted to {self.prompts} prompts by {how}."
         data = self.data
         if not np.isfinite(data.half_agreement_rest).any():
             return first
