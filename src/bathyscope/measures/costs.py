@@ -5,7 +5,7 @@ KL(full ‖ changed) and top-1 agreement with the full model, in nats and shares
 answer is the most probable one.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
 import numpy as np
@@ -20,6 +20,7 @@ from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, TreeRun
+from bathyscope.wavefront.variants import SlotVariant
 
 Metric = Literal["loss", "kl", "agreement", "right"]
 Over = Literal["tokens", "answer"]
@@ -39,6 +40,7 @@ def tree_costs(
     *,
     over: Over = "tokens",
     samples: Sequence[TokenSample] | None = None,
+    variants: Mapping[str, SlotVariant] | None = None,
 ) -> Values:
     """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
 
@@ -48,12 +50,13 @@ def tree_costs(
         step: told the calls of blocks made so far.
         over: of every prompt, which has to have an answer for ``answer``.
         samples: of every prompt, the tokens that are read out of them; None = all.
+        variants: other modules that the tree's steps name.
 
     Raises:
         ModelError: predictions that are not finite.
     """
     landing = _Landing(wave, batch, len(tree.histories), metrics, over, samples)
-    TreeRun(wave, batch).run(tree, landing.land, step)
+    TreeRun(wave, batch, variants).run(tree, landing.land, step)
     landing.flush()
     if not np.isfinite(landing.values["loss"]).all():
         raise ModelError(

@@ -6,7 +6,7 @@ are of a good size, and memory is bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -22,6 +22,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import while_memory_lasts
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.variants import SlotVariant, VariantReplay, evaluating_variants
 
 Land = Callable[[Sequence[int], Tensor], None]
 _ROOM: Final = 8
@@ -39,10 +40,11 @@ class Unit(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A block that runs, and the parts of it that add nothing."""
+    """A block that runs, the parts of it that add nothing, and the variant that holds its slot ("" = its own)."""
 
     block: int
     silent: tuple[str, ...] = ()
+    variant: str = ""
 
 
 History = tuple[Step, ...]
@@ -52,6 +54,11 @@ def without(n_blocks: int, units: Collection[Unit]) -> History:
     """Return the history of every block once, in order, without the units."""
     parts = {block: tuple(sorted(u.part for u in units if u.block == block)) for block in {u.block for u in units}}
     return tuple(Step(block, parts.get(block, ())) for block in range(n_blocks) if "block" not in parts.get(block, ()))
+
+
+def grafted(n_blocks: int, blocks: Collection[int], variant: str) -> History:
+    """Return the history of every block once, in order, where a variant holds the slots of some blocks."""
+    return tuple(Step(block, variant=variant if block in blocks else "") for block in range(n_blocks))
 
 
 def following(schedule: Schedule) -> History:
@@ -121,9 +128,14 @@ class TreeRun:
     of a row depends on the shape of its call, so every history has its own calls there, all of one shape.
     """
 
-    def __init__(self, wave: Wavefront, batch: Batch) -> None:
+    def __init__(self, wave: Wavefront, batch: Batch, variants: Mapping[str, SlotVariant] | None = None) -> None:
         self._wave = wave
         self._replay = wave.anatomy.replay(batch.ids_BT)
+        self._variants = variants or {}
+        self._variant_replays = {
+            name: VariantReplay(variant, self._replay, wave.anatomy.sites, batch)
+            for name, variant in self._variants.items()
+        }
         self._prompts_B = torch.arange(batch.size, device=batch.ids_BT.device)
         rows = max(1, wave.policy.tokens // (batch.size * batch.tokens))
         self._together = 1 if wave.policy.control_in_every_call else rows
@@ -152,7 +164,7 @@ class TreeRun:
             land: takes the numbers of histories and their final state [batch, tokens, width], which is then released.
             step: takes the number of calls so far.
         """
-        with evaluating(self._wave.anatomy.model):
+        with evaluating(self._wave.anatomy.model), evaluating_variants(self._variants):
             self._begin(tree.root, self._replay.recording.resid0_BTD, {}, land)
             while self._waiting:
                 key = self._choose()
@@ -198,10 +210,19 @@ class TreeRun:
         """Run one block on some waiting histories; return the stream of each, and what blocks passed on in it."""
         resid = torch.cat([waiting.resid_BTD for waiting in taken])
         passed = {key: _concatenate([waiting.passed[key] for waiting in taken]) for key in taken[0].passed}
-        with lent(self._wave.anatomy.blocks[step.block]) as block:
-            silent = {part: torch.ones(resid.shape[:2], dtype=torch.bool, device=resid.device) for part in step.silent}
-            with silenced(block, self._wave.anatomy.sites, silent):
-                out = self._replay.run(block, step.block, resid, self._prompts_B.repeat(len(taken)), state=passed)
+        prompts_N = self._prompts_B.repeat(len(taken))
+        silent = {part: torch.ones(resid.shape[:2], dtype=torch.bool, device=resid.device) for part in step.silent}
+        variant = self._variant_replays[step.variant] if step.variant else None
+        own_block = self._wave.anatomy.blocks[step.block]
+        sites = self._wave.anatomy.sites if variant is None else variant.sites
+        with (
+            lent(own_block if variant is None else variant.module(step.block)) as block,
+            silenced(block, sites, silent),
+        ):
+            if variant is None:
+                out = self._replay.run(block, step.block, resid, prompts_N, state=passed)
+            else:
+                out = variant.run(block, step.block, resid, prompts_N, passed)
         self.calls += len(taken)
         if len(taken) == 1:
             return [(out, passed)]
