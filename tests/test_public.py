@@ -16,6 +16,7 @@ TABLE = {
     "course": "course",
     "demo": "demo",
     "depth-performance": "depth_performance",
+    "diff": "diff",
     "estimate": "estimate",
     "evaluate": "evaluate",
     "exit-advice": "exit_advice",

@@ -114,7 +114,7 @@ def results_of_verbs() -> Sequence[type]:
     """What verbs that act on models, runs or tables are annotated to return."""
     verbs = [
         *("survey", "join", "estimate", "grid", "check"),
-        *("compare", "group", "cka", "maps", "solved", "probe", "depth_performance"),
+        *("compare", "group", "cka", "diff", "maps", "solved", "probe", "depth_performance"),
         *("fit_lens", "course", "open_course", "written"),
         *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),
     ]
@@ -130,10 +130,15 @@ def returned_class(verb: Callable[..., Any]) -> type:
     return annotation
 
 
+def declared_names(kind: type) -> set[str]:
+    """The annotated names of a class and of those it is derived from."""
+    return {name for base in kind.__mro__ for name in getattr(base, "__annotations__", {})}
+
+
 def test_verbs_return_results() -> None:
     parts = ("data", "text", "to_dataframe", "record")
     lacking = {
-        kind.__name__: [part for part in parts if not hasattr(kind, part) and part not in kind.__annotations__]
+        kind.__name__: [part for part in parts if not hasattr(kind, part) and part not in declared_names(kind)]
         for kind in results_of_verbs()
     }
     assert {name: missing for name, missing in lacking.items() if missing} == {}

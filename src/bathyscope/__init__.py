@@ -28,6 +28,7 @@ from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
     from bathyscope.analysis.between.cka import cka as cka
+    from bathyscope.analysis.between.diff import diff as diff
     from bathyscope.analysis.between.map_results import open_maps as open_maps
     from bathyscope.analysis.between.maps import maps as maps
     from bathyscope.analysis.depths import compare as compare

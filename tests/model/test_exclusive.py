@@ -62,6 +62,7 @@ class Asked(Exception):  # noqa: N818
         (bathyscope.solved, 1, ["prompts"]),
         (bathyscope.solved_by, 2, ["prompts"]),
         (bathyscope.cka, 2, ["prompts"]),
+        (bathyscope.diff, 2, ["prompts"]),
         (bathyscope.maps, 2, ["prompts"]),
         (evaluate, 1, ["arc_easy"]),
         (wic_probe, 1, ["train", "validation"]),

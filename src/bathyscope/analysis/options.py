@@ -88,6 +88,23 @@ class SimilarityOptions:
 
 
 @dataclass(frozen=True)
+class DiffOptions:
+    """Options of ``diff``.
+
+    Args:
+        seed: of generated problems and of resampling.
+        beyond_context: run prompts longer than the context that a model declares, as for survey.
+        resamples: bootstrap resamples of the prompts.
+        level: coverage of the intervals.
+    """
+
+    seed: int = 0
+    beyond_context: bool | None = None
+    resamples: Resamples = 1000
+    level: Coverage = 0.95
+
+
+@dataclass(frozen=True)
 class MapsOptions:
     """Options of ``maps``.
 

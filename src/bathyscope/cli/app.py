@@ -59,6 +59,7 @@ _TASKS = {
         "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
         "written": "Whether what a model writes is right more often where its tokens settle late.",
         "cka": "How alike the boundaries of two models are, on the same prompts.",
+        "diff": "Where two models of one shape part: a model and its tuned, quantised or converted copy.",
         "maps": "The best affine map from every boundary of one model to every boundary of another.",
         "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
     },

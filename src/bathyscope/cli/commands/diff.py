@@ -1,0 +1,41 @@
+"""``bathyscope diff``: where two models of one shape part."""
+
+from typing import Any
+
+import bathyscope
+from bathyscope.analysis.options import DiffOptions
+from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, load_models, make_app
+from bathyscope.cli.commands.survey import Sources, read_source
+from bathyscope.cli.console import quiet_libraries
+from bathyscope.cli.printing import print_result
+
+_EXAMPLES = """\
+Examples:
+  bathyscope diff ./base ./tuned --prompts gsm8k:20
+  bathyscope diff ./base ./int8 --prompts "stories.txt:50?window=256" --format json > diff.json"""
+
+
+def diff_command(
+    a: ModelName,
+    b: str,
+    /,
+    *,
+    prompts: Sources,
+    format: ResultFormat = "table",
+    quiet: Quiet = False,
+    **options: Any,
+) -> int:
+    """Show where two models of one shape part: a model and its tuned, quantised or converted copy.
+
+    Args:
+        b: the second model.
+    """
+    source = read_source(prompts)
+    first, second = load_models([a, b], options, quiet)
+    with quiet_libraries(downloads=not quiet):
+        result = bathyscope.diff(first, second, source, **options)
+    print_result(result, format)
+    return 0
+
+
+app = make_app(diff_command, _EXAMPLES, DiffOptions, loading=LOADING)

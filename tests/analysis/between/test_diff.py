@@ -1,0 +1,144 @@
+"""Where two models part: exact zeros, brute force, planted changes, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import zoo
+from torch import Tensor, nn
+
+import bathyscope
+from bathyscope.analysis.between.diff import require_same_shape
+from bathyscope.wavefront import histories
+
+IDS = [[5, 9, 3, 44, 17, 8], [7, 2, 90, 31, 6, 11], [61, 4, 4, 23, 70, 12]]
+N = 5
+
+
+def changed(hf: Any, *blocks: int, scale: float = 0.05) -> Any:
+    """Return a copy whose matrices of some blocks have moved."""
+    other = copy.deepcopy(hf)
+    generator = torch.Generator().manual_seed(3)
+    for block in blocks:
+        for parameter in bathyscope.load(other).anatomy.blocks[block].parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            parameter.data.add_(scale * parameter.detach().std().nan_to_num(0.1) * noise)
+    return other
+
+
+def parted(a: Any, b: Any, **options: Any) -> Any:
+    return bathyscope.diff(a, b, IDS, resamples=50, **options)
+
+
+def brute_kl(hf: Any, other: Any, block: int) -> list[float]:
+    """KL of a model from itself with one block of the other in its list, by whole forwards."""
+    holder = next(m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == N)
+    new = next(m for m in other.modules() if isinstance(m, nn.ModuleList) and len(m) == N)[block]
+    own = holder[block]
+    with torch.no_grad():
+        full = hf(torch.tensor(IDS), use_cache=False).logits.double().log_softmax(-1)
+        holder[block] = new
+        graft = hf(torch.tensor(IDS), use_cache=False).logits.double().log_softmax(-1)
+        holder[block] = own
+    kl_BT: Tensor = (full.exp() * (full - graft)).sum(-1)[:, :-1]
+    return [float(value) for value in kl_BT.mean(1)]
+
+
+def test_a_model_and_itself_do_not_part() -> None:
+    hf = zoo.build("llama")
+    result = parted(hf, copy.deepcopy(hf))
+    for name in ("drift", "graft", "graft_back", "cumulative", "unexplained", "weight_change", "drift_high"):
+        assert not result[name].values.any(), name
+    assert result.first is None
+    assert "do not part beyond rounding" in result.text
+
+
+@pytest.mark.parametrize("block", [0, 2, 4])
+def test_one_changed_block_is_named_and_the_others_are_zero(block: int) -> None:
+    hf = zoo.build("llama")
+    result = parted(hf, changed(hf, block))
+    assert result.first == block
+    assert not result["drift"].values[:, : block + 1].any()
+    assert (result["drift"].values[:, block + 1 :] > 0).all()
+    others = [other for other in range(N) if other != block]
+    for name in ("graft", "graft_back"):
+        assert not result[name].values[:, others].any()
+        assert (result[name].values[:, block] > 0).all()
+    assert np.flatnonzero(result["weight_change"].values).tolist() == [block]
+    assert result["graft_low"].values[block] <= result["graft_mean"].values[block] <= result["graft_high"].values[block]
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "gpt_neox", "opt", "mixtral"])
+def test_grafts_are_whole_forwards(name: str) -> None:
+    hf = zoo.build(name).eval()
+    other = changed(hf, 1, 3).eval()
+    result = parted(hf, other)
+    for block in (1, 3):
+        np.testing.assert_allclose(result["graft"].values[:, block], brute_kl(hf, other, block), atol=1e-5)
+        np.testing.assert_allclose(result["graft_back"].values[:, block], brute_kl(other, hf, block), atol=1e-5)
+
+
+def test_drift_is_that_of_hidden_states() -> None:
+    hf = zoo.build("llama").eval()
+    other = changed(hf, 1).eval()
+    drift = parted(hf, other)["drift"].values
+    with torch.no_grad():
+        left, right = (m(torch.tensor(IDS), output_hidden_states=True).hidden_states for m in (hf, other))
+    for boundary in range(N):
+        expected = ((right[boundary] - left[boundary]).norm(dim=-1) / left[boundary].norm(dim=-1)).mean(1)
+        np.testing.assert_allclose(drift[:, boundary], expected.numpy(), atol=1e-5)
+
+
+def test_changes_that_cancel_show_in_what_grafts_leave_unexplained() -> None:
+    """What block 1's MLP adds more, block 2's attention-free stand-in takes away: only together they change nothing."""
+    hf = zoo.build("gpt2").eval()
+    other = copy.deepcopy(hf)
+    shift = torch.linspace(-3, 3, hf.config.n_embd)
+    blocks = bathyscope.load(other).anatomy.blocks
+    blocks[N - 2].mlp.c_proj.bias.data += shift
+    # The last block sees the shifted stream; with its own parts silent in both models it passes it on as it is.
+    for model in (hf, other):
+        last = bathyscope.load(model).anatomy.blocks[N - 1]
+        for matrix in (last.mlp.c_proj, last.attn.c_proj):
+            matrix.weight.data.zero_()
+    blocks[N - 1].mlp.c_proj.bias.data -= shift
+    result = parted(hf, other)
+    graft = result["graft_mean"].values
+    assert graft[N - 2] > 0.01
+    assert graft[N - 1] > 0.01
+    assert float(result["cumulative_mean"][-1]) < 1e-6
+    np.testing.assert_allclose(float(result["unexplained_mean"]), -graft.sum(), atol=1e-6)
+
+
+def test_single_grafts_take_half_of_the_square_of_calls() -> None:
+    full = histories.grafted(N, (), "b")
+    tree = histories.Tree([full, *(histories.grafted(N, (block,), "b") for block in range(N))])
+    assert tree.calls - N == N * (N + 1) // 2
+
+
+def test_other_precision_is_compared() -> None:
+    hf = zoo.build("llama")
+    half = copy.deepcopy(hf).to(torch.bfloat16)
+    result = parted(hf, half)
+    assert (result["graft"].values > 0).all()
+    assert np.isfinite(result["graft_back"].values).all()
+    assert result["drift"].values[:, -1].max() < 0.1
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"), [({"num_hidden_layers": 4}, "blocks"), ({"vocab_size": 130}, "vocabulary")]
+)
+def test_other_shapes_are_refused(changes: dict[str, int], name: str) -> None:
+    hf = zoo.build("llama")
+    config = copy.deepcopy(hf.config)
+    for key, value in changes.items():
+        setattr(config, key, value)
+    if "num_hidden_layers" in changes and getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[:4]
+    models = [bathyscope.load(model) for model in (hf, type(hf)(config))]
+    with pytest.raises(bathyscope.ModelError, match=f"one shape, and their {name} differ .* Use cka or maps"):
+        require_same_shape(*models)
