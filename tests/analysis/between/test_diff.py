@@ -142,3 +142,13 @@ def test_other_shapes_are_refused(changes: dict[str, int], name: str) -> None:
     models = [bathyscope.load(model) for model in (hf, type(hf)(config))]
     with pytest.raises(bathyscope.ModelError, match=f"one shape, and their {name} differ .* Use cka or maps"):
         require_same_shape(*models)
+
+
+def test_no_block_is_named_for_its_change_where_weights_are_equal() -> None:
+    """Weights of few digits are the same in either precision; only the computing differs."""
+    half = zoo.build("llama", dtype=torch.bfloat16)
+    result = parted(copy.deepcopy(half).to(torch.float32), half)
+    assert not result["weight_change"].values.any()
+    assert result["graft"].values.any()
+    assert result.record()["large_change_small_effect"] == []
+    assert result.record()["small_change_large_effect"] == []

@@ -301,7 +301,9 @@ def _mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
         return [], []
     gap = pd.Series(change).rank().to_numpy() - pd.Series(graft).rank().to_numpy()
     limit = max(1.0, len(gap) / _SHARE)
-    return np.flatnonzero(gap > limit).tolist(), np.flatnonzero(gap < -limit).tolist()
+    # Where weights changed alike, as in a copy of another precision, the order of the grafts alone would name blocks.
+    is_large, is_small = change > np.median(change), change < np.median(change)
+    return np.flatnonzero(is_large & (gap > limit)).tolist(), np.flatnonzero(is_small & (gap < -limit)).tolist()
 
 
 def _fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
