@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -69,6 +69,15 @@ def _known_to_stay() -> None:
     """Clears up after the module before and hides what it left: trainings have everything looked through again."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _shared_models_stay() -> Iterator[None]:
+    """Names the file whose tests change a model that all tests share, instead of the tests after it."""
+    yield
+    zoo = sys.modules.get("support.zoo")
+    changed = zoo.forget_changed() if zoo is not None else []
+    assert not changed, f"tests of this file changed shared models: {changed}; they must build their own"
 
 
 @pytest.fixture(scope="session")

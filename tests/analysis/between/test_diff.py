@@ -95,7 +95,7 @@ def test_drift_is_that_of_hidden_states() -> None:
 
 def test_changes_that_cancel_show_in_what_grafts_leave_unexplained() -> None:
     """What block 1's MLP adds more, block 2's attention-free stand-in takes away: only together they change nothing."""
-    hf = zoo.build("gpt2").eval()
+    hf = zoo.entry("gpt2").build()
     other = copy.deepcopy(hf)
     shift = torch.linspace(-3, 3, hf.config.n_embd)
     blocks = bathyscope.load(other).anatomy.blocks

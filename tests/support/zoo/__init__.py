@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Any, Final
 
 import pytest
@@ -16,7 +15,7 @@ from support.zoo import classic, dense, hybrid, moe, pathologies, postnorm, refu
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
-__all__ = ["FEWER", "Entry", "build", "entries", "entry", "names", "prompts", "swept"]
+__all__ = ["FEWER", "Entry", "build", "entries", "entry", "forget_changed", "names", "prompts", "swept"]
 
 PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
@@ -80,10 +79,30 @@ def entry(name: str) -> Entry:
     return _TABLE[name]
 
 
-@lru_cache(maxsize=512)
+_SHARED: dict[tuple[Any, ...], tuple[PreTrainedModel, float]] = {}
+
+
 def build(name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
     """The tiny model called ``name`` in evaluation mode; shared between callers, so never change it."""
-    return entry(name).build(seed=seed, dtype=dtype, attn=attn)
+    key = (name, seed, dtype, attn)
+    if key not in _SHARED:
+        model = entry(name).build(seed=seed, dtype=dtype, attn=attn)
+        _SHARED[key] = model, _weight_sum(model)
+    return _SHARED[key][0]
+
+
+def _weight_sum(model: PreTrainedModel) -> float:
+    """The sum of all absolute weights, which every change that a test makes by mistake moves."""
+    with torch.no_grad():
+        return sum(float(weight.double().abs().sum()) for weight in model.parameters())
+
+
+def forget_changed() -> list[str]:
+    """The names of shared models that a test has changed; they are built again for the next one."""
+    changed = [key for key, (model, weight_sum) in _SHARED.items() if _weight_sum(model) != weight_sum]
+    for key in changed:
+        del _SHARED[key]
+    return [key[0] for key in changed]
 
 
 def prompts(model: PreTrainedModel, lengths: tuple[int, ...] = (14, 9, 17), seed: int = 0) -> list[list[int]]:
