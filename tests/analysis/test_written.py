@@ -36,11 +36,27 @@ def test_a_planted_relation_is_found() -> None:
     assert float(row["right"]) == pytest.approx(depth[right == 1].mean())
     assert float(row["wrong"]) == pytest.approx(depth[right == 0].mean())
     assert found.text.startswith(
-        f"The model wrote the right answer to {right.sum()} of 40 prompts. Writing more tokens"
+        f"The model wrote the right answer to {right.sum()} of 40 prompts. A larger share of tokens"
     )
     assert "goes with being right" in found.text
     assert "goes against being right" in bathyscope.written(run_with(-depth, right)).text
     assert isinstance(found, Result)
+
+
+@pytest.mark.parametrize(
+    ("p", "low", "level", "claimed"),
+    [(0.01, 0.1, 0.95, True), (0.01, -0.1, 0.95, False), (0.2, 0.1, 0.95, False), (0.03, 0.1, 0.99, False)],
+)
+def test_a_relation_is_claimed_by_test_and_interval_together(p: float, low: float, level: float, claimed: bool) -> None:
+    """No claim of a correlation whose interval holds 0, nor at a level that was not asked for."""
+    rng = np.random.default_rng(0)
+    right = rng.integers(2, size=PROMPTS)
+    result = bathyscope.written(
+        run_with(right + rng.normal(size=PROMPTS), right), resamples=10, permutations=99, level=level
+    )
+    result.data["p"].values[:], result.data["correlation_low"].values[:] = p, low
+    result.data["correlation_high"].values[:] = 0.6
+    assert ("is not shown to go with" not in result.text) is claimed
 
 
 def test_without_a_relation_small_p_is_rare() -> None:

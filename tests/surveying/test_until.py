@@ -62,7 +62,7 @@ def test_it_ends_with_the_first_batch_that_is_enough(tmp_path: Path) -> None:
     assert widths[0] > widths[1] > widths[2]
     run = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
     assert len(run.prompts) == 15
-    assert run.stopped.startswith("15 of 24 prompts were needed to know both readings within ±")
+    assert run.stopped.startswith("With 15 of 24 prompts both readings are known within ±")
     again = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
     assert (len(again.prompts), again.stopped) == (15, run.stopped)
     further = surveyed(tmp_path / "run", until=(widths[1] + widths[2]) / 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,30 @@ def test_labels_say_what_was_written() -> None:
     assert lens["ended"].values.tolist() == [0, 0]
     assert lens["right"].values.tolist() == [1, 0]
     assert lens["n_averaged"].values.tolist() == [NEW, NEW]
+
+
+def test_penalties_of_the_model_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chat models come with penalties and filters, under which another token is written than the most probable one."""
+    model = waves.loaded("llama")
+    (ids,) = zoo.prompts(zoo.build("llama"), (8,))
+    expected = greedy("llama", ids, NEW)
+    for name, value in (("repetition_penalty", 50.0), ("suppress_tokens", [expected[-1]]), ("num_beams", 3)):
+        settings = copy.deepcopy(model.hf.generation_config)
+        setattr(settings, name, value)
+        monkeypatch.setattr(model.hf, "generation_config", settings)
+        run = bathyscope.survey(model, [ids], ["lens"], write=NEW, progress=False)
+        assert list(run.prompts[0].ids) == expected, name
+        assert model.hf.generation_config is settings
+
+
+def test_an_answer_that_was_cut_off_is_neither_right_nor_wrong() -> None:
+    """Two tokens were allowed, and the answer has three: what agrees so far could have gone on rightly."""
+    ids = zoo.prompts(zoo.build("llama"), (7, 9, 8))
+    answers = [greedy("llama", ids[0], 3)[-3:], [1, 2, 3], greedy("llama", ids[2], 2)[-2:]]
+    prompts = [bathyscope.Prompt(ids=[*own, *answer], answer_tokens=len(answer)) for own, answer in zip(ids, answers)]
+    with pytest.warns(UserWarning, match=r"For 1 of 3 prompts .* an answer that has more; .* \(write=3\)"):
+        lens = surveyed("llama", prompts, write=2)["lens"]
+    np.testing.assert_array_equal(lens["right"].values.astype(float), [np.nan, 0, 1])
 
 
 def test_a_text_that_ends_at_once_has_its_end_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,9 +74,11 @@ class WrittenDepth:
         rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
         if math.isnan(rho):
             return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
-        relation = "is not shown to go with" if not p <= 0.05 else "goes with" if rho > 0 else "goes against"
+        # the test and the interval are of two kinds, and may part where there are few prompts
+        is_shown = p <= 1 - float(self.data.attrs["level"]) and not low <= 0 <= high
+        relation = ("goes with" if rho > 0 else "goes against") if is_shown else "is not shown to go with"
         return (
-            f"{counted} Writing more tokens that settle late {relation} being right (rank correlation {rho:+.2f}, "
+            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation {rho:+.2f}, "
             f"{low:+.2f} to {high:+.2f}, p = {p:.2g})."
         )
 
@@ -124,7 +126,7 @@ def written(
         for name in QUANTITIES
     ]
     values = {name: np.array([row[name] for row in rows]) for name in _TABLE}
-    data = labelled(_TABLE, values, {"quantity": list(QUANTITIES)})
+    data = labelled(_TABLE, values, {"quantity": list(QUANTITIES)}).assign_attrs(level=level)
     return WrittenDepth(data, int(answered.sum()), int(is_right[answered].sum()))
 
 

@@ -70,7 +70,7 @@ class Goal:
         for count in self.batches(offered, done):
             run = survey(prompts.some(range(count)))
             if self.is_reached(run.verdict):
-                return run, f"{count} of {offered} prompts were needed to know both readings within {self}."
+                return run, f"With {count} of {offered} prompts both readings are known within {self}."
             if self.budget is not None and count < offered and time.monotonic() - began >= self.budget:
                 time_given = f"{self.budget:.0f} s"
                 return (

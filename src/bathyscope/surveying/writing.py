@@ -6,7 +6,8 @@ label ``right`` says whether it wrote that answer, token for token, as ``bathysc
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +15,7 @@ import torch
 from transformers import GenerationConfig
 
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, PromptError
+from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating, goes_on_from_a_cache
 from bathyscope.model.anatomy.recording import reset_rotary
@@ -53,6 +54,7 @@ class Writing:
         self._require_possible(model, prompts)
         questions = [_question(prompt) for prompt in prompts]
         written: list[TokenizedPrompt] = []
+        cut_off: list[int] = []
         with ProgressBar(f"{model.name} is writing", len(prompts) * self.tokens, quiet=not progress) as bar:
             for prompt, question in zip(prompts, questions):
                 tokens = self._tokens(model, question)
@@ -63,11 +65,25 @@ class Writing:
                 }
                 if prompt.answer_tokens is not None:
                     answer = prompt.ids[-prompt.answer_tokens :]
-                    labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
+                    if self._is_cut_off(tokens, answer, bool(labels["ended"])):
+                        cut_off.append(len(answer))
+                    else:
+                        labels["right"] = int(tuple(tokens[: len(answer)]) == answer)
                 ids = (*question, *tokens)
                 written.append(replace(prompt, ids=ids, answer_tokens=len(tokens), labels=labels))
                 bar.advance(self.tokens)
+        if cut_off:
+            answers = sum(prompt.answer_tokens is not None for prompt in prompts)
+            warn(
+                f"For {len(cut_off)} of {answers} prompts with answers, the {self.tokens} tokens that were written "
+                "agree with an answer that has more; whether it is right is unknown. Write more tokens "
+                f"(write={max(cut_off)})."
+            )
         return replace(prompts, items=tuple(written), dataset=f"{prompts.dataset} ({self})", record=None)
+
+    def _is_cut_off(self, tokens: Sequence[int], answer: Sequence[int], ended: bool) -> bool:
+        """Return whether the answer may still have come, had more tokens been allowed."""
+        return not ended and len(tokens) < len(answer) and tuple(tokens) == tuple(answer[: len(tokens)])
 
     def _require_possible(self, model: Model, prompts: Prompts) -> None:
         if model.placement == "stream":
@@ -102,12 +118,26 @@ class Writing:
             pad_token_id=min(ends_of(model), default=0),
             use_cache=goes_on_from_a_cache(hf),
         )
-        with evaluating(hf), torch.random.fork_rng():
+        with evaluating(hf), _generating_by(hf, settings), torch.random.fork_rng():
             # each prompt has its own draw, whatever others there are
             torch.manual_seed(_seed_of(self.seed, question))
-            sequence = hf.generate(ids_1T, attention_mask=torch.ones_like(ids_1T), generation_config=settings)
+            sequence = hf.generate(ids_1T, attention_mask=torch.ones_like(ids_1T))
         tokens: list[int] = sequence[0, len(question) :].tolist()
         return tokens
+
+
+@contextmanager
+def _generating_by(hf: Any, settings: GenerationConfig) -> Iterator[None]:
+    """Let ``generate`` follow these settings alone inside.
+
+    Settings that are passed to it are filled up with the model's own: chat models bring penalties, filters and beams.
+    """
+    own_settings = hf.generation_config
+    hf.generation_config = settings
+    try:
+        yield
+    finally:
+        hf.generation_config = own_settings
 
 
 def writing_of(tokens: int | None, temperature: float | None, seed: int, *, alone: bool) -> Writing | None:

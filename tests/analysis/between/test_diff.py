@@ -152,3 +152,40 @@ def test_no_block_is_named_for_its_change_where_weights_are_equal() -> None:
     assert result["graft"].values.any()
     assert result.record()["large_change_small_effect"] == []
     assert result.record()["small_change_large_effect"] == []
+
+
+def test_embeddings_that_differ_are_named_and_no_block_is() -> None:
+    hf = zoo.build("llama").eval()
+    other = copy.deepcopy(hf)
+    other.model.embed_tokens.weight.data.mul_(1.01)
+    result = parted(hf, other)
+    assert not result["graft"].values.any()
+    assert result.text.startswith("The streams part before block 0, in the embedding. No block differs by itself")
+    assert result.record()["embedding"] is True
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_models_that_part_behind_the_last_block_are_not_called_the_same(name: str) -> None:
+    """Their streams and blocks are equal to the bit, and their predictions are not."""
+    hf = zoo.build(name).eval()
+    other = copy.deepcopy(hf)
+    bathyscope.load(other).anatomy.readout.norm.weight.data.mul_(1.5)
+    result = parted(hf, other)
+    assert result.first is None
+    with torch.no_grad():
+        left, right = (m(torch.tensor(IDS)).logits.double().log_softmax(-1) for m in (hf, other))
+    expected = (left.exp() * (left - right)).sum(-1)[:, :-1].mean(1)
+    np.testing.assert_allclose(result["output"].values, expected.numpy(), rtol=1e-4)
+    assert "do not part beyond rounding" in result.text
+    assert f"their predictions differ by {float(result['output_mean']):.4g} nats a token" in result.text
+
+
+def test_a_constant_changed_in_memory_is_a_changed_block() -> None:
+    """It stands in no weight and in no configuration."""
+    hf = zoo.build("llama").eval()
+    other = copy.deepcopy(hf)
+    other.model.layers[2].self_attn.scaling *= 1.5
+    result = parted(hf, other)
+    assert result.first == 2
+    np.testing.assert_allclose(result["graft"].values[:, 2], brute_kl(hf, other, 2), atol=1e-5)
+    assert (result["graft"].values[:, 2] > 0).all()

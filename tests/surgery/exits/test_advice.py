@@ -212,6 +212,25 @@ def test_what_was_not_faster_when_it_was_run_is_not_advised(monkeypatch: pytest.
     assert slower.text.startswith("Not recommended: predicted to be faster, but slower when measured. Nearest: exit 2")
 
 
+def test_the_fastest_exit_is_sought_among_those_that_are_reliably_faster() -> None:
+    """One that is faster still, but by chance perhaps, stands in nobody's way: none was advised then."""
+    data = asked(idle_after(2), 1).data.copy(deep=True)
+    speeds = {1: (1.1, 1.05), 2: (1.3, 1.2), 3: (1.6, 0.8), 4: (0.5, 0.4)}
+    for exit_, (speed, low) in speeds.items():
+        data["speed"].loc[{"exit": exit_}] = [speed - 0.02, speed, speed - 0.01]
+        data["speed_low"].loc[{"exit": exit_}] = low
+    # within an exit too: a longer draft seems faster, and is not surely so
+    data["speed"].loc[{"exit": 2, "draft": 3}] = 1.4
+    data["speed_low"].loc[{"exit": 2, "draft": 3}] = 0.9
+    advice = bathyscope.ExitAdvice(data)
+    assert (advice.exit, advice.draft) == (2, 2)
+    assert advice.text.startswith("Draft with the first 2 of 5 blocks")
+    assert advice.table["draft"].tolist() == [2, 2, 2, 2]
+    # what was slower when it was run is passed over for what was not
+    ran = bathyscope.ExitAdvice(data.assign(measured_speed=("exit", [1.2, 0.9, 1.5, 0.4])))
+    assert (ran.exit, ran.draft) == (1, 2)
+
+
 def test_a_threshold_needs_prompts_and_keeps_its_bound() -> None:
     few = asked(idle_after(2), 1)
     assert np.isnan(few.data.attrs["threshold"])

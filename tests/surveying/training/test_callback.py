@@ -278,5 +278,10 @@ def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"every=0 is out of range"):
         bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=0)
     bathyscope.watch(model(), PROMPTS, out=tmp_path / "c")
+    # prompts that begin alike are others all the same
+    long = [list(range(2, 60))] * 5
+    bathyscope.watch(model(), long, out=tmp_path / "long")
+    with pytest.raises(StoreError, match=r"holds the course of another training \(prompts differ\)"):
+        bathyscope.watch(model(), [*long[:-1], PROMPTS[0]], out=tmp_path / "long")
     with pytest.raises(StoreError, match=r"holds the course of another training \(shape differ\)"):
         bathyscope.watch(model("llama"), PROMPTS, out=tmp_path / "c")

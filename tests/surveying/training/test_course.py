@@ -88,6 +88,23 @@ def test_idle_blocks_are_shown_to_be_idle() -> None:
     assert courses.idle_blocks(run).tolist() == [True, False, False]
 
 
+def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_path: Path) -> None:
+    """Their readings would differ without any training."""
+    place = tmp_path / "course"
+    bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, place, progress=False)
+    with pytest.raises(
+        StoreError,
+        match=r"The steps of this course were surveyed on different prompts \(step 20 on others than step 3\)",
+    ):
+        bathyscope.course([checkpoints / "checkpoint-20"], [ids[:4] for ids in PROMPTS], place, progress=False)
+
+
+def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) -> None:
+    result = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, tmp_path / "course", progress=False)
+    assert result.text.startswith("One step was surveyed, 3. A token is final after ")
+    assert result.text.count("step 3") == 0
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -12,17 +12,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
 import torch
 import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
+from bathyscope.analysis.between.diff_text import conclude, fields, first_beyond, tabulate
+from bathyscope.core.result import LabelledResult
 from bathyscope.errors import ModelError
 from bathyscope.labels import variable
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
+from bathyscope.model.constants import departure_of
 from bathyscope.model.reading import tokenized
 from bathyscope.model.streaming.lending import lent
 from bathyscope.options import Coverage, Resamples, checked
@@ -31,18 +32,13 @@ from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, grafted
 from bathyscope.wavefront.probe import BoundaryReader
 from bathyscope.wavefront.variants import SlotVariant
 
 _OTHER: Final = "other"
-_SHARE: Final = 4
-"""A block whose rank among weight changes and among grafts differs by more than L over this is named."""
-_COLUMNS: Final = (
-    *("block", "drift_mean", "drift_low", "drift_high", "graft_mean", "graft_low", "graft_high"),
-    *("graft_back_mean", "graft_back_low", "graft_back_high", "weight_change"),
-)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,7 +46,8 @@ class Difference(LabelledResult):
     """Where two models part.
 
     Args:
-        first: the first block behind which the drift exceeds the noise floor; None where none does.
+        first: the first block behind which the drift exceeds the noise floor, 0 also where the embeddings differ; None
+            where none does.
     """
 
     first: int | None = None
@@ -82,8 +79,9 @@ def diff(
         Its ``data`` holds ``drift`` (prompt, boundary), ‖h_b − h_a‖ / ‖h_a‖ averaged over tokens; ``graft`` and
         ``graft_back`` (prompt, block), KL in nats a token of ``a`` from ``a`` with that block of ``b``, and the
         reverse; ``cumulative`` (prompt, block), with all blocks up to this one from ``b``; ``unexplained`` (prompt),
-        the last of these less the sum of the grafts; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖; means with
-        intervals; and ``noise_floor`` (boundary), what rounding alone does in batches of another size.
+        the last of these less the sum of the grafts; ``output`` (prompt), KL of ``a`` from ``b`` as a whole, with its
+        embedding and unembedding; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖; means with intervals; and
+        ``noise_floor`` (boundary) and ``output_floor``, what rounding alone does in batches of another size.
 
     Raises:
         ModelError: models of different widths, vocabularies or numbers of blocks; predictions that are not finite.
@@ -100,8 +98,8 @@ def diff(
         require_same_shape(*models)
         read = tokenized(models[0], source, seed=seed, beyond_context=beyond_context)
         data = _measure(models, read, Sampling(resamples, level, seed))
-        first = _first_beyond(data)
-        return Difference(data, _conclude(data, first), _tabulate, _fields(data, first), first)
+        first = first_beyond(data)
+        return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
 
 
 def require_same_shape(a: Model, b: Model) -> None:
@@ -130,9 +128,11 @@ def _measure(models: Sequence[Model], read: Prompts, sampling: Sampling) -> xr.D
     changes, differs = _weight_changes(*models)
     values: dict[str, NDArray[np.float64]] = {
         "drift": np.zeros((len(read), n_blocks + 1)),
+        "output": np.zeros((len(read), 1)),
         **{name: np.zeros((len(read), n_blocks)) for name in ("graft", "graft_back", "cumulative")},
     }
     floor = np.zeros(n_blocks + 1)
+    output_floor = 0.0
     changed = [block for block in range(n_blocks) if differs[block]]
     equal_lengths = any(model.anatomy.equal_lengths for model in models)
     room = min(wave.policy.tokens for wave in waves)
@@ -140,10 +140,14 @@ def _measure(models: Sequence[Model], read: Prompts, sampling: Sampling) -> xr.D
         ids = [read[place].ids for place in picked]
         streams = [_streams(wave, model, ids) for wave, model in zip(waves, models)]
         lengths = [len(prompt_ids) for prompt_ids in ids]
+        batch = Batch.of(ids, models[0].device)
         values["drift"][picked] = _relative(streams[1], streams[0], lengths)
+        values["output"][picked, 0] = _output_effect(waves, models, [stream[-1] for stream in streams], batch)
         for wave, model, stream in zip(waves, models, streams):
             again = [resid_BTD[: len(ids)] for resid_BTD in _streams(wave, model, [*ids, *ids])]
             floor = np.maximum(floor, _relative(again, stream, lengths).max(0))
+            rounded = _output_effect([wave, wave], [model, model], [stream[-1], again[-1]], batch)
+            output_floor = max(output_floor, float(rounded.max()))
         for name, target, origin in (("graft", 0, 1), ("graft_back", 1, 0)):
             # Blocks of equal weights are the block itself: their histories are the full one, and cost nothing.
             own_only = [grafted(n_blocks, set(changed) & {block}, _OTHER) for block in range(n_blocks)]
@@ -159,7 +163,7 @@ def _measure(models: Sequence[Model], read: Prompts, sampling: Sampling) -> xr.D
             values[name][picked] = costs[1 : n_blocks + 1].T
             if name == "graft":
                 values["cumulative"][picked] = costs[n_blocks + 1 :].T
-    return _label(values, floor, changes, read, models, sampling)
+    return _label(values, floor, output_floor, changes, read, models, sampling)
 
 
 def _streams(wave: Wavefront, model: Model, ids: Sequence[Sequence[int]]) -> list[Tensor]:
@@ -180,10 +184,42 @@ def _relative(other: Sequence[Tensor], reference: Sequence[Tensor], lengths: Seq
     return np.array(by_boundary).T
 
 
+@torch.no_grad()
+def _output_effect(
+    waves: Sequence[Wavefront], models: Sequence[Model], finals: Sequence[Tensor], batch: Batch
+) -> NDArray[np.float64]:
+    """Return KL(first ‖ second) of the predictions behind two final streams, averaged over each prompt's tokens."""
+    device = models[0].device
+    predicting_BT = batch.predicting().cpu()
+    states = [
+        final_BTD[predicting_BT].to(model.device, model.anatomy.dtype or torch.float32)
+        for final_BTD, model in zip(finals, models)
+    ]
+    readers = [wave.reader for wave in waves]
+    kl_N = torch.empty(len(states[0]), dtype=torch.float64)
+    product_tokens, slice_tokens = readers[0].product_tokens(device), readers[0].slice_tokens(device)
+    for first in range(0, len(kl_N), product_tokens):
+        products = [
+            reader.product(reader.head.normed(state_ND[first : first + product_tokens]), device)
+            for reader, state_ND in zip(readers, states)
+        ]
+        for place in range(0, len(products[0]), slice_tokens):
+            slices = [product_NV[place : place + slice_tokens] for product_NV in products]
+            left, right = (Distribution(reader.head.finish(slice_NV)) for reader, slice_NV in zip(readers, slices))
+            begin = first + place
+            kl_N[begin : begin + len(slices[0])] = (left.neg_entropy - right.mean_log_p(left)).cpu()
+    counts = predicting_BT.sum(1).tolist()
+    return np.array([float(prompt_kl.mean()) for prompt_kl in kl_N.split(counts)])
+
+
 def _weight_changes(a: Model, b: Model) -> tuple[NDArray[np.float64], list[bool]]:
     """Return each block's ‖W_b − W_a‖ / ‖W_a‖, and whether the blocks may compute anything different."""
-    # Equal weights under another configuration, or in another precision, still compute something else.
-    same_settings = config_hash(a.hf) == config_hash(b.hf) and a.anatomy.dtype == b.anatomy.dtype
+    # Equal weights under another configuration, with other constants (tables, scales changed in memory), or in another
+    # precision, still compute something else.
+    settings = [
+        (config_hash(model.hf), departure_of(model.hf, config_hash(model.hf)), model.anatomy.dtype) for model in (a, b)
+    ]
+    same_settings = settings[0] == settings[1]
     changes, differs = [], []
     for own_block, other_block in zip(a.anatomy.blocks, b.anatomy.blocks, strict=True):
         with lent(own_block) as left, lent(other_block) as right:
@@ -211,6 +247,7 @@ def _weight_change(left_block: nn.Module, right_block: nn.Module) -> tuple[float
 def _label(
     values: dict[str, NDArray[np.float64]],
     floor: NDArray[np.float64],
+    output_floor: float,
     changes: NDArray[np.float64],
     read: Prompts,
     models: Sequence[Model],
@@ -232,6 +269,13 @@ def _label(
     long_name = "effect of all blocks together, less the sum of the single grafts"
     arrays["unexplained"] = variable(["prompt"], unexplained, long_name, "nats", source="own")
     _add_means(arrays, "unexplained", [], unexplained[:, None], f"{long_name}, mean over prompts", "nats", sampling)
+    long_name = "effect of the whole second model in place of the first"
+    output = values["output"][:, 0]
+    arrays["output"] = variable(["prompt"], output, long_name, "nats", formula="KL(A ‖ B)", source="own")
+    _add_means(arrays, "output", [], output[:, None], f"{long_name}, mean over prompts", "nats", sampling)
+    arrays["output_floor"] = variable(
+        [], output_floor, "the same of either model and itself in a batch of twice the size", "nats", source="own"
+    )
     arrays["weight_change"] = variable(
         ["block"], changes, "change of the weights over their norm", "1", formula="‖W_B − W_A‖ / ‖W_A‖", source="own"
     )
@@ -261,67 +305,3 @@ def _add_means(
     columns = {"mean": values_PX.mean(0), "low": ends[:, 0], "high": ends[:, 1]}
     for end, column in columns.items():
         arrays[f"{name}_{end}"] = variable(dims, column if dims else column[0], long_name, units, source="own")
-
-
-def _first_beyond(data: xr.Dataset) -> int | None:
-    """Return the first block behind which the drift surely exceeds the noise floor."""
-    low = data["drift_low"].values
-    # A single prompt has no interval; its own drift decides.
-    drift = np.where(np.isnan(low), data["drift_mean"].values, low)
-    beyond = np.flatnonzero(drift[1:] > data["noise_floor"].values[1:])
-    return int(beyond[0]) if beyond.size else None
-
-
-def _conclude(data: xr.Dataset, first: int | None) -> str:
-    """Return where the models part, which graft is the largest, and which blocks change more than they matter."""
-    if first is None:
-        return f"{data.attrs['model']} and {data.attrs['other']} do not part beyond rounding on these prompts."
-    graft = data["graft_mean"].values
-    largest = int(graft.argmax())
-    sentences = [
-        f"The streams part at block {first}.",
-        f"The largest single graft is block {largest} ({graft[largest]:.4g} nats a token; all blocks together "
-        f"{float(data['cumulative_mean'].values[-1]):.4g}).",
-    ]
-    quiet, loud = _mismatched(data)
-    if quiet or loud:
-        named = [
-            f"{label}: {', '.join(map(str, blocks))}"
-            for label, blocks in (("Large change, small effect", quiet), ("small change, large effect", loud))
-            if blocks
-        ]
-        sentences.append("; ".join(named).capitalize() + ".")
-    return " ".join(sentences)
-
-
-def _mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
-    """Return the blocks that changed much with little effect, and those that changed little with much effect."""
-    change, graft = data["weight_change"].values, data["graft_mean"].values
-    if np.isnan(change).any():
-        return [], []
-    gap = pd.Series(change).rank().to_numpy() - pd.Series(graft).rank().to_numpy()
-    limit = max(1.0, len(gap) / _SHARE)
-    # Where weights changed alike, as in a copy of another precision, the order of the grafts alone would name blocks.
-    is_large, is_small = change > np.median(change), change < np.median(change)
-    return np.flatnonzero(is_large & (gap > limit)).tolist(), np.flatnonzero(is_small & (gap < -limit)).tolist()
-
-
-def _fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
-    """Return the JSON record."""
-    quiet, loud = _mismatched(data)
-    unexplained = [float(data[f"unexplained_{end}"]) for end in ("mean", "low", "high")]
-    return {
-        "kind": "diff",
-        **data.attrs,
-        "first": first,
-        "large_change_small_effect": quiet,
-        "small_change_large_effect": loud,
-        "unexplained": [None if np.isnan(value) else value for value in unexplained],
-        "blocks": rows_of(_tabulate(data)),
-    }
-
-
-def _tabulate(data: xr.Dataset) -> pd.DataFrame:
-    """Return a row for every block, with the drift of the boundary behind it."""
-    behind = data.isel(boundary=slice(1, None)).drop_vars("boundary").rename(boundary="block")
-    return tabulate_over(behind, _COLUMNS, ("block",))

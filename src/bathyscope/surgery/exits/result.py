@@ -130,8 +130,9 @@ class ExitAdvice:
 
     @property
     def _best(self) -> tuple[int, int]:
-        place = np.unravel_index(int(self.data["speed"].values.argmax()), self.data["speed"].shape)
-        return int(self.data["exit"].values[place[0]]), int(self.data["draft"].values[place[1]])
+        by_exit = best_drafts(self.data)
+        place = int(_preference(by_exit).values.argmax())
+        return int(by_exit["exit"].values[place]), int(by_exit["draft"].values[place])
 
     @property
     def _at(self) -> xr.Dataset:
@@ -216,8 +217,22 @@ class ExitAdvice:
 
 
 def best_drafts(data: xr.Dataset) -> xr.Dataset:
-    """Return what depends on the draft by exit alone: at the length of greatest speed, which is ``draft`` then."""
-    return data.isel(draft=data["speed"].argmax("draft")).reset_coords("draft")
+    """Return what depends on the draft by exit alone: at the length that pays most, which is ``draft`` then."""
+    predicted = data.drop_vars("measured_speed", errors="ignore")
+    return data.isel(draft=_preference(predicted).argmax("draft")).reset_coords("draft")
+
+
+def _preference(data: xr.Dataset) -> xr.DataArray:
+    """Return a number that is greatest where drafts pay most: the speed, and more where it is reliably above 1.
+
+    One that only seems fastest must not hide another that is faster for sure, nor one that was slower when it was run
+    hide another that was faster.
+    """
+    is_reliable = data["speed_low"] > 1
+    levels = is_reliable.astype(np.float64)
+    if "measured_speed" in data:
+        levels = levels + (is_reliable & (data["measured_speed"] > 1))
+    return data["speed"] + levels * (1 + data["speed"].max())
 
 
 def _interval_text(data: xr.Dataset, name: str) -> str:

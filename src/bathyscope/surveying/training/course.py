@@ -61,7 +61,7 @@ def open_course(folder: str | Path) -> LabelledResult:
         added loss without the block, with its interval, and the effect of skipping it.
 
     Raises:
-        StoreError: there is no finished survey, or models of different depth.
+        StoreError: there is no finished survey, or surveys of models of different depth or of different prompts.
 
     Example:
         >>> bathyscope.open_course("runs/course").readable.dims  # doctest: +SKIP
@@ -74,6 +74,7 @@ def open_course(folder: str | Path) -> LabelledResult:
     depths = {run.n_blocks for run in runs.values()}
     if len(depths) > 1:
         raise StoreError(f"The models of this course have {sorted(depths)} blocks; open its runs one by one.")
+    _require_same_prompts(runs)
     rows = [_row(run) for run in runs.values()]
     values = {name: np.stack([row[name] for row in rows]) for name in _TABLE if all(name in row for row in rows)}
     n_blocks = depths.pop()
@@ -179,6 +180,21 @@ def _finished(folder: Path) -> dict[int, Path]:
     return dict(sorted(runs_by_step.items()))
 
 
+def _require_same_prompts(runs: Mapping[int, Run]) -> None:
+    """Refuse steps whose readings would differ without any training.
+
+    Raises:
+        StoreError: two steps were surveyed on different prompts.
+    """
+    first, *others = runs
+    for step in others:
+        if runs[step].prompts.hash != runs[first].prompts.hash:
+            raise StoreError(
+                f"The steps of this course were surveyed on different prompts (step {step} on others than step "
+                f"{first}). Survey each set of prompts in a folder of its own."
+            )
+
+
 def _row(run: Run) -> dict[str, Any]:
     """Return the values of the table for one run, as far as its measures tell them."""
     row: dict[str, Any] = {}
@@ -201,6 +217,8 @@ def _row(run: Run) -> dict[str, Any]:
 def _conclusion(data: xr.Dataset, n_blocks: int) -> str:
     """Return from where to where the readings went, in at most three sentences."""
     first, last = (int(data["step"][place]) for place in (0, -1))
+    if first == last:
+        return _describe_step(data, n_blocks)
     text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
     if "readable" in data:
         ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
@@ -210,6 +228,16 @@ def _conclusion(data: xr.Dataset, n_blocks: int) -> str:
     if "idle_blocks" in data:
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
+    return text
+
+
+def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
+    """Return the readings of the only step."""
+    text = f"One step was surveyed, {int(data['step'][0])}."
+    if "readable" in data:
+        text += f" A token is final after {float(data['readable'][0]):.1f} of {n_blocks} blocks."
+    if "idle_blocks" in data:
+        text += f" Blocks shown to be idle: {int(data['idle_blocks'][0])}."
     return text
 
 

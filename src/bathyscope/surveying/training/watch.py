@@ -5,6 +5,7 @@ A survey never stops a training: what fails is told once, and the training goes 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 STEP: Final = "step-{:08d}"
 _ABOUT: Final = "course.json"
+_LONGEST: Final = 200
+"""Characters of the prompts that stand in it."""
 
 
 class Watch:
@@ -130,7 +133,12 @@ class Watch:
             name: getattr(config, name, None)
             for name in ("model_type", "num_hidden_layers", "hidden_size", "vocab_size")
         }
-        about = {"shape": shape, "measures": self._measures, "seed": self._seed, "prompts": str(self._prompts)[:200]}
+        about = {
+            "shape": shape,
+            "measures": self._measures,
+            "seed": self._seed,
+            "prompts": _abbreviated(str(self._prompts)),
+        }
         place = self.folder / _ABOUT
         if place.exists():
             stored = json.loads(place.read_text(encoding="utf-8"))
@@ -144,6 +152,13 @@ class Watch:
         if _is_first_process():
             self.folder.mkdir(parents=True, exist_ok=True)
             place.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+def _abbreviated(text: str) -> str:
+    """Return a text, or the beginning of a long one with a hash of all of it."""
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}… sha256:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def watch(model: nn.Module, prompts: Source, out: str | Path, **options: Any) -> Watch:
