@@ -113,12 +113,12 @@ def test_several_streams_are_folded_as_the_page_says(names: dict[str, Any]) -> N
     class Streams(names["Adapted"]):  # type: ignore[misc]
         def forward(self, input_ids: torch.Tensor, use_cache: bool | None = None, **_: Any) -> Any:
             h = self.embed(input_ids).repeat(1, 1, 2)
-            for run in self.runs:
+            for run in self.blocks:
                 h = run(h)
             return names["CausalLMOutput"](logits=self.unembed(self.norm(h)))
 
     adapted = Streams(mine)
-    adapted.runs = nn.ModuleList(Folded(block) for block in blocks)
+    adapted.blocks = nn.ModuleList(Folded(block) for block in blocks)
     adapted.norm = Readout(mine.norm)
     base, changed = log_probabilities([0, 1, 2]), log_probabilities([0, 2])
     torch.testing.assert_close(adapted(input_ids=ids).logits.log_softmax(-1), base)

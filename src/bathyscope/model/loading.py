@@ -160,8 +160,9 @@ def loaded(model: AnyModel) -> Model:
         require_measurable(hf)
         sha256 = _readable(model.name, hf).sha256()
         # a block that was taken out or replaced leaves the weights of the others as they were
-        listed = submodule(hf, model.anatomy.family.blocks)
-        same_blocks = isinstance(listed, nn.ModuleList) and tuple(listed) == model.anatomy.blocks
+        lists = [submodule(hf, path) for path in model.anatomy.family.block_lists]
+        listed = dict.fromkeys(block for part in lists if isinstance(part, nn.ModuleList) for block in part)
+        same_blocks = tuple(listed) == model.anatomy.sources
         settings = settings_hash(hf)
         if (sha256, settings) == (model.weight_hash, model.settings_hash) and same_blocks:
             return model

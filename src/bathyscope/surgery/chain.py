@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from transformers import Cache
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.loops import IDS, Loops
 from bathyscope.model.anatomy.recording import CACHE_NAMES, by_name
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.options import Arguments
@@ -39,10 +40,13 @@ class SlotCache:
         order: the block of every slot.
         kinds: the block, or the position in the model's list, whose kind of cache layer (full, sliding window,
             recurrent state) every slot takes.
+        looped: blocks run several times in the model itself, and address the cache as they like: each is shown the
+            layer of its slot at every index.
     """
 
-    def __init__(self, order: Sequence[int], kinds: Sequence[int], n_blocks: int) -> None:
+    def __init__(self, order: Sequence[int], kinds: Sequence[int], n_blocks: int, *, looped: bool = False) -> None:
         self._order, self._kinds, self._n_blocks = tuple(order), tuple(kinds), n_blocks
+        self._looped = looped
 
     def lay_out(self, cache: Cache) -> bool:
         """Give a new cache its layers; return whether it was new.
@@ -67,6 +71,9 @@ class SlotCache:
         """Return the cache as the block in ``slot`` must see it; its layers are the cache's own."""
         block = self._order[slot]
         view = copy.copy(cache)
+        if self._looped:
+            view.layers = [cache.layers[slot]] * len(cache.layers)
+            return view
         view.layers = [cache.layers[self._slot_of(index)] for index in range(self._n_blocks)]
         view.layers[block] = cache.layers[slot]
         return view
@@ -110,6 +117,9 @@ class StandIn(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Note the call; the last stand-in of the list answers with what the whole schedule gives."""
+        # while the chain runs, a looped model's forward computes what stands before a step, in which blocks answer
+        if self._chain.running:
+            return self.stands_for(*args, **kwargs)
         return self._chain.meet(self._place, args, kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -131,7 +141,7 @@ class Chain:
     """The blocks in the order of a schedule.
 
     Args:
-        blocks, returns, dtype: of the model's ``Anatomy``.
+        blocks, returns, dtype, loops: of the model's ``Anatomy``.
         arguments: each block is called with what was meant for it ("block"), or with what was meant for the
             block that stands at its slot's place in the model ("slot").
     """
@@ -143,30 +153,57 @@ class Chain:
         returns: Sequence[int | None],
         arguments: Arguments,
         dtype: torch.dtype | None = None,
+        loops: Loops | None = None,
     ) -> None:
         self._blocks, self._returns, self._dtype = tuple(blocks), tuple(returns), dtype
+        self._loops = loops
         self._order = schedule.order
         self._sources = schedule.order if arguments == "block" else tuple(range(len(schedule)))
-        self._cache = SlotCache(self._order, self._sources, len(blocks))
+        if loops is None:
+            self._cache = SlotCache(self._order, self._sources, len(blocks))
+        else:
+            slots = [loops.block[step] for step in self._order]
+            self._cache = SlotCache(slots, slots, len(loops.calls.sources), looped=True)
         self._calls: list[inspect.BoundArguments] = []
+        self._ids: Tensor | None = None
+        self.running = False
+        """Whether the blocks are run at the moment, after the last call of the model's loop."""
         self.refuses_cache = ""
         """Why nothing may be continued from a cache; empty where it may."""
 
     def stand_ins(self) -> nn.ModuleList:
-        """Return one for every block, in the model's order."""
-        return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(self._blocks))
+        """Return one for every block, in the model's order; of a looped model one for all runs of a block."""
+        blocks = self._blocks if self._loops is None else self._loops.calls.sources
+        return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(blocks))
 
     @contextmanager
     def in_place(self, anatomy: Anatomy) -> Iterator[nn.Module]:
-        """Put stand-ins in the place of the model's list of blocks; inside, the module that holds the list."""
-        path, _, name = anatomy.family.blocks.rpartition(".")
-        owner = anatomy.model.get_submodule(path)
-        blocks = getattr(owner, name)
-        try:
-            setattr(owner, name, self.stand_ins())
-            yield owner
-        finally:
-            setattr(owner, name, blocks)
+        """Put stand-ins in the place of the model's lists of blocks; inside, the module whose forward calls them."""
+        by_block = {stand_in.stands_for: stand_in for stand_in in self.stand_ins()}
+        owners = []
+        with ExitStack() as stack:
+            for path in anatomy.family.block_lists:
+                owner_path, _, name = path.rpartition(".")
+                owner = anatomy.model.get_submodule(owner_path)
+                blocks = getattr(owner, name)
+                stack.callback(setattr, owner, name, blocks)
+                # a block may stand in its list several times
+                setattr(owner, name, nn.ModuleList(by_block[block] for block in blocks))
+                owners.append(owner)
+            if self._loops is not None and self._loops.needs_ids:
+                watch = anatomy.model.register_forward_pre_hook(self._note_ids, with_kwargs=True)
+                stack.callback(watch.remove)
+            yield owners[0] if len(owners) == 1 else getattr(anatomy.model, "base_model", anatomy.model)
+
+    def _note_ids(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Note the token ids of a forward, from which steps compute what stands before them."""
+        ids = kwargs.get("input_ids", args[0] if args else None)
+        if ids is None:
+            raise ModelError(
+                "Under a schedule this looped model takes input_ids, from which it computes what stands between its "
+                "loops; give them instead of inputs_embeds."
+            )
+        self._ids = ids
 
     def meet(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Answer the model's loop, which calls the block at ``place``.
@@ -174,6 +211,8 @@ class Chain:
         Raises:
             ModelError: blocks are called out of order or one by one, or state is kept outside the library's cache.
         """
+        if self._loops is not None:
+            place = self._step_of(place)
         if place == 0:
             self._calls = []
         if place != len(self._calls):
@@ -188,10 +227,20 @@ class Chain:
         # Not before the last call are the arguments of all blocks known, which the schedule may need earlier.
         if place < len(self._blocks) - 1:
             return _shape_output(_stream_of(call), self._returns[place])
+        self.running = True
         try:
             return self._run_slots(place)
         finally:
+            self.running = False
             self._calls = []
+
+    def _step_of(self, source: int) -> int:
+        """Return the step whose turn it is, if that is a run of this block; a new forward begins again."""
+        assert self._loops is not None
+        step = len(self._calls)
+        if self._loops.block[step] == source:
+            return step
+        return self._loops.block.index(source)
 
     def _run_slots(self, place: int) -> Any:
         hidden = _stream_of(self._calls[0])
@@ -202,12 +251,16 @@ class Chain:
         for cache in {id(value): value for value in values if isinstance(value, Cache)}.values():
             if not self._cache.lay_out(cache) and self.refuses_cache:
                 raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
+        if self._loops is not None:
+            hidden = self._loops.fold(hidden)
         out: Any = hidden
         for slot, (block, source) in enumerate(zip(self._order, self._sources)):
             args, kwargs = self._bind_arguments(self._calls[source], hidden, slot)
             out = self._blocks[block](*args, **kwargs)
             hidden = out[0] if isinstance(out, tuple | list) else out
         length = self._returns[place]
+        if self._loops is not None:
+            return _shape_output(self._loops.active(hidden), length)
         if isinstance(out, tuple | list) and len(out) == length:
             return out
         return _shape_output(hidden, length)
@@ -220,7 +273,10 @@ class Chain:
 
         bound = inspect.BoundArguments(call.signature, dict(call.arguments))
         bound.arguments[next(iter(call.signature.parameters))] = hidden
-        return tuple(map(as_seen, bound.args)), {name: as_seen(value) for name, value in bound.kwargs.items()}
+        named = {name: as_seen(value) for name, value in bound.kwargs.items()}
+        if self._loops is not None and self._order[slot] in self._loops.needs_ids:
+            named[IDS] = self._ids
+        return tuple(map(as_seen, bound.args)), named
 
 
 def _stream_of(call: inspect.BoundArguments) -> Tensor:

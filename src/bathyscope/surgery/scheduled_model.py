@@ -63,7 +63,7 @@ def scheduled(
     hf, chosen = _check_schedule(anatomy, schedule, arguments)
     _require_sources(anatomy, model.checks if isinstance(model, Model) else _run_checks(anatomy), chosen)
     # The blocks' own modules are shared, so that nothing is copied and nothing has to be undone in them.
-    chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype)
+    chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype, anatomy.loops)
     with evaluating(hf):
         expected = expected_logits(anatomy, chosen, arguments)
     with chain.in_place(anatomy) as owner:
@@ -92,10 +92,15 @@ def _check_schedule(anatomy: Anatomy, schedule: Schedule | str, arguments: str) 
         )
     chosen = Schedule.of(schedule, anatomy.n_blocks)
     _require_no_other(anatomy.model)
-    listed = submodule(anatomy.model, anatomy.family.blocks)
-    if not isinstance(listed, nn.ModuleList):
-        raise ModelError(f"{anatomy.family.name}: {anatomy.family.blocks} is no ModuleList, so it cannot be exchanged.")
+    for path in anatomy.family.block_lists:
+        if not isinstance(submodule(anatomy.model, path), nn.ModuleList):
+            raise ModelError(f"{anatomy.family.name}: {path} is no ModuleList, so it cannot be exchanged.")
     if arguments == "slot":
+        if anatomy.loops is not None:
+            raise OptionError(
+                "arguments='slot' is editing a list of blocks, and the list of a looped model has no place for each "
+                "run; use arguments='block'."
+            )
         _require_slots(anatomy.model, chosen)
     return anatomy.model, chosen  # type: ignore[return-value]
 

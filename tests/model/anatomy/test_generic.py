@@ -203,7 +203,7 @@ def test_the_stream_may_stand_behind_other_arguments() -> None:
     [
         (
             "dictionary",
-            "calls no list of blocks that give a tensor. Put them in one nn.ModuleList, each called once, the stream",
+            "calls no list of blocks that give a tensor. Put them in one nn.ModuleList, the stream",
         ),
         (
             "tokens_first",
@@ -238,14 +238,9 @@ def test_a_model_without_a_list_of_blocks_is_refused() -> None:
     hf.trunk.forward = lambda input_ids: hf.trunk.last_norm(hf.trunk.stack(hf.trunk.embed(input_ids)))
     with pytest.raises(
         ModelError,
-        match=r"calls no list of blocks that give a tensor\. Put them in one nn.ModuleList, each called once",
+        match=r"calls no list of blocks that give a tensor\. Put them in one nn.ModuleList, the stream first",
     ):
         load(hf)
-
-
-def hrm_text() -> nn.Module:
-    sizes = {"num_layers_per_stack": 2, "H_cycles": 2, "L_cycles": 3, "head_dim": 8, "num_hidden_layers": 16}
-    return zoo.Entry("hrm_text", "", config("hrm_text", **sizes)).build()
 
 
 def looped() -> nn.Module:
@@ -270,21 +265,14 @@ def shared() -> nn.Module:
     return hf
 
 
-COPIES = "Give every run a copy that shares its parameters: docs/own_architecture.md."
-
-
-@pytest.mark.parametrize(
-    ("build", "message"),
-    [
-        (hrm_text, f"hrm_text loops: one forward calls 'model.L_module.layers.0' 6 times. {COPIES}"),
-        (looped, f"bathyscope-test-unknown loops: one forward calls 'trunk.stack.0' 2 times. {COPIES}"),
-        (shared, f"bathyscope-test-unknown loops: one forward calls 'trunk.stack.0' 2 times. {COPIES}"),
-    ],
-)
-def test_loops_are_refused_by_name_with_the_way_out(build: Callable[[], nn.Module], message: str) -> None:
-    with pytest.raises(ModelError) as caught:
-        load(build())
-    assert str(caught.value) == message
+@pytest.mark.parametrize(("build", "order"), [(looped, (0, 1, 2) * 2), (shared, (0, 1, 0))])
+def test_blocks_that_run_several_times_are_steps(build: Callable[[], nn.Module], order: tuple[int, ...]) -> None:
+    model = load(build())
+    assert model.anatomy.loops is not None
+    assert model.anatomy.loops.block == order
+    assert model.n_blocks == len(order)
+    assert model.checks.no_op == 0.0
+    assert model.checks.parts
 
 
 def test_several_streams_are_refused_with_the_way_out() -> None:

@@ -6,14 +6,14 @@ import copy
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-from bathyscope.errors import ModelError
-from bathyscope.model.anatomy.recording import replaced_forwards
+from bathyscope.model.anatomy.calls import replaced_forwards
 from bathyscope.model.loading import load
 
 BLOCKS, LOOPS = 2, 3
@@ -130,10 +130,8 @@ def test_copies_that_share_add_no_weights(looped: LlamaForCausalLM, unrolled: Ll
     assert first.mlp.up_proj.weight is third.mlp.up_proj.weight
 
 
-def test_the_loop_itself_is_refused_with_the_way_out(looped: LlamaForCausalLM) -> None:
-    with pytest.raises(ModelError) as caught:
-        load(looped)
-    assert str(caught.value) == (
-        "Block 0 is called 3 times in one forward, and once is allowed. Give every run a copy that shares its "
-        "parameters: docs/own_architecture.md."
-    )
+def test_the_loop_itself_is_measured_as_its_copies(looped: LlamaForCausalLM, unrolled: LlamaForCausalLM) -> None:
+    own, copied = (bathyscope.survey(hf, IDS, ["drop", "swap"], progress=False) for hf in (looped, unrolled))
+    for measure in ("drop", "swap"):
+        for variable in copied[measure].data_vars:
+            np.testing.assert_array_equal(own[measure][variable].values, copied[measure][variable].values)

@@ -1,23 +1,26 @@
 """The anatomy of one live model: its blocks, contributions and readout, found from its family's declaration."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property, wraps
+from operator import itemgetter
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
-from bathyscope.model.anatomy.calls import Call, called
-from bathyscope.model.anatomy.family import GUIDE, Family, Site
+from bathyscope.model.anatomy.calls import Call, called, replaced_forwards
+from bathyscope.model.anatomy.dependence import find_dependence, require_one_order
+from bathyscope.model.anatomy.family import Family, Site
 from bathyscope.model.anatomy.gaps import tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding, gaps_by_neighbours
+from bathyscope.model.anatomy.loops import CallOrder, Loops, make_loops
 from bathyscope.model.anatomy.mode import evaluating, require_own_order
 from bathyscope.model.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.model.anatomy.readout import Readout
-from bathyscope.model.anatomy.recording import Recorder, replaced_forwards, stub
+from bathyscope.model.anatomy.recording import Recorder, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
@@ -34,13 +37,14 @@ class Anatomy:
     Args:
         family: the declaration it was resolved from.
         model: the causal language model.
-        blocks: its blocks in order.
+        blocks: its blocks in the order they run; of a looped model its steps, one for each run of a block.
         readout: final norm and unembedding.
         width: of the residual stream.
         vocabulary: entries of the logits.
         parallel: attention and MLP both read the block's input.
         returns: for every block None where it returns a tensor, else the length of the tuple it returns.
         dtype: of the residual stream, where it is kept wider than the embedding (Mamba); None = the embedding's.
+        loops: how steps and blocks belong together in a looped model; None = each block runs once.
     """
 
     family: Family
@@ -52,11 +56,34 @@ class Anatomy:
     parallel: bool
     returns: tuple[int | None, ...]
     dtype: torch.dtype | None = None
+    loops: Loops | None = None
 
     @property
     def n_blocks(self) -> int:
-        """L, the number of blocks."""
+        """L, the number of blocks; of a looped model the number of its steps."""
         return len(self.blocks)
+
+    @property
+    def sources(self) -> tuple[nn.Module, ...]:
+        """The model's own modules that hold the weights of the blocks, each once."""
+        return self.blocks if self.loops is None else self.loops.calls.sources
+
+    def replaced(self, forwards: Sequence[Callable[..., Any]]) -> AbstractContextManager[None]:
+        """Run the given function in the place of each block, in forwards of the model, until the context ends."""
+        return replaced_forwards(self.blocks, forwards) if self.loops is None else self.loops.calls.replaced(forwards)
+
+    def handed_over(self) -> AbstractContextManager[None]:
+        """Let forwards of a looped model run its steps, so that hooks on them see one run each."""
+        return nullcontext() if self.loops is None else self.loops.calls.replaced(self.blocks)
+
+    @property
+    def stream_width(self) -> int:
+        """Entries of the stream that a block takes; ``width`` counts what is folded behind it too."""
+        return self.width if self.loops is None else self.loops.width
+
+    def active(self, state: Tensor) -> Tensor:
+        """Return the stream of a state, without what looped models fold behind it for later steps."""
+        return state if self.loops is None else self.loops.active(state)
 
     def __str__(self) -> str:
         """Family and class, for messages."""
@@ -68,7 +95,11 @@ class Anatomy:
     @property
     def sites(self) -> Mapping[str, Site]:
         """Where contributions are read, by part."""
-        return sites_of(self.family, config_of(self.model))
+        sites = sites_of(self.family, config_of(self.model))
+        if not sites or self.loops is None or not self.loops.between or self.loops.slots:
+            return sites
+        # what stands between two loops changes the stream too, inside of the step behind it
+        return {**sites, f"other{len(self.family.others)}": Site("between", minus="state")}
 
     def block_scale(self, block: nn.Module) -> float:
         """Return what multiplies a block's whole output, h_{l+1} = scale · (h_l + contributions); 1 for nearly all."""
@@ -78,7 +109,7 @@ class Anatomy:
     @cached_property
     def recorder(self) -> Recorder:
         """Records batches of prompts; made once, because it first probes the blocks' arguments."""
-        return Recorder(self.model, self.blocks, self.returns)
+        return Recorder(self.model, self.blocks, self.returns, self.loops)
 
     @cached_property
     def padding_gap(self) -> float:
@@ -121,6 +152,21 @@ class Anatomy:
         return Replay(recording, self.width, masks_by_kernel=kernel.startswith("flash"))
 
 
+@dataclass(frozen=True)
+class _Observed:
+    """What one short plain forward shows.
+
+    Args:
+        stream: behind the last call of a block.
+        order: by call which of the blocks it runs.
+        returns: by call None where the block returns a tensor, else the length of the tuple.
+    """
+
+    stream: Tensor
+    order: tuple[int, ...]
+    returns: tuple[int | None, ...]
+
+
 def config_of(model: nn.Module) -> Any:
     """Return the text model's configuration, which multi-modal families keep inside another."""
     config: Any = model.config
@@ -136,23 +182,22 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     if family.refused:
         raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
     config = config_of(model)
-    blocks = _require(model, family.blocks, family)
+    blocks = _list_blocks(model, family)
     head = _require(model, family.head, family)
-    if not isinstance(blocks, nn.ModuleList | Sequence):
-        raise ModelError(f"{family.name}: {family.blocks} is not a list of blocks.")
-    if len(blocks) == 0:
-        raise ModelError(f"{family.name}: {family.blocks} holds no blocks; a model needs one at least.")
-    _require_own_modules(blocks, family)
-    stream, returns = _observe(model, family, tuple(blocks))
+    # a module that stands in a list several times is one block that runs several times
+    sources = tuple(dict.fromkeys(blocks))
+    observed = _observe(model, family, sources)
+    stream = observed.stream
     if stream.shape[:2] != _OBSERVED:
         raise ModelError(
             f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
             "Blocks must take and give rows first, then tokens; transpose the stream inside of them."
         )
+    loops = _find_loops(model, family, sources, observed)
     return Anatomy(
         family=family,
         model=model,
-        blocks=tuple(blocks),
+        blocks=sources if loops is None else loops.steps,
         readout=Readout(
             norm=submodule(model, family.final_norm) if family.final_norm else None,
             head=head,
@@ -160,13 +205,39 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
             multiplier=_number(config, family.logit_multiplier),
             divisor=_number(config, family.logit_divisor),
             softcap=_number(config, family.logit_softcap),
+            width=stream.shape[-1] if loops is not None and loops.slots else None,
         ),
-        width=int(stream.shape[-1]),
+        width=int(stream.shape[-1]) * (1 if loops is None else loops.n_states),
         vocabulary=_entries(model, head),
         parallel=_flag(config, family.parallel),
-        returns=returns,
+        returns=observed.returns,
         dtype=stream.dtype,
+        loops=loops,
     )
+
+
+def _find_loops(model: nn.Module, family: Family, sources: tuple[nn.Module, ...], observed: _Observed) -> Loops | None:
+    """Return the steps of a model that runs blocks several times; None where each runs once."""
+    order = observed.order
+    if len(order) == len(sources):
+        return None
+    calls = CallOrder(sources, order)
+    require_one_order(model, calls, family.name)
+    width = int(observed.stream.shape[-1])
+    dependence = find_dependence(model, calls, observed.returns, observed.stream, family.name)
+    return make_loops(model, calls, observed.returns, width, dependence)
+
+
+def _list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
+    blocks: list[nn.Module] = []
+    for path in family.block_lists:
+        listed = _require(model, path, family)
+        if not isinstance(listed, nn.ModuleList | Sequence):
+            raise ModelError(f"{family.name}: {path} is not a list of blocks.")
+        if len(listed) == 0:
+            raise ModelError(f"{family.name}: {path} holds no blocks; a model needs one at least.")
+        blocks.extend(listed)
+    return blocks
 
 
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
@@ -185,17 +256,6 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     return module
 
 
-def _require_own_modules(blocks: Iterable[nn.Module], family: Family) -> None:
-    """Refuse a list in which a module stands twice: whatever is done to one of its runs would be done to all."""
-    first: dict[nn.Module, int] = {}
-    for place, block in enumerate(blocks):
-        if first.setdefault(block, place) != place:
-            raise ModelError(
-                f"{family.name}: {family.blocks} holds one module at places {first[block]} and {place}. Give every run "
-                f"a copy that shares its parameters: {GUIDE}."
-            )
-
-
 def _entries(model: nn.Module, head: nn.Module) -> int:
     """Return the number of logits of a readout, whose last matrix may stand inside the head (RoBERTa)."""
     weight = getattr(head, "weight", None)
@@ -211,16 +271,18 @@ def _flag(config: Any, parallel: bool | str) -> bool:
     return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
 
 
-def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> tuple[Tensor, tuple[int | None, ...]]:
-    """Observe in one short plain forward the stream behind the last block, and what kind of thing each returns.
+def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _Observed:
+    """Observe in one short plain forward the stream, the calls of blocks, and what kind of thing each returns.
 
-    Of streamed blocks only the first of each class runs, and the others pass the stream on in the same way.
+    Of streamed blocks only the first of each class runs, and the others pass the stream on in the same way. Where every
+    block runs once, calls are listed in the order of the blocks.
     """
-    outputs: dict[int, Any] = {}
+    calls: list[tuple[int, Any]] = []
     output_by_class: dict[type, Any] = {}
 
     def note(call: Call) -> None:
-        outputs[int(call.path)] = output_by_class[type(call.module)] = call.output
+        output_by_class[type(call.module)] = call.output
+        calls.append((int(call.path), call.output))
 
     def run_first_of_class(block: nn.Module) -> Callable[..., Any]:
         run_block = block.forward
@@ -240,10 +302,13 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> t
         called([(str(index), block) for index, block in enumerate(blocks)], note),
     ):
         plain_forward(model, probe_ids(model, *_OBSERVED), family.name)
-    idle = sorted(set(range(len(blocks))) - outputs.keys())
+    idle = sorted(set(range(len(blocks))) - {index for index, _ in calls})
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
-    return unwrap(outputs[len(blocks) - 1]), tuple(_length(outputs[index]) for index in range(len(blocks)))
+    if len(calls) == len(blocks):
+        calls.sort(key=itemgetter(0))
+    order, outputs = zip(*calls)
+    return _Observed(unwrap(outputs[-1]), order, tuple(map(_length, outputs)))
 
 
 def _length(output: Any) -> int | None:

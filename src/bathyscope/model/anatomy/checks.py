@@ -123,7 +123,7 @@ def check(anatomy: Anatomy) -> Checks:
     tailed = BlockWalk(tail_gaps(anatomy, replay, boundaries))
     seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
     gaps, sources, state = replayed.result()
-    no_op = [gap(replayed_BTD, plain_BTD) for replayed_BTD, plain_BTD in zip(boundaries[1:], seen)]
+    no_op = [gap(anatomy.active(replayed), plain_BTD) for replayed, plain_BTD in zip(boundaries[1:], seen)]
     _require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
@@ -207,7 +207,7 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[li
             behind.append(call.module)
             return
         # a copy: Gemma 4 scales its output in place, and a streamed block's memory goes to another one
-        seen.append(unwrap(call.output, anatomy.width).to(ids_BT.device, copy=True))
+        seen.append(unwrap(call.output, anatomy.stream_width).to(ids_BT.device, copy=True))
         # what ran up to now stands in front of this block, such as the embedding and its norm
         behind.clear()
         walking = True
@@ -216,10 +216,11 @@ def _plain(anatomy: Anatomy, ids_BT: Tensor, *walks: BlockWalk[Any]) -> tuple[li
                 walk.step()
         walking = False
 
-    within = {module for block in anatomy.blocks for module in block.modules()}
+    within = {module for block in (*anatomy.blocks, *anatomy.sources) for module in block.modules()}
     outside = [module for module in anatomy.model.modules() if module not in within]
     holding = [module for module in outside if next(module.parameters(recurse=False), None) is not None]
-    with called([*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)], note):
+    modules = [*(("block", block) for block in anatomy.blocks), *(("", module) for module in holding)]
+    with anatomy.handed_over(), called(modules, note):
         if walks:  # what fails need not be the model's own forward
             out = anatomy.model(input_ids=ids_BT, use_cache=False)
         else:

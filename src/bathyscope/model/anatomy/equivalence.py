@@ -13,7 +13,6 @@ from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.gaps import gap, token_gap
 from bathyscope.model.anatomy.plain import logits_of
-from bathyscope.model.anatomy.recording import replaced_forwards
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.steps import Steps
 
@@ -31,12 +30,12 @@ def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Ite
     """
     readout = anatomy.readout
     path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
-    resid_BTD = final_BTD.to(torch.promote_types(final_BTD.dtype, torch.float32))
+    resid_BTD = anatomy.active(final_BTD).to(torch.promote_types(final_BTD.dtype, torch.float32))
 
     def hand_on(length: int | None) -> Any:
         return lambda *_, **__: resid_BTD if length is None else (resid_BTD, *[None] * (length - 1))
 
-    with _widened(path), replaced_forwards(anatomy.blocks, [hand_on(length) for length in anatomy.returns]):
+    with _widened(path), anatomy.replaced([hand_on(length) for length in anatomy.returns]):
         model_logits = logits_of(anatomy.model(input_ids=ids_BT, use_cache=False))
         declared_logits = readout(resid_BTD)
         # token by token: what mixed tokens would pass on the whole batch

@@ -4,7 +4,6 @@ import inspect
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from operator import itemgetter
 
 import torch
 from torch import Tensor, nn
@@ -43,10 +42,10 @@ def family_of(model: nn.Module) -> Family:
 def infer_family(model: nn.Module) -> Family:
     """Infer a family declaration for a model of unknown type.
 
-    The blocks are the longest list of modules that each run once in a forward; the final norm is the module
-    after them whose output the unembedding reads, with or without a projection between the two; the contributions
-    are the pair of submodule outputs that sums to h_{l+1} − h_l in every block. Where no pair is found the family
-    has no parts.
+    The blocks are the longest list of modules that each run once in a forward, or, where a list runs several times,
+    all lists that are not inside of another one; the final norm is the module after them whose output the unembedding
+    reads, with or without a projection between the two; the contributions are the pair of submodule outputs that sums
+    to h_{l+1} − h_l in every block. Where no pair is found the family has no parts.
 
     Raises:
         ModelError: no list of blocks, no unembedding, or the model's own forward fails.
@@ -59,9 +58,12 @@ def infer_family(model: nn.Module) -> Family:
     ids_BT = probe_ids(model, *_PROBE_SIZE)
     with calls_within(model) as calls:
         plain_forward(model, ids_BT, name)
-    blocks = _longest_list(model, calls)
+    blocks = _looped_lists(model, calls) or _longest_list(model, calls)
     if blocks is None:
-        raise ModelError(_without_blocks(model, calls, name))
+        raise ModelError(
+            f"{name} calls no list of blocks that give a tensor. Put them in one nn.ModuleList, the stream first of "
+            f"what each gives: {GUIDE}."
+        )
     norm, projection, head = _head_path(calls, blocks, head)
     family = Family(
         name=f"{name} (found by search)",
@@ -77,26 +79,31 @@ def infer_family(model: nn.Module) -> Family:
     if pair is None:
         return family
     attention, mlp = pair
-    first = submodule(model, f"{blocks}.0")
-    assert first is not None
-    return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(model, first, ids_BT, attention, mlp))
+    first = next(call for call in calls if _is_block(call, family))
+    return replace(family, attention=attention, mlp=mlp, parallel=_is_parallel(first, attention, mlp))
 
 
-def _without_blocks(model: nn.Module, calls: Sequence[Call], name: str) -> str:
-    """Say why no list of blocks was found: its blocks run in a loop, or the model calls no list."""
-    times = Counter(id(call.module) for call in calls)
-    lists = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList)]
-    looped = [(times[id(block)], f"{path}.{index}") for path, blocks in lists for index, block in enumerate(blocks)]
-    most, path = max(looped, key=itemgetter(0), default=(0, ""))
-    if most > 1:
-        return (
-            f"{name} loops: one forward calls {path!r} {most} times. Give every run a copy that shares its parameters: "
-            f"{GUIDE}."
-        )
-    return (
-        f"{name} calls no list of blocks that give a tensor. Put them in one nn.ModuleList, each called once, the "
-        f"stream first of what it gives: {GUIDE}."
-    )
+def _is_block(call: Call, family: Family) -> bool:
+    return call.path.rpartition(".")[0] in family.block_lists
+
+
+def _looped_lists(model: nn.Module, calls: Sequence[Call]) -> str | None:
+    """Return the lists of a looped model, in the order of their first calls; None where no list runs several times.
+
+    A list inside of a block may well run several times (experts), so only the outermost lists count.
+    """
+    ran = Counter(call.path for call in calls)
+    first_call = {call.path: place for place, call in reversed(list(enumerate(calls)))}
+    lists = [path for path, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)]
+    outermost = [path for path in lists if not any(path.startswith(f"{other}.") for other in lists)]
+    # a module that stands in a list twice is named once
+    times = {
+        path: [ran[f"{path}.{name}"] for name, _ in model.get_submodule(path).named_children()] for path in outermost
+    }
+    called_lists = [path for path in outermost if all(times[path])]
+    if not any(max(times[path]) > 1 for path in called_lists):
+        return None
+    return " + ".join(sorted(called_lists, key=lambda path: first_call[f"{path}.0"]))
 
 
 def _longest_list(model: nn.Module, calls: list[Call]) -> str | None:
@@ -117,13 +124,14 @@ def _head_path(calls: list[Call], blocks: str, head: str) -> tuple[str | None, s
     That is the unembedding itself, or the module around it where functions between its parts belong to no module
     (RoBERTa's dense layer, activation and norm).
     """
-    last = max(place for place, call in enumerate(calls) if call.path.startswith(f"{blocks}."))
+    lists = tuple(f"{path}." for path in blocks.split(" + "))
+    last = max(place for place, call in enumerate(calls) if call.path.startswith(lists))
     resid, behind = calls[last].value, calls[last + 1 :]
     read = next((call for call in behind if call.path == head), None)
     head_input = None if read is None else next(iter(_inputs(read).values()), None)
     if head_input is None or _same(head_input, resid):
         return None, None, head
-    around = (f"{blocks}.", head)
+    around = (*lists, head)
     after = [call for call in behind if not any(path.startswith(call.path) for path in around)]
     giving = [call for call in reversed(after) if _same(call.value, head_input)]
     # the outermost module that does it alone ends last
@@ -159,12 +167,15 @@ def _inputs(call: Call) -> dict[str, Tensor]:
 def _contribution_pair(model: nn.Module, blocks: str, calls: list[Call]) -> tuple[Site, Site] | None:
     """Find the (attention, mlp) sites that explain every block, by the names that work in all of them."""
     common: set[tuple[Site, Site]] | None = None
-    for whole in calls:
-        owner, _, index = whole.path.rpartition(".")
-        if owner != blocks:
+    behind_last = 0
+    for place, whole in enumerate(calls):
+        if whole.path.rpartition(".")[0] not in blocks.split(" + "):
             continue
-        inside = f"{blocks}.{index}."
-        inner = [replace(c, path=c.path.removeprefix(inside)) for c in calls if c.path.startswith(inside)]
+        # calls are listed as they end: those inside of a block stand between the end of the block before and its own
+        inside = f"{whole.path}."
+        within = [call for call in calls[behind_last:place] if call.path.startswith(inside)]
+        inner = [replace(call, path=call.path.removeprefix(inside)) for call in within]
+        behind_last = place + 1
         pairs = _pairs_of(inner, whole)
         common = pairs if common is None else common & pairs
         if not common:
@@ -219,13 +230,16 @@ def _candidates(call: Call, change: Tensor) -> Iterator[tuple[Site, Tensor]]:
             yield Site(call.path, minus=name), corrected.reshape(change.shape)
 
 
-def _is_parallel(model: nn.Module, block: nn.Module, ids_BT: Tensor, attention: Site, mlp: Site) -> bool:
+def _is_parallel(block: Call, attention: Site, mlp: Site) -> bool:
     """Whether the MLP gives the same when attention adds nothing, so that it reads the block's input."""
-    with tapped(block, {"mlp": mlp}) as plain:
-        model(input_ids=ids_BT, use_cache=False)
-    silent = {"attention": torch.ones_like(ids_BT, dtype=torch.bool)}
-    with silenced(block, {"attention": attention}, silent), tapped(block, {"mlp": mlp}) as without:
-        model(input_ids=ids_BT, use_cache=False)
+    tokens = torch.ones(block.value.shape[:2], dtype=torch.bool, device=block.value.device)
+    with tapped(block.module, {"mlp": mlp}) as plain:
+        block.module(*block.args, **block.kwargs)
+    with (
+        silenced(block.module, {"attention": attention}, {"attention": tokens}),
+        tapped(block.module, {"mlp": mlp}) as without,
+    ):
+        block.module(*block.args, **block.kwargs)
     return torch.equal(plain["mlp"], without["mlp"])
 
 

@@ -29,6 +29,7 @@ class Readout:
         head: the unembedding.
         projection: what stands between norm and head (OPT's ``project_out``), else None.
         multiplier, divisor, softcap: what the family does to the logits, else None.
+        width: entries of a residual vector that are read, where more is folded behind them; None = all.
     """
 
     norm: nn.Module | None
@@ -37,6 +38,7 @@ class Readout:
     multiplier: float | None = None
     divisor: float | None = None
     softcap: float | None = None
+    width: int | None = None
 
     def __call__(self, resid_ND: Tensor) -> Tensor:
         """Return logits [N, vocabulary] of residual vectors [N, width], with the final norm computed on them."""
@@ -44,6 +46,7 @@ class Readout:
 
     def normed(self, resid_ND: Tensor) -> Tensor:
         """Return what the unembedding takes of residual vectors: the final norm computed on them."""
+        resid_ND = self._read(resid_ND)
         return resid_ND if self.norm is None else self.norm(resid_ND.to(_device(self.norm, resid_ND)))
 
     def logits(self, normed_ND: Tensor) -> Tensor:
@@ -82,11 +85,15 @@ class Readout:
 
     def normed_by(self, resid_ND: Tensor, final_ND: Tensor, bias: bool = True) -> Tensor:
         """Return what the unembedding takes of ``resid_ND``, normed with the per-token scale of ``final_ND``."""
+        resid_ND, final_ND = self._read(resid_ND), self._read(final_ND)
         if self.norm is None:
             return resid_ND
         device = _device(self.norm, resid_ND)
         resid_ND, final_ND = resid_ND.to(device), final_ND.to(device)
         return self._norm_kind.apply(resid_ND.float(), final_ND.float(), bias=bias).to(resid_ND.dtype)
+
+    def _read(self, resid_ND: Tensor) -> Tensor:
+        return resid_ND if self.width is None else resid_ND[..., : self.width]
 
     @cached_property
     def _norm_kind(self) -> NormKind:

@@ -8,8 +8,7 @@ the blocks' weights.
 
 import inspect
 from collections import UserDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -27,7 +26,9 @@ from bathyscope.model.anatomy.arguments import (
     same_for_all,
     walk,
 )
+from bathyscope.model.anatomy.calls import replaced_forwards
 from bathyscope.model.anatomy.family import GUIDE
+from bathyscope.model.anatomy.loops import IDS, Loops
 from bathyscope.model.anatomy.plain import probe_ids
 
 CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
@@ -71,21 +72,6 @@ class Recording:
 
     resid0_BTD: Tensor
     blocks: list[BlockArguments]
-
-
-@contextmanager
-def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
-    """Run the given function instead of each block's own forward, until the context ends."""
-    with ExitStack() as stack:
-        for block, forward in zip(blocks, forwards):
-            # a streamed block has a forward among its own attributes already, which must come back as it was
-            attributes = block.__dict__
-            if "forward" in attributes:
-                stack.callback(attributes.__setitem__, "forward", attributes["forward"])
-            else:
-                stack.callback(attributes.pop, "forward")
-            attributes["forward"] = forward
-        yield
 
 
 def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
@@ -166,10 +152,13 @@ class Recorder:
         ModelError: a block's arguments cannot be read (see ``arguments``).
     """
 
-    def __init__(self, model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None]) -> None:
+    def __init__(
+        self, model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], loops: Loops | None = None
+    ) -> None:
         self._model = model
         self._blocks = blocks
         self._returns = returns
+        self._loops = loops
         self._axes = self._probe()
 
     def record(self, ids_BT: Tensor) -> Recording:
@@ -179,7 +168,9 @@ class Recorder:
         shared_by_id: dict[int, bool] = {}
         for index, arguments in enumerate(recording.blocks):
             for path, value in walk(arguments.values):
-                axes = self._axes[index].get(path) or default_axes(value, batch, tokens)
+                # token ids stay whole, since what lies between two steps of a tail counts positions from the first
+                inferred = Axes(batch=True) if path == (IDS,) else self._axes[index].get(path)
+                axes = inferred or default_axes(value, batch, tokens)
                 if axes is None:
                     raise ModelError(
                         f"Block {index} was given {'.'.join(map(str, path))} of shape {tuple(value.shape)}, "
@@ -208,7 +199,7 @@ class Recorder:
         sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in self._blocks]
         stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(self._blocks, self._returns, sinks)]
         reset_rotary(self._model)
-        with replaced_forwards(self._blocks, stubs):
+        with replaced_forwards(self._blocks, stubs) if self._loops is None else self._loops.calls.replaced(stubs):
             # without the head: its logits would take tokens × vocabulary for nothing
             getattr(self._model, "base_model", self._model)(input_ids=ids_BT, use_cache=False)
         for index, sink in enumerate(sinks):
@@ -217,4 +208,9 @@ class Recorder:
                     f"Block {index} is called {len(sink)} times in one forward, and once is allowed. Give every run a "
                     f"copy that shares its parameters: {GUIDE}."
                 )
-        return Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])
+        recording = Recording(sinks[0][0][0], [sink[0][1] for sink in sinks])
+        if self._loops is not None:
+            recording.resid0_BTD = self._loops.fold(recording.resid0_BTD)
+            for step in self._loops.needs_ids:
+                recording.blocks[step].values[IDS] = ids_BT
+        return recording
