@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import resource
+import subprocess
+import sys
+
 import pytest
 import torch
 from support import zoo
@@ -104,3 +110,31 @@ def test_many_vectors_are_read_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [first for first, _ in seen][:5] == [0, 4, 8, 12, 13]
     assert max(len(logits_NV) for _, logits_NV in seen) == 4
     torch.testing.assert_close(torch.cat([logits_NV for _, logits_NV in seen]), readout(resid_ND))
+
+
+_FAULTS = """
+import resource
+import torch
+from bathyscope.model.anatomy.readout import Readout
+from bathyscope.wavefront.compare import compare
+from bathyscope.wavefront.reader import Reader
+
+torch.set_num_threads(1)
+head = torch.nn.Linear(4, 131_072, bias=False).requires_grad_(False)
+reader = Reader(Readout(None, head), 131_072)
+reference, row = torch.randn(2, 40, 4)
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    compare(reader, reference, [row], ["kl_from_reference", "entropy"])
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have other limits")
+def test_slices_are_compared_in_memory_that_is_there_already() -> None:
+    """A slice's arrays of 2 MiB come from what earlier ones have freed; only products are new memory."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    output = subprocess.run([sys.executable, "-c", _FAULTS], env=variables, capture_output=True, text=True, check=True)
+    product_pages = 2 * 40 * 131_072 * 4 // resource.getpagesize()
+    # 20 slices have ten arrays of 512 pages each, which would be 100,000
+    assert int(output.stdout) < 1.25 * product_pages + 5_000

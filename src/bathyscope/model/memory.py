@@ -1,6 +1,7 @@
 """How much memory calls of a block may take, by what the device and the model say."""
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,8 @@ _UNITS: Final = {
 _INNER: Final = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff", "moe_intermediate_size")
 _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
+_REUSED_BYTES: Final = 24 << 20
+"""Larger than any array of compared predictions, and within what glibc takes as a limit (32 MiB)."""
 
 
 def as_bytes(amount: str | int) -> int:
@@ -109,6 +112,17 @@ def free_bytes(device: torch.device) -> int | None:
         return int(meminfo["MemAvailable"].split()[0]) << 10
     except (OSError, KeyError, ValueError):
         return None
+
+
+@lru_cache(maxsize=1)
+def reuse_freed_memory() -> None:
+    """Make the C library reuse freed arrays of up to 24 MiB, instead of returning each of them to the system.
+
+    Pages of new memory are cleared when they are first touched. For passes over a few MiB that takes longer than their
+    arithmetic. glibc raises its limits to the size of the largest array freed so far: here, of one that is never
+    touched. Up to twice as much may then stay with the process. Other C libraries do as they always do.
+    """
+    torch.empty(_REUSED_BYTES, dtype=torch.uint8)
 
 
 def out_of_memory(what: str, device: torch.device) -> ModelError:

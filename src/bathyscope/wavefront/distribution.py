@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bathyscope.core.arrays import FloatArray, IntArray
+
 _SEGMENT = 64
 """Neighbouring tokens of the vocabulary whose largest logit is looked at first."""
 _FEWEST_SEGMENTS = 8
@@ -74,7 +76,9 @@ class Distribution:
     @cached_property
     def p1(self) -> Tensor:
         """The probability of the most probable token, [..., N]."""
-        return self.p.amax(-1)
+        if self.segment_maxima is None:
+            return self.p.amax(-1)
+        return self.p.gather(-1, self.top1[..., None])[..., 0]
 
     def log_p_of(self, ids: Tensor) -> Tensor:
         """Log-probabilities of some tokens, [..., N, …], by their ids [..., N, …]."""
@@ -143,24 +147,43 @@ def top_set_of_topk(p: Tensor, share: float) -> TopSet:
 
 def larger_top_set(p: Tensor, share: float) -> TopSet:
     """The smallest set of most probable tokens whose probabilities reach ``share``, on a CPU."""
+    vocabulary = p.shape[-1]
+    # Tokens below this bound have less than half of what the set may leave out, all of them together. In a trained
+    # model that is nearly the whole vocabulary, so that only the few others are sorted.
+    bound = (1 - share) / (2 * vocabulary)
+    members = [_members_of_top_set(token_p, bound, share) for token_p in p.reshape(-1, vocabulary).numpy()]
+    sizes = [len(ids) for ids in members]
+    most = max(sizes)
+    if most > vocabulary // _WORTHWHILE:
+        inside = np.zeros((len(members), vocabulary))
+        for token, ids in enumerate(members):
+            inside[token, ids] = 1
+        return TopSet(None, torch.from_numpy(inside).view(p.shape))
+    packed = np.zeros((len(members), most), dtype=np.int64)
+    for token, ids in enumerate(members):
+        packed[token, : len(ids)] = ids
+    is_place = torch.arange(most) < torch.tensor(sizes)[:, None]
+    shape = (*p.shape[:-1], most)
+    return TopSet(torch.from_numpy(packed).view(shape), is_place.double().view(shape))
+
+
+def _members_of_top_set(p_V: FloatArray, bound: float, share: float) -> IntArray:
+    """Ids of the smallest set that reaches ``share``, in the vocabulary's order; none where there are no numbers."""
+    ids = np.flatnonzero(p_V >= bound)
+    if not len(ids):
+        return ids
+    values = p_V[ids]
     # numpy sorts numbers alone twenty times as fast as torch sorts them with their places
-    descending = torch.from_numpy(np.sort(p.numpy(), axis=-1)).flip(-1)
-    # a token without numbers has no set; what it gives is refused later
-    size = are_needed(descending, share).sum(-1, keepdim=True)
-    least = descending.gather(-1, (size - 1).clamp_min(0))
-    inside = p >= least
-    if bool((inside.sum(-1, keepdim=True) > size).any()):
+    descending = np.sort(values)[::-1]
+    size = int(np.count_nonzero(descending.cumsum() - descending < share))
+    least = descending[max(size, 1) - 1]
+    inside = values >= least
+    if np.count_nonzero(inside) > size:
         # of the tokens that are as probable as the last one of the set, the first ones are in it
-        equal = p == least
-        n_equal = size - (p > least).sum(-1, keepdim=True)
-        inside &= ~equal | (equal.cumsum(-1) <= n_equal)
-    most = int(size.max())
-    if most > p.shape[-1] // _WORTHWHILE:
-        return TopSet(None, inside.double())
-    is_place = torch.arange(most) < inside.sum(-1, keepdim=True)
-    ids = torch.zeros(is_place.shape, dtype=torch.long)
-    ids[is_place] = inside.nonzero()[:, -1]
-    return TopSet(ids, is_place.double())
+        equal = values == least
+        n_equal = size - np.count_nonzero(values > least)
+        inside &= ~equal | (equal.cumsum() <= n_equal)
+    return ids[inside]
 
 
 def log_of(values: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from bathyscope.errors import ModelError, is_out_of_memory, warn
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.memory import reuse_freed_memory
 from bathyscope.wavefront.calls import in_pieces
 from bathyscope.wavefront.distribution import maxima_of_segments, most_probable
 from bathyscope.wavefront.places import is_accelerator
@@ -64,6 +65,7 @@ class Reader:
         self.head, self.vocabulary = head, vocabulary
         self._itemsize, self._room = itemsize, room
         self._takes_several_rows = True
+        reuse_freed_memory()
         least = self._slice_bytes(1) + 2 * self._product_bytes(1)
         if room is not None and room < least:
             raise ModelError(
