@@ -78,11 +78,11 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, time.perf_counter() - began, time.process_time() - cpu_began
 
 
-def predicted_seconds(model: Model, ids: Sequence[list[int]], options: dict[str, Any]) -> float:
-    """Predict the survey's seconds from the configuration alone."""
+def predicted_seconds(model: Model, ids: Sequence[list[int]], measure: str, options: dict[str, Any]) -> float:
+    """Predict the seconds of a survey of one measure from the configuration alone."""
     with tempfile.TemporaryDirectory() as folder:
         model.hf.config.save_pretrained(folder)
-        return estimate(folder, [list(own) for own in ids], "skip", dtype=model.dtype, skip=options).seconds
+        return estimate(folder, [list(own) for own in ids], measure, dtype=model.dtype, **options).seconds
 
 
 @torch.no_grad()
@@ -116,7 +116,7 @@ def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, 
     options: dict[str, Any] = {"positions": positions}
     matrix = matrix_rate(model.dtype, torch.device("cpu"))
     result: dict[str, Any] = {"matrix_gflops": matrix / 1e9, **readouts(model, matrix)}
-    result["predicted_s"] = predicted_seconds(model, ids, options)
+    result["predicted_s"] = predicted_seconds(model, ids, "skip", {"skip": options})
     names = ("effect_all", "output_all", "effect_future", "output_future")
 
     def wavefront() -> Any:
