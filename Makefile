@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all check bench bench-gpu peers mutants wheels format clean
+.PHONY: demo docs test test-all check bench bench-real bench-gpu peers mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -41,6 +41,13 @@ MODEL ?= $(HOME)/.cache/bathyscope/smollm2-135m-instruct-q4_1
 DATA ?= ../shared/data
 peers: $(READY)
 	$(ONE) HF_HUB_OFFLINE=1 $(PY) benchmarks/peers/run.py --model $(MODEL) --data $(DATA) $(FLAGS)
+
+# on the vocabularies and the model of docs/real_model.md; the machine must be quiet
+bench-real: $(READY)
+	$(PY) benchmarks/real_shapes.py --size real --threads 2
+	$(PY) benchmarks/real_shapes.py --size real --threads 2 --case checkpoint --model $(MODEL) \
+		--gsm8k $(DATA)/gsm8k/test_first600.jsonl $(FLAGS)
+	$(PY) benchmarks/time_shares.py --model $(MODEL) --text $(DATA)/text/wikitext2_valid.txt
 
 mutants: $(READY)
 	WORKERS=$(WORKERS) $(PY) tests/mutations/run.py $(ONLY)

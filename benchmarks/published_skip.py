@@ -4,7 +4,8 @@
 
 It runs in an environment of its own, which `real_shapes.py --published-python` names: transformers 4.51 and
 nnsight 0.4.6, as the code asks for. CLONE is a clone of github.com/RobertCsordas/llm_effective_depth. REQUEST has
-``threads`` and ``prompts``, each with its ``text`` and ``positions``; RESULT gets ``seconds`` and ``cpu_seconds``.
+``threads`` and ``prompts``, each with its ``text`` and ``positions``; RESULT gets ``seconds`` and ``cpu_seconds``, and
+of each prompt its ``effects`` (skipped block, later block) and its ``output`` effects (skipped block).
 """
 
 from __future__ import annotations
@@ -63,10 +64,12 @@ def main() -> None:
     model = nnsight.LanguageModel(hf, tokenizer=tokenizer)
     model.remote = False
     began, cpu_began = time.perf_counter(), time.process_time()
-    for prompt in request["prompts"]:
-        published.test_effect(model, prompt["text"], prompt["positions"], "layer")
-    seconds = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu_began}
-    result_file.write_text(json.dumps(seconds), encoding="utf-8")
+    values = [
+        published.test_effect(model, prompt["text"], prompt["positions"], "layer") for prompt in request["prompts"]
+    ]
+    result: dict[str, Any] = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - cpu_began}
+    result["effects"], result["output"] = ([value.tolist() for value in column] for column in zip(*values))
+    result_file.write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

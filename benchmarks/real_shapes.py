@@ -26,12 +26,15 @@ from typing import Any, Final
 
 from common import LlamaSizes  # first: it sets large pages before torch is imported  # isort: skip
 
+import numpy as np
 import torch
+import xarray as xr
 from naive import skip_effects
 
 from bathyscope import Model, estimate, load, survey
 from bathyscope.measures.positions import sample_positions
 from bathyscope.model.anatomy.readout import Readout
+from bathyscope.prompts.datasets.published import gsm8k
 from bathyscope.surveying.rates import matrix_rate
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.metrics import METRICS
@@ -110,8 +113,8 @@ def readouts(model: Model, matrix: float) -> dict[str, float]:
     return shares
 
 
-def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, Any]:
-    """Time both ways in turn, and require that they agree."""
+def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> tuple[dict[str, Any], xr.Dataset]:
+    """Time both ways in turn, require that they agree, and return the times and the effects."""
     positions = sample_positions([len(own) for own in ids], 0)
     options: dict[str, Any] = {"positions": positions}
     matrix = matrix_rate(model.dtype, torch.device("cpu"))
@@ -140,20 +143,39 @@ def measured(model: Model, ids: Sequence[list[int]], repeats: int) -> dict[str, 
         result[f"{name}_s"], result[f"{name}_cpu_s"] = (min(column) for column in zip(*times))
     result["ratio"] = result["forward_per_intervention_s"] / result["wavefront_s"]
     result["predicted_over_measured"] = result["predicted_s"] / result["wavefront_s"]
-    return result
+    return result, effects
 
 
-def published(arguments: argparse.Namespace, positions: Sequence[Sequence[int]]) -> dict[str, float]:
-    """Time the published code, in its own environment, on the same prompts and positions."""
-    prompts = [{"text": text, "positions": list(own)} for text, own in zip(TEXTS, positions)]
+def gsm8k_texts(file: Path, count: int) -> list[str]:
+    """Return the first prompts of a file of GSM8K, as a survey of that data set reads them."""
+    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[:count]]
+    return [str(gsm8k(row).text) for row in rows]
+
+
+def published(arguments: argparse.Namespace, texts: Sequence[str], effects: xr.Dataset) -> dict[str, float]:
+    """Time the published code, in its own environment, on the same prompts and positions, and compare its values."""
+    starts = [[int(start) for start in own if start >= 0] for own in effects["positions"].fillna(-1).values]
+    prompts = [{"text": text, "positions": own} for text, own in zip(texts, starts)]
     with tempfile.TemporaryDirectory() as folder:
         request, result = Path(folder) / "request.json", Path(folder) / "result.json"
         request.write_text(json.dumps({"threads": arguments.threads, "prompts": prompts}), encoding="utf-8")
         script = Path(__file__).parent / "published_skip.py"
         command = [arguments.published_python, str(script), arguments.published, arguments.model]
         subprocess.run([*command, str(request), str(result)], check=True)
-        times = json.loads(result.read_text(encoding="utf-8"))
-    return {"published_s": times["seconds"], "published_cpu_s": times["cpu_seconds"]}
+        theirs = json.loads(result.read_text(encoding="utf-8"))
+    largest = effects.sel(reduction="max", part="block")
+    # only blocks behind the skipped one are defined here
+    ours = largest["effect_future"].transpose("prompt", "skipped", "block").values
+    behind = np.triu(np.ones(ours.shape[1:], dtype=bool), 1)
+    gaps = np.abs(ours - np.array(theirs["effects"]))[:, behind]
+    outputs = largest["output_future"].transpose("prompt", "skipped").values
+    output_gaps = np.abs(outputs - np.array(theirs["output"]).reshape(outputs.shape))
+    return {
+        "published_s": theirs["seconds"],
+        "published_cpu_s": theirs["cpu_seconds"],
+        "published_largest_gap": float(gaps.max()),
+        "published_largest_output_gap": float(output_gaps.max()),
+    }
 
 
 def machine() -> str:
@@ -180,11 +202,13 @@ def measure_case(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     if name == CHECKPOINT:
         model = load(arguments.model, dtype="float32")
         assert model.tokenizer is not None
-        ids = [model.tokenizer(text).input_ids for text in TEXTS]
+        texts = TEXTS if arguments.gsm8k is None else gsm8k_texts(arguments.gsm8k, len(TEXTS))
+        ids = [model.tokenizer(text).input_ids for text in texts]
         result = {"model": Path(arguments.model).name, "lengths": [len(prompt) for prompt in ids]}
-        result |= measured(model, ids, arguments.repeats)
+        times, effects = measured(model, ids, arguments.repeats)
+        result |= times
         if arguments.published:
-            result |= published(arguments, sample_positions([len(prompt) for prompt in ids], 0))
+            result |= published(arguments, texts, effects)
             result["published_over_wavefront"] = result["published_s"] / result["wavefront_s"]
         return result
     case = CASES[arguments.size][name]
@@ -192,7 +216,8 @@ def measure_case(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     generator = torch.Generator().manual_seed(1)
     ids = [torch.randint(3, vocabulary, (length,), generator=generator).tolist() for length in case.lengths]
     model = load(case.sizes.build(tie_word_embeddings=True))
-    return {"shape": {**asdict(case.sizes), "lengths": case.lengths}, **measured(model, ids, arguments.repeats)}
+    times, _ = measured(model, ids, arguments.repeats)
+    return {"shape": {**asdict(case.sizes), "lengths": case.lengths}, **times}
 
 
 def main() -> None:
@@ -203,6 +228,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--repeats", type=int, default=1)
     parser.add_argument("--model", help="folder of a Llama-like checkpoint, for the case checkpoint")
+    parser.add_argument("--gsm8k", type=Path, help="rows of GSM8K, whose first two prompts the case checkpoint takes")
     parser.add_argument("--published", help="a clone of github.com/RobertCsordas/llm_effective_depth")
     parser.add_argument("--published-python", help="the Python of an environment that the clone runs in")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of results")
@@ -215,7 +241,7 @@ def main() -> None:
     for case in arguments.case or [case for case in cases if case != CHECKPOINT or arguments.model]:
         result = measure_case(case, arguments)
         path = store_result(f"{case}, {arguments.size}, {arguments.threads} threads", result, arguments.out)
-        numbers = "   ".join(f"{name} {value:.2f}" for name, value in result.items() if isinstance(value, float))
+        numbers = "   ".join(f"{name} {value:.3g}" for name, value in result.items() if isinstance(value, float))
         print(f"{case:<12} {numbers}", flush=True)
     print(f"Written: {path}")
 

@@ -179,7 +179,7 @@ def main() -> None:
         results = {}
         for name, numbers in WORKS[what](model, arguments.text, arguments.scale):
             results[name] = numbers
-            print(f"{name:<36} " + "   ".join(f"{n} {value:.2f}" for n, value in numbers.items()), flush=True)
+            print(f"{name:<36} " + "   ".join(f"{n} {value:.3g}" for n, value in numbers.items()), flush=True)
         key = f"{what}, {Path(arguments.model).name}, scale {arguments.scale:g}, {arguments.threads} threads"
         path = store_result(key, {"rows": json.loads(json.dumps(results))}, arguments.out)
     print(f"Written: {path}")

@@ -216,6 +216,10 @@ def _costs(acts: Acts) -> Iterator[str]:
     )
 
 
+def _threads(row: dict[str, Any]) -> str:
+    return "one thread" if row["threads"] == 1 else f"{row['threads']} threads"
+
+
 def _times(times: list[dict[str, Any]]) -> Iterator[str]:
     title = "What surveys take"
     if not times:
@@ -223,9 +227,9 @@ def _times(times: list[dict[str, Any]]) -> Iterator[str]:
         return
     yield from (f"### {title}", "")
     yield (
-        f"{times[0]['prompts']} prompts of GSM8K, {times[0]['tokens']:,} tokens, one thread. *Predicted*: what "
-        "`estimate` says before, over the CPU time. *One forward each*: CPU time of one plain forward for every "
-        "intervention, from the time of one forward of each prompt, over that of the survey."
+        f"{times[0]['prompts']} prompts of GSM8K, {times[0]['tokens']:,} tokens, {_threads(times[0])}. "
+        "*Predicted*: what `estimate` says before, over the wall time. *One forward each*: CPU time of one plain "
+        "forward for every intervention, from the time of one forward of each prompt, over that of the survey."
     )
     yield ""
     yield from _table(
@@ -235,7 +239,7 @@ def _times(times: list[dict[str, Any]]) -> Iterator[str]:
                 ", ".join(f"`{name}`" for name in row["measures"]),
                 f"{row['wall_seconds'] / 60:.1f}",
                 f"{row['cpu_seconds'] / 60:.1f}",
-                f"{row['predicted_seconds'] / row['cpu_seconds']:.2f}",
+                f"{row['predicted_seconds'] / row['wall_seconds']:.2f}",
                 f"{row['peak_bytes'] / 1e9:.1f}",
                 f"{row['predicted_peak_bytes'] / 1e9:.1f}",
                 f"{row['readout_share']:.0%}",

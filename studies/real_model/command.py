@@ -99,6 +99,7 @@ def time_command(
     model: Path | None = None,
     results: Path | None = None,
     prompts: int = 10,
+    only: str | None = None,
     quiet: Quiet = False,
 ) -> int:
     """Time surveys of GSM8K, each in a process of its own; what is stored is not timed again.
@@ -108,16 +109,18 @@ def time_command(
         model: folder of the model; left out = where fetch stores it.
         results: folder of results; left out = the one in this repository.
         prompts: how many.
+        only: measures of one survey, separated by commas; left out = several surveys, about ten minutes on two cores.
         quiet: no messages; warnings and errors remain.
     """
     from studies.real_model.act_page import TIMES
     from studies.real_model.fetching import fetch
     from studies.real_model.measuring import RESULTS
-    from studies.real_model.timing import time_surveys
+    from studies.real_model.timing import SETS, time_surveys
 
     folder = fetch() if model is None else model
     source = f"gsm8k:{prompts}@{data / 'gsm8k/test_first600.jsonl'}"
-    time_surveys(folder, source, (results or RESULTS) / TIMES, lambda line: say(line, quiet))
+    sets = SETS if only is None else [tuple(only.split(","))]
+    time_surveys(folder, source, (results or RESULTS) / TIMES, lambda line: say(line, quiet), sets)
     return 0
 
 

@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +23,7 @@ SETS: Final = (
     ("lens",),
     ("drop",),
     ("skip",),
-    ("residual", "lens", "skip", "effective_depth"),
+    ("residual", "lens", "skip", "drop", "effective_depth"),
 )
 _READING: Final = ("wavefront/reader.py", "wavefront/compare.py", "wavefront/distribution.py", "wavefront/metrics.py")
 _SAMPLED: Final = 4
@@ -32,11 +32,14 @@ _SAMPLED: Final = 4
 
 def time_survey(folder: Path, prompts: str, measures: tuple[str, ...]) -> dict[str, Any]:
     """Predict a survey, run it in this process, and return what it took."""
+    import torch
+
     import bathyscope
 
     predicted = bathyscope.estimate(folder, prompts, measures, dtype="float32")
     model = bathyscope.load(folder, dtype="float32")
-    profile = cProfile.Profile()
+    # by processor time of all threads, which a busy machine does not lengthen
+    profile = cProfile.Profile(time.process_time)
     started, cpu = time.perf_counter(), time.process_time()
     run = profile.runcall(bathyscope.survey, model, prompts, list(measures), progress=False)
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
@@ -45,6 +48,7 @@ def time_survey(folder: Path, prompts: str, measures: tuple[str, ...]) -> dict[s
     forward = _forward_seconds(model.hf, ids)
     return {
         "measures": list(measures),
+        "threads": torch.get_num_threads(),
         "prompts": len(ids),
         "tokens": sum(map(len, ids)),
         "wall_seconds": wall,
@@ -92,12 +96,16 @@ def forwards_needed(measures: tuple[str, ...], n_blocks: int) -> int:
 
 
 def time_surveys(
-    folder: Path, prompts: str, file: Path, tell: Callable[[str], None] = lambda _: None
+    folder: Path,
+    prompts: str,
+    file: Path,
+    tell: Callable[[str], None] = lambda _: None,
+    sets: Sequence[tuple[str, ...]] = SETS,
 ) -> list[dict[str, Any]]:
     """Time every set of measures that is not in the file yet, in a process of its own."""
     rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8")) if file.exists() else []
     timed = {tuple(row["measures"]) for row in rows}
-    for measures in SETS:
+    for measures in sets:
         if measures in timed:
             continue
         tell(", ".join(measures))

@@ -112,6 +112,7 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
         "measures": ["residual", "lens"],
         "prompts": 10,
         "tokens": 2435,
+        "threads": 1,
         "wall_seconds": 120.0,
         "cpu_seconds": 60.0,
         "predicted_seconds": 90.0,
@@ -130,7 +131,7 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     assert "| 0 | whole model | 0.50 of 25 | 0.50 of 25 |" in text
     assert "| 10 | block influence | -0.10 (-0.25 to +0.05) | -0.10 (-0.25 to +0.05) |" in text
     assert "| heal | 0.500 | 0.400 (0.300 to 0.500) | +0.100 (+0.050 to +0.200) | 40% |" in text
-    assert "| `residual`, `lens` | 2.0 | 1.0 | 1.50 | 2.0 | 3.0 | 50% | 2.00 |" in text
+    assert "| `residual`, `lens` | 2.0 | 1.0 | 0.75 | 2.0 | 3.0 | 50% | 2.00 |" in text
     assert "10 prompts of GSM8K, 2,435 tokens, one thread." in text
     assert text.count("Not carried out yet.") == 2
 
