@@ -62,7 +62,7 @@ HOUSES = {
     "studies/common": {*_LAB, "studies.common"},
     **{
         f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"}
-        for n in ("depth_family", "problem_depth", "pruning", "repairing", "sharing")
+        for n in ("depth_family", "instruments", "problem_depth", "pruning", "repairing", "sharing")
     },
     "studies/planted": {*_LAB, "studies.planted"},
 }

@@ -139,7 +139,7 @@ class _Study:
         if exhaustive:
             subsets[EXHAUSTIVE] = (self._cheapest(size),)
         attrs: dict[str, str | float] = {"max_cost": 0.0, "parts": "block", "share": float(share)}
-        return decoded(self._proof.judge(Candidates(subsets, found.how, found.exhaustive), size, attrs))
+        return decoded(self._proof.judge(Candidates(subsets, found.how, found.exhaustive, found.pool), size, attrs))
 
 
 def _samples(model: Model, name: str, options: Pruning) -> dict[Role, Prompts]:

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.surgery import ledger
-from bathyscope.surgery.plan import cells
+from bathyscope.surgery.plan_text import again_cells, cells, transfer_cells
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,38 @@ def test_the_table_is_that_of_the_call_and_is_shown_again(
         assert said in capsys.readouterr().err
         with pytest.raises(bathyscope.OptionError, match=f"Remove .*{option}"):
             bathyscope.show(out, **{option: value})  # type: ignore[arg-type]
+
+
+def test_domains_are_given_by_name_and_stand_in_table_and_page(
+    model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("old house", "light was", "road to", "hills of", "village in", "edge by")
+    files = {}
+    for number, name in enumerate(("code", "prose", "code_test", "prose_test")):
+        # a name of a file may look like a domain's
+        files[name] = tmp_path / f"x={name}.jsonl"
+        texts = [" ".join([word, *words[number:], *words[:place]]) for place, word in enumerate(words)]
+        files[name].write_text("\n".join(json.dumps({"text": text}) for text in texts), encoding="utf-8")
+    out, page = tmp_path / "pruned", tmp_path / "page.html"
+    command = ["prune", str(model_folder), "--drop", "1", "--random", "2", "--resamples", "100", "--out", str(out)]
+    domains = [f"--calibration=code={files['code']}", f"--calibration=prose={files['prose']}"]
+    judges = [f"--test=code={files['code_test']}", f"--test=prose={files['prose_test']}"]
+    assert main([*command, *domains, *judges, "--joint", "worst"]) == 0
+    printed = " ".join(capsys.readouterr().out.split())
+    plan = bathyscope.open_plan(out)
+    assert plan.data.attrs["joint"] == "worst"
+    assert "chosen on" in printed
+    assert "all domains" in printed
+    assert f"In {plan.chosen_again:.0%} of bootstraps" in printed
+    assert main(["report", str(out), "--out", str(page)]) == 0
+    written = unescape(page.read_text(encoding="utf-8"))
+    for row in (*again_cells(plan.data), *transfer_cells(plan.data)):
+        assert all(cell in written for cell in row)
+    capsys.readouterr()
+    assert main([*command, *domains, f"--test={files['code_test']}"]) == 2
+    assert "Every domain chooses and judges" in capsys.readouterr().err
+    assert main([*command, *domains, f"--calibration={files['prose']}", *judges]) == 2
+    assert "names no domain, and others do. Write NAME=PROMPTS for each" in capsys.readouterr().err
 
 
 def test_a_report_has_a_section_of_it(

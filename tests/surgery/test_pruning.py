@@ -269,7 +269,7 @@ def test_the_record_has_one_head_and_a_table_of_each_kind(model: Model, plan: Pl
     record = plan.record()
     assert list(record) == [
         *("kind", "conclusion", "proved", "model", "data", "schedule", "settings", "bathyscope"),
-        *("before_after", "speed", "candidates"),
+        *("before_after", "speed", "candidates", "chosen_again", "blocks_again"),
     ]
     assert record["schedule"] == str(plan.schedule) == plan.left_out
     assert bathyscope.Schedule.parse(record["schedule"], model.n_blocks) == plan.schedule

@@ -11,7 +11,14 @@ from typing import Any
 from bathyscope.pages import html
 from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_text import HEADINGS, cells
+from bathyscope.surgery.plan_text import (
+    AGAIN_HEADINGS,
+    HEADINGS,
+    again_cells,
+    cells,
+    transfer_cells,
+    transfer_headings,
+)
 from bathyscope.surgery.repaired import HEADINGS as REPAIR_HEADINGS
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
@@ -44,6 +51,10 @@ def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
             for name, before, after in plan.before_after.values.tolist()
         ]
         tables.append((["what the choice changes", "before", "after"], rows))
+    if again := again_cells(plan.data):
+        tables.append((list(AGAIN_HEADINGS), again))
+    if "transfer" in plan.data:
+        tables.append((transfer_headings(plan.data), transfer_cells(plan.data)))
     if plan.tasks_data is not None:
         tables.append((list(TASK_HEADINGS), task_cells(plan.tasks_data)))
     return {

@@ -20,6 +20,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
 from bathyscope.statistics.bootstrap import bootstrap_interval, small_sample
 from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights
+from bathyscope.statistics.strata import Strata
 
 _ROUNDING = 1e-12
 _FEWEST_DRAWN = 10
@@ -42,18 +43,21 @@ class Compared:
     """The difference from the best is within what chance does at the level; True where there is no p-value."""
 
 
-def compared_with_best(values: ArrayLike, sampling: Sampling = OF_DIFFERENCES) -> Compared:
+def compared_with_best(
+    values: ArrayLike, sampling: Sampling = OF_DIFFERENCES, strata: Strata | None = None
+) -> Compared:
     """Means of candidates over the same prompts, and which cannot be told from the smallest.
 
     Args:
         values: [candidates, prompts], finite.
         sampling: of the prompts; its level is the coverage of each interval, and of all comparisons together, and no
             p-value is below 1 / (resamples + 1).
+        strata: of the prompts, whose means are combined; None = all prompts count alike.
 
     Raises:
         OptionError: no candidate or no prompt.
     """
-    mean, resampled, weights = _resampled(values, sampling)
+    mean, resampled, weights = _resampled(values, sampling, strata)
     best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
     if weights.size < 2:
@@ -128,12 +132,17 @@ def simultaneous_gains(gains: ArrayLike, sampling: Sampling = OF_DIFFERENCES) ->
     return replace(result, low=result.low.clip(-1), high=result.high.clip(None, 1))
 
 
-def _resampled(values: ArrayLike, sampling: Sampling) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _resampled(
+    values: ArrayLike, sampling: Sampling, strata: Strata | None = None
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Means, those of each resample [candidates, resamples], and the weights of what is drawn."""
     observed = np.asarray(values, dtype=np.float64)
     if observed.ndim != 2 or 0 in observed.shape:
         raise OptionError(f"Values to compare are [candidates, prompts]; an array of shape {observed.shape} was given.")
     prompts = observed.shape[1]
+    if strata is not None:
+        means = strata.means(observed, strata.counts(sampling))
+        return strata.combine(observed), means, cluster_weights(np.ones(prompts), sampling.cluster)
     counts = sampling.counts(prompts)
     resampled = observed @ counts.T / (prompts if sampling.cluster is None else counts.sum(axis=1))
     return observed.mean(axis=1), resampled, cluster_weights(np.ones(prompts), sampling.cluster)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.influence import Influence, measure_influence
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.wavefront.histories import History, Unit, without
@@ -62,6 +63,7 @@ def exchanges(subset: Subset, units: Sequence[Unit]) -> list[Subset]:
 
 
 CHOICE: Final = "choice"
+CHOICE_FROM: Final = "choice from {domain}"
 BLOCK_INFLUENCE: Final = "block influence"
 ANGULAR: Final = "angular distance"
 ONE_SHOT: Final = "one-shot loss"
@@ -83,11 +85,13 @@ class Candidates:
         subsets: by the candidate's name; one of several subsets stands for their mean.
         how: what the search looked at, in words.
         exhaustive: every subset was measured.
+        pool: all subsets that were measured to find the choice, each once; empty where the choice is from elsewhere.
     """
 
     subsets: dict[str, tuple[Subset, ...]]
     how: str
     exhaustive: bool
+    pool: tuple[Subset, ...] = ()
 
     @property
     def choice(self) -> Subset:
@@ -106,6 +110,8 @@ class Search:
         random: subsets drawn at random, as a baseline.
         seed: of drawing them.
         exhaustive: all subsets of a size are measured where the budget allows it.
+        domains: names of the domains of the calibration prompts; each has a choice of its own.
+        strata: which domain each calibration prompt is of, and how a joint choice weighs them; None = no domains.
     """
 
     def __init__(
@@ -118,24 +124,41 @@ class Search:
         random: int,
         seed: int,
         exhaustive: bool = True,
+        domains: Sequence[str] = (),
+        strata: Strata | None = None,
     ) -> None:
         self._ledger = ledger
         self.units = tuple(units)
         self._budget, self._measured, self._random, self._seed = budget, measured, random, seed
         self._exhaustive = exhaustive
+        self._domains, self._strata = tuple(domains), strata
         self._influence: Influence | None = None
-        self._surrogate: Surrogate | None = None
+        self._surrogates: dict[int | None, Surrogate] = {}
         self._path: list[Subset] = [frozenset()]
         self.has_pairs = False
 
-    def costs(self, subsets: Sequence[Subset], title: str) -> FloatArray:
-        """Return the mean cost of each subset on the calibration prompts."""
-        return self._ledger.values("calibration", self._histories(subsets), title=title)["loss"].mean(axis=1)
+    def costs(self, subsets: Sequence[Subset], title: str, domain: int | None = None) -> FloatArray:
+        """Return the mean cost of each subset on the calibration prompts.
+
+        Args:
+            domain: number of the only domain that counts; None = all of them.
+        """
+        losses_SP = self.losses(subsets, title)
+        if self._strata is None:
+            return losses_SP.mean(axis=1)
+        if domain is None:
+            return self._strata.combine(losses_SP)
+        return losses_SP[:, self._strata.number_P == domain].mean(axis=1)
+
+    def losses(self, subsets: Sequence[Subset], title: str = "measuring") -> FloatArray:
+        """Return the cost of each subset on each calibration prompt, [subsets, prompts]."""
+        return self._ledger.values("calibration", self._histories(subsets), title=title)["loss"]
 
     def find(self, size: int) -> Candidates:
         """Return the baselines and the choice among subsets of a size.
 
-        The choice is the cheapest of all subsets of this size that were measured, baselines included.
+        The choice is the cheapest of all subsets of this size that were measured, baselines included, and so is the
+        choice from each domain, by the costs on that domain alone.
         """
         baselines = self._find_baselines(size)
         every = self._list_subsets(size) if self._exhaustive else None
@@ -144,10 +167,18 @@ class Search:
             how = f"all {len(every):,} subsets were measured"
         else:
             single = [subsets[0] for subsets in baselines.values() if len(subsets) == 1]
-            pool, how = self._search_near(size, single)
-        costs = self.costs(pool, f"measuring {len(pool)} subsets")
-        choice = pool[int(np.argmin(costs))]
-        return Candidates({CHOICE: (choice,), **baselines}, how, every is not None)
+            pool = self._search_near(size, single)
+            for domain in range(len(self._domains)):
+                # what is good for one domain alone may be far from what is good for all
+                pool = list(dict.fromkeys([*pool, *self._search_near(size, single, domain)]))
+            what = "pairs" if self.has_pairs else "single ones"
+            how = f"{len(pool):,} subsets were measured, chosen by the costs of {what}, greedily and by exchanges"
+        title = f"measuring {len(pool)} subsets"
+        choices = {CHOICE: (pool[int(np.argmin(self.costs(pool, title)))],)}
+        for domain, name in enumerate(self._domains):
+            cheapest = pool[int(np.argmin(self.costs(pool, title, domain)))]
+            choices[CHOICE_FROM.format(domain=name)] = (cheapest,)
+        return Candidates({**choices, **baselines}, how, every is not None, tuple(pool))
 
     def greedy(self, size: int) -> Subset:
         """Leave out one unit at a time: the one that costs least together with the earlier ones. Source: SLEB."""
@@ -162,7 +193,11 @@ class Search:
     @property
     def surrogate(self) -> Surrogate:
         """From single units and pairs; from single units alone where pairs are beyond the budget."""
-        if self._surrogate is None:
+        return self._surrogate_of(None)
+
+    def _surrogate_of(self, domain: int | None) -> Surrogate:
+        """Return the surrogate of the costs on one domain, or on all; all of them need the same calls."""
+        if domain not in self._surrogates:
             units = self.units
             size = len(self.units)
             singles: list[Subset] = [frozenset([unit]) for unit in units]
@@ -170,14 +205,14 @@ class Search:
             interaction = np.zeros((size, size))
             self.has_pairs = self._fits([*singles, *pairs])
             if self.has_pairs:
-                costs = self.costs([*singles, *pairs], f"measuring {len(pairs)} pairs")
+                costs = self.costs([*singles, *pairs], f"measuring {len(pairs)} pairs", domain)
                 single = costs[:size]
                 for (a, b), cost in zip(combinations(range(size), 2), costs[size:]):
                     interaction[a, b] = interaction[b, a] = cost - single[a] - single[b]
             else:
-                single = self.costs(singles, f"measuring {size} alone")
-            self._surrogate = Surrogate(units, single, interaction)
-        return self._surrogate
+                single = self.costs(singles, f"measuring {size} alone", domain)
+            self._surrogates[domain] = Surrogate(units, single, interaction)
+        return self._surrogates[domain]
 
     def _find_baselines(self, size: int) -> dict[str, tuple[Subset, ...]]:
         surrogate = self.surrogate
@@ -208,23 +243,23 @@ class Search:
         every: list[Subset] = [frozenset(units) for units in combinations(self.units, size)]
         return every if self._fits(every) else None
 
-    def _search_near(self, size: int, baselines: Sequence[Subset]) -> tuple[list[Subset], str]:
+    def _search_near(self, size: int, baselines: Sequence[Subset], domain: int | None = None) -> list[Subset]:
         """Return what the surrogate favours, the baselines, and exchanges in the cheapest of them."""
-        pool = list(dict.fromkeys([*self.surrogate.cheapest(size, self._measured), *baselines]))
+        surrogate = self._surrogate_of(domain)
+        pool = list(dict.fromkeys([*surrogate.cheapest(size, self._measured), *baselines]))
         for _ in range(_ROUNDS):
-            costs = self.costs(pool, f"measuring {len(pool)} subsets")
+            costs = self.costs(pool, f"measuring {len(pool)} subsets", domain)
             best = pool[int(np.argmin(costs))]
             # The surrogate orders the exchanges, since measuring all of them would take too many calls.
-            near = sorted(exchanges(best, self.units), key=self.surrogate.cost)
+            near = sorted(exchanges(best, self.units), key=surrogate.cost)
             new = [subset for subset in near if subset not in pool][: self._measured]
             if not new:
                 break
-            gained = self.costs(new, f"measuring {len(new)} exchanges").min() < costs.min()
+            gained = self.costs(new, f"measuring {len(new)} exchanges", domain).min() < costs.min()
             pool += new
             if not gained:
                 break
-        what = "pairs" if self.has_pairs else "single ones"
-        return pool, f"{len(pool):,} subsets were measured, chosen by the costs of {what}, greedily and by exchanges"
+        return pool
 
     def _fits(self, subsets: Sequence[Subset]) -> bool:
         return self._ledger.planned("calibration", self._histories(subsets)) <= self._budget

@@ -77,6 +77,7 @@ def choose(trial: Trial, request: Request, sources: Mapping[str, str], pieces: P
         measured=request.measured,
         random=request.random,
         seed=trial.sampling.seed,
+        **_domains_of(trial),
     )
     proof = Proof(trial, ledger, search)
     if request.size is None:
@@ -93,11 +94,19 @@ def choose(trial: Trial, request: Request, sources: Mapping[str, str], pieces: P
         "parts": ",".join(request.kinds),
         "over": request.over,
         "fits": int(fitting > 0),
+        **({} if trial.domains is None else {"joint": trial.domains.joint}),
         **sources,
         **({} if place is None else {"folder": str(place.resolve())}),
         **_measure_sizes(trial.model, candidates.choice),
     }
     return proof.judge(candidates, tried, attrs)
+
+
+def _domains_of(trial: Trial) -> dict[str, Any]:
+    """Return the search's arguments for domains; none where the calibration prompts have none."""
+    if trial.domains is None or trial.calibration is None:
+        return {}
+    return {"domains": trial.domains.names, "strata": trial.domains.strata(trial.calibration)}
 
 
 def _measure_sizes(model: Model, choice: Subset) -> dict[str, int]:

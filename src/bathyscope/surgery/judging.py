@@ -6,10 +6,10 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.surgery.choosing import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.plan import encoded, result
+from bathyscope.surgery.stability import JOINT, shares_again, transfer_table
 from bathyscope.surgery.trial import Trial
 from bathyscope.wavefront.histories import without
 
@@ -27,6 +27,7 @@ class Proof:
 
     def __init__(self, trial: Trial, ledger: Ledger, search: Search) -> None:
         self._trial, self._ledger, self._search = trial, ledger, search
+        self._strata = None if trial.domains is None else trial.domains.strata(trial.test)
 
     def largest(self, max_cost: float) -> int:
         """Return how many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
@@ -35,8 +36,8 @@ class Proof:
         where not even one can go.
         """
         for size in range(1, len(self._search.units)):
-            costs = self._test([self._search.find(size).choice])[0]
-            if not mean_interval(costs, self._trial.sampling).high < max_cost:
+            costs = self._test([self._search.find(size).choice])
+            if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < max_cost:
                 return size - 1
         return len(self._search.units) - 1
 
@@ -46,7 +47,7 @@ class Proof:
         subsets_by_name = candidates.subsets
         cost = np.stack([self._test(subsets).mean(axis=0) for subsets in subsets_by_name.values()])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
-        comparison = compared_with_best(cost, self._trial.sampling)
+        comparison = compared_with_best(cost, self._trial.sampling, self._strata)
         histories = [without(ledger.model.n_blocks, subsets[0]) for subsets in subsets_by_name.values()]
         detailed = ledger.values("test", histories, ("loss", "kl", "agreement"), title="comparing")
         # a candidate of several subsets is their mean, which no single forward shows
@@ -64,8 +65,9 @@ class Proof:
             "test_agreement": np.where(several, np.nan, detailed["agreement"].mean(axis=1)),
             "cost": cost,
             "full_loss": ledger.full_loss["test"],
+            **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
         }
-        coords = {"prompt_id": self._trial.test.coords()["prompt_id"]}
+        coords = {"prompt_id": self._trial.test.coords()["prompt_id"], **self._stability_coords(candidates)}
         search: dict[str, str | int | float] = {
             "n_units": len(self._search.units),
             "size": size,
@@ -74,6 +76,28 @@ class Proof:
         }
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **attrs}
         return encoded(result(list(subsets_by_name), values, coords, about))
+
+    def _measure_stability(
+        self, candidates: Candidates, cost_by_name: Mapping[str, FloatArray]
+    ) -> dict[str, FloatArray]:
+        """Return how often the choice would be made again, and what choices from domains cost on others."""
+        trial = self._trial
+        if not candidates.pool or trial.calibration is None:
+            return {}
+        strata = None if trial.domains is None else trial.domains.strata(trial.calibration)
+        values = shares_again(candidates, self._search, trial.calibration, trial.sampling, trial.cluster, strata)
+        if trial.domains is not None and self._strata is not None:
+            values |= transfer_table(trial.domains, cost_by_name, self._strata, trial.sampling).values
+        return values
+
+    def _stability_coords(self, candidates: Candidates) -> dict[str, object]:
+        if not candidates.pool:
+            return {}
+        coords: dict[str, object] = {"unit": [str(unit) for unit in self._search.units]}
+        if self._trial.domains is not None:
+            names = self._trial.domains.names
+            coords |= {"domain": list(names), "chosen_on": [*names, JOINT]}
+        return coords
 
     def _prompt_attrs(self) -> dict[str, str | int]:
         """Return what the plan says of the prompts of both roles."""

@@ -9,6 +9,7 @@ from bathyscope.options import Coverage, Range, Repeatable, Resamples
 Arguments = Literal["block", "slot"]
 Emit = Literal["mergekit", "layers", "json"]
 How = Literal["scale", "linear", "heal"]
+Joint = Literal["mean", "worst"]
 Part = Literal["block", "attention", "mlp"]
 
 
@@ -28,7 +29,10 @@ class PruneOptions:
             pairs; beyond it the search is guided by what pairs, or single blocks, cost.
         measured: how many of the subsets that the surrogate prefers are measured.
         random: random subsets, as a baseline.
-        resamples: bootstrap resamples of the test prompts.
+        joint: with domains (--calibration code=a.txt --calibration prose=b.txt): the choice minimises the mean cost
+            over them, or that on the worst of them. Not given = mean.
+        resamples: bootstrap resamples of the test prompts, and of the calibration prompts for how often the choice
+            would be made again.
         level: coverage of each interval, and of all comparisons with the best together.
         cluster: label of test prompts that belong together, such as document; they are resampled as one.
         seed: of random subsets, of resampling and of generated problems.
@@ -49,6 +53,7 @@ class PruneOptions:
     budget: Annotated[int, Range(0)] = 20_000
     measured: Annotated[int, Range(1)] = 32
     random: Annotated[int, Range(1)] = 16
+    joint: Joint | None = None
     resamples: Resamples = 2000
     level: Coverage = 0.95
     cluster: str | None = None

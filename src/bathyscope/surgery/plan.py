@@ -1,6 +1,7 @@
 """What ``prune`` returns: candidates with what they cost on prompts that chose none of them, and what follows."""
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,7 @@ SPEED: Final = "speed.json"
 _GROUP: Final = "plan"
 _SOURCE: Final = "prune"
 _label = partial(Label, "candidate", source=_SOURCE)
+_by_domain = partial(Label, "chosen_on domain", source=_SOURCE, optional=True)
 _TABLE: Final = {
     "subset": _label("what is left out"),
     "calibration_cost": _label("mean cost on the calibration prompts", "nats"),
@@ -42,6 +44,16 @@ _TABLE: Final = {
     "test_agreement": _label("top-1 agreement with the full model"),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
     "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
+    "chosen_again": _label("share of bootstraps of the calibration prompts in which it costs least", optional=True),
+    "blocks_again": Label(
+        "unit", "share of bootstraps in which it is in what costs least", source=_SOURCE, optional=True
+    ),
+    "domain_cost": _by_domain("mean cost on the test prompts of a domain", "nats"),
+    **interval("domain_cost", _by_domain, "the interval of the domain cost", "nats"),
+    "transfer": _by_domain(
+        "cost on a domain less that of the domain's own choice", "nats", "cost(S_i) − cost(S_j) on domain j"
+    ),
+    **interval("transfer", _by_domain, "the interval of the transfer, all of which hold together", "nats"),
 }
 COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
 
@@ -75,6 +87,12 @@ class Plan:
         ('test.jsonl', True)
         >>> plan.evidence.count("| random |")
         1
+        >>> 0 <= plan.chosen_again <= 1, plan.blocks_again.columns.tolist()
+        (True, ['unit', 'chosen_again', 'left_out'])
+        >>> plan.transfer
+        Traceback (most recent call last):
+        ...
+        bathyscope.errors.OptionError: This plan has no domains; name several (--calibration code=a.txt).
         >>> plan.tasks
         Traceback (most recent call last):
         ...
@@ -149,8 +167,44 @@ class Plan:
     @property
     def table(self) -> pd.DataFrame:
         """A row for every candidate: costs in nats, intervals, p against the best, and whether that can be told."""
-        frame = self.data[list(COLUMNS)].to_dataframe().reset_index()
-        return frame.astype({"indistinguishable": bool})
+        # what earlier versions wrote lacks some columns
+        columns = [name for name in COLUMNS if name in self.data]
+        return self.data[columns].to_dataframe().reset_index().astype({"indistinguishable": bool})
+
+    @property
+    def chosen_again(self) -> float:
+        """Share of bootstraps of the calibration prompts in which the choice is the cheapest; NaN where not known.
+
+        Among the subsets that were measured. Source: own.
+        """
+        return float(self.data["chosen_again"].values[0]) if "chosen_again" in self.data else math.nan
+
+    @property
+    def blocks_again(self) -> pd.DataFrame:
+        """A row for every block or part that may go: its share of bootstraps, and whether the choice leaves it out."""
+        if "blocks_again" not in self.data:
+            return pd.DataFrame({"unit": [], "chosen_again": [], "left_out": []})
+        units = self.data["unit"].values.tolist()
+        chosen = set(self.left_out.split(","))
+        return pd.DataFrame(
+            {
+                "unit": units,
+                "chosen_again": self.data["blocks_again"].values,
+                "left_out": [unit in chosen for unit in units],
+            }
+        )
+
+    @property
+    def transfer(self) -> pd.DataFrame:
+        """A row for every choice and domain: its cost there, and the excess over the domain's own choice, in nats.
+
+        Raises:
+            OptionError: the calibration prompts have no domains.
+        """
+        if "transfer" not in self.data:
+            raise OptionError("This plan has no domains; name several (--calibration code=a.txt).")
+        names = [name for name, label in _TABLE.items() if label.always == ("chosen_on", "domain")]
+        return self.data[names].to_dataframe().reset_index()
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for every candidate."""
@@ -182,7 +236,7 @@ class Plan:
         rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - dropped))
         if "full_loss" in self.data:  # not in plans of older versions
             full = float(self.data["full_loss"].mean())
-            rows.append(("loss (nats per token)", full, full + float(self.data["test_cost"].values[0])))
+            rows.append(("loss (nats per token)", full, full + float(self.data["cost"].values[0].mean())))
         if "parameters" in attrs:
             rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
             rows.append(("size (MiB)", float(attrs["bytes"]) / 2**20, float(attrs["bytes_after"]) / 2**20))
@@ -209,6 +263,9 @@ class Plan:
             before_after=self.before_after,
             speed={} if self.speeds is None else self.speeds.record(),
             candidates=self.table,
+            chosen_again={} if math.isnan(self.chosen_again) else {"choice": self.chosen_again},
+            blocks_again=self.blocks_again,
+            transfer=[] if "transfer" not in self.data else self.transfer,
             tasks=[] if self.tasks_data is None else self.tasks,
         )
         if self.fits and not self.leaves_blocks:

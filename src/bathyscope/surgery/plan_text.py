@@ -52,7 +52,11 @@ def sentences(data: xr.Dataset) -> list[str]:
     names = data["candidate"].values.tolist()
     alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
-    text = [*_lead_sentences(data, names[0] in alike), *_warning_sentences(choice)]
+    text = [
+        *_lead_sentences(data, names[0] in alike),
+        *_warning_sentences(choice),
+        *stability_sentences(data),
+    ]
     best = names[_best_place(data)]
     # candidates are compared with the best one, which a plan that is not proved has next to its choice
     matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
@@ -70,6 +74,66 @@ def sentences(data: xr.Dataset) -> list[str]:
         listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
         text.append(f"Worse than the best: {listed}.")
     return text
+
+
+def stability_sentences(data: xr.Dataset) -> list[str]:
+    """Return how often the choice would be made again, and whether it carries over to other domains."""
+    text = []
+    if "blocks_again" in data and data.attrs.get("fits", 1):
+        chosen = str(data["subset"].values[0]).split(",")
+        share_by_unit = dict(zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist()))
+        rarest = min(chosen, key=lambda unit: share_by_unit[unit])
+        again = f"In {float(data['chosen_again'][0]):.0%} of bootstraps of the calibration prompts the same set is best"
+        member = "" if len(chosen) == 1 else f"; the least sure of it, {rarest}, is in {share_by_unit[rarest]:.0%}"
+        text.append(f"{again}{member}.")
+    if "transfer" in data:
+        text += _transfer_sentences(data)
+    return text
+
+
+def _transfer_sentences(data: xr.Dataset) -> list[str]:
+    """Return which choices are shown to cost more on another domain than that domain's own choice."""
+    worse = [
+        f"the choice from {row} costs {_excess_text(data.sel(chosen_on=row, domain=column))} more on {column}"
+        for row in data["chosen_on"].values.tolist()
+        for column in data["domain"].values.tolist()
+        if float(data["transfer_low"].sel(chosen_on=row, domain=column)) > 0
+    ]
+    if not worse:
+        return ["No choice is shown to cost more on a domain than that domain's own choice."]
+    listed = "; ".join(worse)
+    return [f"{listed[0].upper()}{listed[1:]}, in nats, than that domain's own choice."]
+
+
+def _excess_text(cell: xr.Dataset) -> str:
+    mean, low, high = (float(cell[f"transfer{end}"]) for end in ("", "_low", "_high"))
+    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
+
+
+AGAIN_HEADINGS: Final = ("may go", "chosen again", "left out")
+
+
+def again_cells(data: xr.Dataset) -> list[list[str]]:
+    """Return a row for every block or part that may go, the surest first; none for plans of earlier versions."""
+    if "blocks_again" not in data:
+        return []
+    chosen = set(str(data["subset"].values[0]).split(","))
+    shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
+    ordered = sorted(shares, key=lambda pair: -pair[1])
+    return [[unit, f"{share:.0%}", "yes" if unit in chosen else "no"] for unit, share in ordered]
+
+
+def transfer_headings(data: xr.Dataset) -> list[str]:
+    """Return the headings of the transfer table."""
+    return ["chosen on", *(f"excess on {domain}" for domain in data["domain"].values.tolist())]
+
+
+def transfer_cells(data: xr.Dataset) -> list[list[str]]:
+    """Return a row for every choice: its cost on each domain above that of the domain's own choice."""
+    return [
+        [row, *(_excess_text(data.sel(chosen_on=row, domain=column)) for column in data["domain"].values.tolist())]
+        for row in data["chosen_on"].values.tolist()
+    ]
 
 
 def refusal(data: xr.Dataset) -> str:

@@ -20,7 +20,8 @@ from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
 from bathyscope.surgery.deciding import Request, choose
-from bathyscope.surgery.options import Part
+from bathyscope.surgery.domains import DomainSources, domains_of
+from bathyscope.surgery.options import Joint, Part
 from bathyscope.surgery.plan import (
     PRUNING,
     RESULT,
@@ -43,8 +44,8 @@ _BENCHMARKS: Final = "benchmarks"
 @checked
 def prune(
     model: AnyModel,
-    calibration: Source | Prompts,
-    test: Source | Prompts,
+    calibration: Source | Prompts | DomainSources,
+    test: Source | Prompts | DomainSources,
     *,
     drop: int | str | None = None,
     max_cost: float | None = None,
@@ -54,6 +55,7 @@ def prune(
     budget: Annotated[int, Range(0)] = 20_000,
     measured: Annotated[int, Range(1)] = 32,
     random: Annotated[int, Range(1)] = 16,
+    joint: Joint | None = None,
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
     cluster: str | None = None,
@@ -74,8 +76,8 @@ def prune(
 
     Args:
         model: what ``load`` returns or takes.
-        calibration: prompts that choose, as for ``survey``.
-        test: other prompts, which judge; a prompt that is in both is refused.
+        calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
+        test: other prompts, which judge; a prompt that is in both is refused. Of the same domains, by the same names.
         drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number.
         max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
             the test prompts stays below it.
@@ -87,7 +89,10 @@ def prune(
             pairs; beyond it the search is led by what pairs, or single blocks, cost.
         measured: how many subsets that the surrogate favours are measured.
         random: subsets drawn at random, as a baseline.
-        resamples: bootstrap resamples of the test prompts.
+        joint: with domains: what the choice minimises, the ``mean`` cost over domains (None too) or that on the
+            ``worst`` of them. Each domain's own choice stands next to it.
+        resamples: bootstrap resamples of the test prompts, and of the calibration prompts for how often the choice
+            would be made again.
         level: coverage of each interval, and of all comparisons with the best together.
         cluster: label of test prompts that belong together, such as document; they are resampled as one.
         seed: of random subsets, of resampling and of generated problems.
@@ -101,7 +106,8 @@ def prune(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
-        ``plan.schedule``, ``plan.table``, ``plan.tasks``, ``plan.text``, ``plan.export(folder)``.
+        ``plan.schedule``, ``plan.table``, ``plan.tasks``, ``plan.text``, ``plan.export(folder)``; how sure the choice
+        is: ``plan.chosen_again``, ``plan.blocks_again`` and, with domains, ``plan.transfer``.
 
     Raises:
         OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
@@ -115,6 +121,7 @@ def prune(
     """
     with alone(model):
         require_size(drop, max_cost)
+        domains = domains_of(calibration, test, joint)
         _require_consistent(evaluate, data, limit, over, read_tokens)
         if evaluate:
             require_harness()
@@ -127,6 +134,7 @@ def prune(
             test,
             calibration,
             sampling=Sampling(resamples, level, seed),
+            domains=domains,
             cluster=cluster,
             over=over,
             beyond_context=beyond_context,
@@ -184,12 +192,25 @@ def _require_consistent(
 
 def _source_texts(**sources: object) -> dict[str, str]:
     """Return the sources of prompts that were given as text, so that other commands can read them again."""
-    texts = {role: str(source) if isinstance(source, Path) else source for role, source in sources.items()}
+    texts = {
+        role: str(source) if isinstance(source, Path) else _joined_sources(source) for role, source in sources.items()
+    }
     return {
         f"{role}_source": json.dumps(text)
         for role, text in texts.items()
         if isinstance(text, str) or _names_sources(text)
     }
+
+
+def _joined_sources(source: object) -> object:
+    """Return domains as one list of sources, where all of them are texts or such lists; anything else as it is."""
+    if not isinstance(source, Mapping):
+        return source
+    joined_list: list[object] = []
+    for part in source.values():
+        text = str(part) if isinstance(part, str | Path) else part
+        joined_list += [{"source": text}] if isinstance(text, str) else text if _names_sources(text) else [text]
+    return joined_list
 
 
 def _names_sources(source: object) -> bool:

@@ -4,7 +4,7 @@
 any compute, and every result describes model, prompts and intervals in the same words.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,6 +22,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.domains import Domains, DomainSources, read_domains, require_judges
 from bathyscope.surgery.ledger import Role
 
 
@@ -36,6 +37,7 @@ class Trial:
         calibration: prompts that choose; None = nothing is chosen, or by the test prompts.
         cluster: label of test prompts that are resampled as one; None = each for itself.
         folder: where finished work is stored, to be resumed; None = nowhere.
+        domains: of both kinds of prompts; None = they are of no named domains.
     """
 
     model: Model
@@ -44,6 +46,7 @@ class Trial:
     calibration: Prompts | None = None
     cluster: str | None = None
     folder: Path | None = None
+    domains: Domains | None = None
 
     @property
     def samples(self) -> dict[Role, Prompts]:
@@ -68,6 +71,7 @@ class Trial:
             **{f"{role}_hash": prompts.hash for role, prompts in self.samples.items()},
             **self.sampling.record,
             **({} if self.cluster is None else {"cluster": self.cluster}),
+            **({} if self.domains is None else {"joint": self.domains.joint}),
         }
 
     def pieces(self, kind: Kind, settings: dict[str, Any]) -> AbstractContextManager[Pieces | None]:
@@ -84,10 +88,11 @@ class Trial:
 
 def read_trial(
     model: Model,
-    test: Source | Prompts,
-    calibration: Source | Prompts | None = None,
+    test: Source | Prompts | DomainSources,
+    calibration: Source | Prompts | DomainSources | None = None,
     *,
     sampling: Sampling,
+    domains: Domains | None = None,
     cluster: str | None = None,
     over: Over = "tokens",
     beyond_context: bool | None = None,
@@ -99,6 +104,7 @@ def read_trial(
 
     Args:
         sampling: of the test prompts; its clusters are read here.
+        domains: of both kinds of prompts, which are then given by domain.
         over: the tokens that count; where they are those of answers, every prompt has one.
         beyond_context: as for ``survey``.
         title: what messages call the prompts that judge.
@@ -109,13 +115,19 @@ def read_trial(
         OptionError: the prompts cannot be clustered by this label.
     """
     read = partial(tokenized, model, seed=sampling.seed, beyond_context=beyond_context)
-    choosing = None if calibration is None else read(calibration)
-    whole = read(test)
+
+    def read_role(source: Source | Prompts | DomainSources, role: str) -> Prompts:
+        return read_domains(read, source, role) if isinstance(source, Mapping) else read(source)
+
+    choosing = None if calibration is None else read_role(calibration, "calibration")
+    whole = read_role(test, "test")
     # Copies are counted after the change, since different prompts may become the same one.
     judges = judging(whole if prepare is None else prepare(whole), title)
     if choosing is not None:
         require_apart(choosing, judges)
-    trial = Trial(model, judges, sampling, choosing, cluster, folder)
+    if domains is not None:
+        require_judges(domains, judges)
+    trial = Trial(model, judges, sampling, choosing, cluster, folder, domains)
     if over == "answer":
         require_answers(trial.samples)
     return trial if cluster is None else replace(trial, sampling=replace(sampling, cluster=judges.clusters(cluster)))

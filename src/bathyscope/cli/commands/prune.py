@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
@@ -17,11 +20,15 @@ from bathyscope.surgery.options import PruneOptions
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
 
+_NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
+"""Prompts of a domain; options of prompts stand behind a question mark, and begin with no name."""
 _EXAMPLES = """\
 Examples:
   bathyscope prune ./model --calibration "train.txt:80?window=256" --test "other.txt:80?window=256" --drop 3
   bathyscope prune ./model --calibration mine.jsonl --test held-out.jsonl --drop 25% --out runs/pruned
   bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --max-cost 0.05
+  bathyscope prune ./model --calibration code=a.txt:80 --calibration prose=b.txt:80 --test code=c.txt:80 \
+      --test prose=d.txt:80 --drop 3 --joint worst
   bathyscope prune ./model --calibration "train.txt:80" --test "other.txt:80" --drop 3 --evaluate arc_easy,problems.yaml
   bathyscope show runs/pruned
 
@@ -33,14 +40,17 @@ def prune_command(
     model: ModelName,
     /,
     *,
-    calibration: Annotated[list[str], Parameter(help="prompts that choose, as for survey", negative=())],
-    test: Annotated[list[str], Parameter(help="other prompts, which judge", negative=())],
+    calibration: Annotated[
+        list[str], Parameter(help="prompts that choose, as for survey; of several domains as NAME=PROMPTS", negative=())
+    ],
+    test: Annotated[list[str], Parameter(help="other prompts, which judge; of the same domains", negative=())],
     format: ResultFormat = "table",
     quiet: Quiet = False,
     **options: Any,
 ) -> int:
     """Choose blocks to leave out."""
     from bathyscope.runs.folder import folder_path, refuse_foreign
+    from bathyscope.surgery.domains import domains_of
     from bathyscope.surgery.plan import PRUNING
     from bathyscope.surgery.removable import kinds_of, require_size
 
@@ -51,7 +61,8 @@ def prune_command(
     kinds_of(options.get("parts", "block"))
     if options.get("out") is not None:
         refuse_foreign(folder_path(options["out"], "out"), PRUNING)
-    sources = read_source(calibration), read_source(test)
+    sources = read_domain_sources(calibration), read_domain_sources(test)
+    domains_of(*sources, options.get("joint"))
     [loaded] = load_models([model], options, quiet)
     out = options.get("out")
     stored = "" if out is None else f"finished results are saved in {out}"
@@ -68,6 +79,28 @@ def prune_command(
     return 0
 
 
+def read_domain_sources(prompts: Sequence[str]) -> Any:
+    """Return prompts as they were typed: one source, several, or sources by the name of their domain.
+
+    A text that names a file, such as a=b.txt, is that file.
+
+    Raises:
+        OptionError: some have a name and others have none.
+        PromptError: no such data set or file.
+    """
+    named = [None if Path(text).exists() else _NAMED.fullmatch(text) for text in prompts]
+    if not any(named):
+        return read_source(prompts)
+    by_name: dict[str, list[str]] = {}
+    for text, match in zip(prompts, named):
+        if match is None:
+            raise bathyscope.OptionError(
+                f"{text!r} names no domain, and others do. Write NAME=PROMPTS for each, such as code={text}."
+            )
+        by_name.setdefault(match[1], []).append(match[2])
+    return {name: read_source(sources) for name, sources in by_name.items()}
+
+
 def print_plan(plan: Plan, format_: Format, out: str | None = None, quiet: bool = False) -> None:
     """Print a plan, and where it was written."""
     print_result(plan, format_, lambda: _view(plan))
@@ -77,7 +110,14 @@ def print_plan(plan: Plan, format_: Format, out: str | None = None, quiet: bool 
 
 def _view(plan: Plan) -> View:
     """Return a plan's candidates, what it changes, and its tasks."""
-    from bathyscope.surgery.plan_text import HEADINGS, cells
+    from bathyscope.surgery.plan_text import (
+        AGAIN_HEADINGS,
+        HEADINGS,
+        again_cells,
+        cells,
+        transfer_cells,
+        transfer_headings,
+    )
     from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
     from bathyscope.surgery.task_table import task_cells
 
@@ -86,6 +126,12 @@ def _view(plan: Plan) -> View:
     if plan.fits:
         rows = [list(row) for row in plan.before_after.itertuples(index=False)]
         blocks.append(TextTable(["", "before", "after"], rows, f"What {plan.left_out} changes"))
+    if again := again_cells(plan.data):
+        title = "How sure the choice is: share of bootstraps of the calibration prompts"
+        blocks.append(TextTable(list(AGAIN_HEADINGS), again, title))
+    if "transfer" in plan.data:
+        title = "Nats per token more than the domain's own choice, on its test prompts; intervals hold together"
+        blocks.append(TextTable(transfer_headings(plan.data), transfer_cells(plan.data), title))
     if plan.speeds is not None:
         blocks.append(f"Speed: {plan.speeds.text}")
     if plan.tasks_data is not None:

@@ -104,7 +104,7 @@ DECLARATION: Final = Declaration(
         ),
         "sampling_error": _of_the_lens(
             "error of the lens by sampling directions, relative to its size",
-            formula="√(V / (‖Ĵ‖² − V)), V = (1 − k/d) Σ ‖Ĵ_i‖² / n² over n prompts; 0 with all directions",
+            formula="√(V / (‖Ĵ‖² − V)), V = (1 − k/d) Σ ‖Ĵ_i − I‖² / n² over n prompts; 0 with all directions",
             direction="lower = better",
         ),
         "band_first": _of_the_band(

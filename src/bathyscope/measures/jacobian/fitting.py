@@ -282,6 +282,9 @@ class Fitting:
         wave.run_convoy([(batch, [reader]) for batch, reader in zip(batches, readers)])
         lens = self._empty([sum(place % 2 == half for place in group) for half in range(2)])
         width = anatomy.width
+        if self._fit.directions is not None:
+            for half, count in enumerate(lens.counts):
+                lens.sums_HBDD[half].diagonal(dim1=-2, dim2=-1).add_(count)
         directions = [self._fit.directions_of(self._prompts[place], width) for place in group]
         # where the directions of one prompt do not fit, the blocks are visited again for the rest of them
         tokens = sum(batch.tokens for batch in batches)
@@ -300,10 +303,13 @@ class Fitting:
         return lens
 
     def _add(self, lens: FittedLens, half: int, boundary: int, directions_KD: Tensor, rows_KD: Tensor) -> None:
-        """Add rows of one prompt's Jacobian to a lens.
+        """Add rows of one prompt's Jacobian, or of what of it is random where directions are, to a lens.
 
-        Random orthonormal rows Q have the mean Q'Q = (k/d) I, so that (d/k) Q'Q J has the mean J.
+        Random orthonormal rows Q have the mean Q'Q = (k/d) I, so that (d/k) Q'Q A has the mean A. Every J_b holds the
+        identity, which need not be sampled: A is J_b − I, and ``_fitted`` adds the identity once for every prompt.
         """
+        if self._fit.directions is not None:
+            rows_KD = rows_KD - directions_KD
         scale = self._anatomy.width / self._directions
         lens.sums_HBDD[half, boundary].addmm_(directions_KD.mT, rows_KD, alpha=scale)
         lens.squares_B[boundary] += scale**2 * float(rows_KD.double().square().sum())

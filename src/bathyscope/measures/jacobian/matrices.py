@@ -82,7 +82,7 @@ class FittedLens:
         boundaries: those that it has matrices of, in order.
         sums_HBDD: Σ J_b over the prompts of each half (or of one part, where halves are unknown), float32.
         counts: prompts of each half.
-        squares_B: Σ ‖J_b‖² over single prompts, for the error of sampling.
+        squares_B: Σ ‖J_b − I‖² over single prompts as they were sampled, for the error of sampling.
 
     Example:
         >>> lens = bathyscope.fit_lens(model, "prompts.jsonl", skip_first=2)

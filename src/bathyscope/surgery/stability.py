@@ -1,0 +1,122 @@
+"""How sure a choice is: how often it would be made again, and what it costs on other domains than its own.
+
+Nothing is run for how often: the costs of all subsets that were measured are known by prompt, and resampled calibration
+prompts choose among them. For other domains the choice from each domain is run on the test prompts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import OptionError
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.statistics.strata import Strata, cheapest_again
+from bathyscope.surgery.choosing import CHOICE, CHOICE_FROM, Candidates, Search, Subset
+from bathyscope.surgery.domains import Domains
+from bathyscope.wavefront.histories import Unit
+
+JOINT: Final = "all domains"
+"""What a transfer table calls the joint choice."""
+
+
+def shares_again(
+    candidates: Candidates,
+    search: Search,
+    calibration: Prompts,
+    sampling: Sampling,
+    cluster: str | None,
+    strata: Strata | None,
+) -> dict[str, Any]:
+    """Return how often bootstraps of the calibration prompts choose each candidate, and each unit.
+
+    Args:
+        sampling: of the test prompts; its clusters are replaced by those of the calibration prompts.
+        cluster: label of prompts that belong together, which counts here where calibration prompts have it.
+        strata: of the calibration prompts.
+    """
+    pool = candidates.pool
+    sampling = replace(sampling, cluster=_clusters_of(calibration, cluster))
+    share_by_subset = dict(zip(pool, cheapest_again(search.losses(pool), sampling, strata).tolist()))
+    singles = [subsets[0] if len(subsets) == 1 else None for subsets in candidates.subsets.values()]
+    return {
+        "chosen_again": np.array([np.nan if s is None else share_by_subset.get(s, np.nan) for s in singles]),
+        "blocks_again": _shares_by_unit(search.units, share_by_subset),
+    }
+
+
+@dataclass(frozen=True, eq=False)
+class Transfer:
+    """What the choice from each domain costs on the test prompts of each domain, arrays [choices, domains].
+
+    Args:
+        names: of the domains, in the order of the columns; rows are these and the joint choice.
+        cost, low, high: mean costs with their own intervals.
+        excess, excess_low, excess_high: costs less those of the domain's own choice, paired by prompt, with intervals
+            that all hold together.
+    """
+
+    names: tuple[str, ...]
+    cost: FloatArray
+    low: FloatArray
+    high: FloatArray
+    excess: FloatArray
+    excess_low: FloatArray
+    excess_high: FloatArray
+
+    @property
+    def values(self) -> dict[str, FloatArray]:
+        """The arrays of a plan."""
+        ends = {"domain_cost_low": self.low, "domain_cost_high": self.high}
+        return {
+            "domain_cost": self.cost,
+            **ends,
+            "transfer": self.excess,
+            "transfer_low": self.excess_low,
+            "transfer_high": self.excess_high,
+        }
+
+
+def transfer_table(
+    domains: Domains, cost_by_name: Mapping[str, FloatArray], strata: Strata, sampling: Sampling
+) -> Transfer:
+    """Return the transfer table of choices.
+
+    Args:
+        cost_by_name: candidate → its cost on each test prompt.
+        strata: the domain of each test prompt.
+        sampling: of the test prompts.
+    """
+    from_domains = [cost_by_name[CHOICE_FROM.format(domain=name)] for name in domains.names]
+    rows = [*from_domains, cost_by_name[CHOICE]]
+    compared = len(domains.names) ** 2  # each choice against another domain's own, and the joint one against all
+    together = replace(sampling, level=1 - (1 - sampling.level) / compared)
+    table = np.full((6, len(rows), len(domains.names)), np.nan)
+    for column, own_cost_P in enumerate(from_domains):
+        members = strata.number_P == column
+        for row, cost_P in enumerate(rows):
+            costs, excess = cost_P[members], (cost_P - own_cost_P)[members]
+            interval = mean_interval(costs, sampling.take(members))
+            excess_interval = mean_interval(excess, together.take(members))
+            table[:, row, column] = (costs.mean(), *interval, excess.mean(), *excess_interval)
+    return Transfer(domains.names, *table)
+
+
+def _shares_by_unit(units: Sequence[Unit], share_by_subset: Mapping[Subset, float]) -> FloatArray:
+    return np.array([sum(share for subset, share in share_by_subset.items() if unit in subset) for unit in units])
+
+
+def _clusters_of(calibration: Prompts, label: str | None) -> Any:
+    """Return the clusters of calibration prompts; None where they have none of this label."""
+    if label is None or label not in calibration.labels:
+        return None
+    try:
+        return calibration.clusters(label)
+    except OptionError:
+        return None  # the label is asked for of the test prompts; too few clusters that choose are no mistake
