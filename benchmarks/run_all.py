@@ -12,6 +12,7 @@ SCRIPTS = (
     "direct_speed.py",
     "erasure_speed.py",
     "gradients_speed.py",
+    "jacobian_lens_speed.py",
     "schedules_speed.py",
     "pairs_speed.py",
     "corpus.py",

@@ -12,6 +12,7 @@ from support import waves, zoo
 
 import bathyscope
 from bathyscope.errors import OptionError
+from bathyscope.runs.readings import DepthReading
 from bathyscope.surveying import until
 from bathyscope.surveying.until import Goal, seconds_of
 
@@ -53,20 +54,43 @@ def test_both_ends_of_both_intervals_count(own: Any, is_reached: bool) -> None:
     assert Goal(0.5).is_reached(verdict) is is_reached
 
 
-def test_it_ends_with_the_first_batch_that_is_enough(tmp_path: Path) -> None:
-    """The width that fifteen prompts give and ten do not."""
+def test_one_narrow_interval_is_not_enough_but_of_all_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    by_prompt = 3 + rng.normal(size=40)
+    verdict: Any = SimpleNamespace(
+        readable=DepthReading("readable", by_prompt, 8), own=DepthReading("own", by_prompt, 8)
+    )
+    looked: list[int] = []
+
+    def is_reached(goal: Goal, readings: Any) -> bool:
+        looked.append(len(readings.readable.by_prompt))
+        return looked[-1] in narrow
+
+    monkeypatch.setattr(Goal, "is_reached", is_reached)
+    narrow = {40}
+    assert not Goal(1).is_sure(verdict, 40, 100)
+    assert looked == [40, 33]
+    assert Goal(1).is_sure(verdict, 40, 40)
+    narrow = {33, 40}
+    assert Goal(1).is_sure(verdict, 40, 100)
+    narrow = {33}
+    assert not Goal(1).is_sure(verdict, 40, 40)
+
+
+def test_it_ends_with_the_second_batch_that_is_enough(tmp_path: Path) -> None:
+    """The width that fifteen and 22 prompts give and ten do not."""
     widths = []
     for count in (10, 15, 22):
         verdict = surveyed(None, ids()[:count]).verdict
         widths.append(max(max(r.high - r.value, r.value - r.low) for r in (verdict.readable, verdict.own)))
     assert widths[0] > widths[1] > widths[2]
     run = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
-    assert len(run.prompts) == 15
-    assert run.stopped.startswith("With 15 of 24 prompts both readings are known within ±")
+    assert len(run.prompts) == 22
+    assert run.stopped.startswith("With 22 of 24 prompts both readings are known within ±")
     again = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
-    assert (len(again.prompts), again.stopped) == (15, run.stopped)
+    assert (len(again.prompts), again.stopped) == (22, run.stopped)
     further = surveyed(tmp_path / "run", until=(widths[1] + widths[2]) / 2)
-    assert len(further.prompts) == 22
+    assert len(further.prompts) == 24
 
 
 def test_the_run_is_the_one_that_the_same_prompts_give_at_once(tmp_path: Path) -> None:

@@ -94,7 +94,8 @@ def survey(
         grow: let a run in ``out`` become the larger one that is requested, with more measures, with more prompts behind
             its own, or both. Its results stay, and only what it lacks is computed.
         until: survey the prompts in order, in growing batches, until both readings of the verdict have intervals that
-            reach no further than so many blocks from them, such as 0.5. The run in ``out`` grows, and can be grown on;
+            reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
+            grows, and can be grown on;
             ``run.stopped`` says why it ended.
         budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
         write: let the model continue each prompt by up to so many tokens, in the place of its answer, and measure what

@@ -1,20 +1,21 @@
 """Survey until sure: prompts are surveyed in order, in growing batches, until the verdict's readings are known.
 
 After each batch the run has grown (``runs.growth``), so that nothing is computed twice and the run that is left is the
-one that the same prompts asked for at once would give. Looking at intervals again and again, and stopping at a narrow
-one, costs them coverage; how much, and why ``FIRST`` is not smaller: docs/design/intervals.md.
+one that the same prompts asked for at once would give. Looking at intervals again and again, and stopping at the first
+narrow one, costs coverage, so that a narrow interval has to be narrow at the batch before too. What is known then is
+the reading ± the width that was asked for; how often that holds: docs/instruments.md.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
 
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.readings import DepthReading
 from bathyscope.runs.run import Run
-from bathyscope.runs.verdict import Verdict
 
 FIRST: Final = 10
 """Prompts of the first batch: with fewer, an interval is narrow by chance too often."""
@@ -22,6 +23,31 @@ _GROWTH: Final = 1.5
 _SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 NEEDED: Final = ("lens", "skip")
 """The measures that the readings are of."""
+
+
+class DecidingReadings(Protocol):
+    """The two readings that decide a verdict, as a verdict has them."""
+
+    @property
+    def readable(self) -> DepthReading:
+        """The boundary after which the top-1 token no longer changes."""
+
+    @property
+    def own(self) -> DepthReading:
+        """Blocks until most of the effect of leaving out one block."""
+
+
+@dataclass(frozen=True)
+class FirstReadings:
+    """The same of the first prompts of a run."""
+
+    readable: DepthReading
+    own: DepthReading
+
+    @classmethod
+    def of(cls, verdict: DecidingReadings, count: int) -> "FirstReadings":
+        """Return the readings of the first ``count`` prompts."""
+        return cls(*(_first_of(reading, count) for reading in (verdict.readable, verdict.own)))
 
 
 @dataclass(frozen=True)
@@ -53,10 +79,21 @@ class Goal:
         if prompts > done:
             yield prompts
 
-    def is_reached(self, verdict: Verdict) -> bool:
+    def is_reached(self, verdict: DecidingReadings) -> bool:
         """Return whether both readings have intervals, and those are narrow enough."""
         readings = (verdict.readable, verdict.own)
         return all(max(r.high - r.value, r.value - r.low) <= self.width for r in readings)
+
+    def is_sure(self, verdict: DecidingReadings, count: int, offered: int) -> bool:
+        """Return whether a survey of ``count`` of the ``offered`` prompts may end with them.
+
+        Intervals are narrow enough with the batch before, too: a single narrow one may be luck, and is picked out where
+        a survey ends with the first. All prompts that are offered are nobody's choice, and need no second look.
+        """
+        if not self.is_reached(verdict):
+            return False
+        earlier = max((size for size in self.batches(offered) if size < count), default=0)
+        return count == offered or (earlier > 0 and self.is_reached(FirstReadings.of(verdict, earlier)))
 
     def run(self, prompts: Prompts, survey: Callable[[Prompts], Run], done: int = 0) -> tuple[Run, str]:
         """Survey more and more of some prompts; return the last run, and why there is no larger one.
@@ -69,7 +106,7 @@ class Goal:
         offered = len(prompts)
         for count in self.batches(offered, done):
             run = survey(prompts.some(range(count)))
-            if self.is_reached(run.verdict):
+            if self.is_sure(run.verdict, count, offered):
                 return run, f"With {count} of {offered} prompts both readings are known within {self}."
             if self.budget is not None and count < offered and time.monotonic() - began >= self.budget:
                 time_given = f"{self.budget:.0f} s"
@@ -81,6 +118,11 @@ class Goal:
 
     def __str__(self) -> str:
         return f"±{self.width:g} blocks"
+
+
+def _first_of(reading: DepthReading, count: int) -> DepthReading:
+    cluster = None if reading.cluster is None else reading.cluster[:count]
+    return replace(reading, by_prompt=reading.by_prompt[:count], nulls={}, cluster=cluster)
 
 
 def seconds_of(budget: str | float) -> float:

@@ -1,0 +1,1 @@
+"""The instruments of 2026 tried out: the Jacobian lens, sure choices, what models write, and surveys until sure."""

@@ -1,0 +1,125 @@
+"""How sure is a choice of blocks, and does it carry over? Three domains of text, three models.
+
+Books, an encyclopaedia and plays choose blocks each for itself and together, and each judges all choices. How often the
+intervals of the transfer table hold together is simulated on the costs of single prompts that were measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from bathyscope.core.cache import stored_smollm2
+from bathyscope.model import load
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.statistics.strata import Strata
+from bathyscope.surgery.choosing import CHOICE
+from bathyscope.surgery.domains import Domains
+from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.pruning import prune
+from bathyscope.surgery.stability import transfer_table
+from studies.instruments.texts import token_windows
+
+DOMAINS: Final[Mapping[str, str]] = {
+    "books": "text/books_valid.txt",
+    "encyclopaedia": "text/wikitext2_valid.txt",
+    "plays": "text/tinyshakespeare.txt",
+}
+"""Domain → file below the folder of data; its first half chooses, its second half judges."""
+
+
+@dataclass(frozen=True)
+class ChoiceCase:
+    """What one model is asked.
+
+    Args:
+        drop: blocks that go.
+        calibration, test: windows of each domain.
+        tokens: of each window.
+        budget: calls up to which all subsets, or all pairs, are measured.
+    """
+
+    drop: int
+    calibration: int
+    test: int
+    tokens: int
+    budget: int = 20_000
+
+
+CASES: Final[Mapping[str, ChoiceCase]] = {
+    "depth_12": ChoiceCase(drop=2, calibration=12, test=24, tokens=48),
+    "depth_24": ChoiceCase(drop=2, calibration=8, test=20, tokens=40),
+    "smollm2": ChoiceCase(drop=2, calibration=6, test=12, tokens=32, budget=600),
+}
+
+
+def choose_by_domain(name: str, data: Path, out: Path, checkpoints: Path) -> dict[str, Any]:
+    """Choose blocks of one model on all domains; what is finished under ``out`` is not done again.
+
+    Args:
+        name: of ``CASES``.
+        data: folder of the texts.
+    """
+    case = CASES[name]
+    model = load(stored_smollm2() if name == "smollm2" else checkpoints / name, device="cpu", dtype="float32")
+    calibration, test = (
+        {domain: token_windows(model, data / file, count, case.tokens, share) for domain, file in DOMAINS.items()}
+        for count, share in ((case.calibration, (0.0, 0.5)), (case.test, (0.5, 1.0)))
+    )
+    plan = prune(
+        model,
+        calibration,
+        test,
+        drop=case.drop,
+        budget=case.budget,
+        measured=8,
+        random=4,
+        out=out / "runs" / f"choices-{name}",
+        progress=False,
+    )
+    return {"model": name, "n_blocks": model.n_blocks, **summary_of(plan)}
+
+
+def summary_of(plan: Plan) -> dict[str, Any]:
+    """Return what a page says of a plan with domains, and how often its intervals hold together by simulation."""
+    table = plan.table.set_index("candidate")
+    names = plan.data["domain"].values.tolist()
+    own = {name: table["subset"][f"choice from {name}"] for name in names}
+    return {
+        "text": plan.text,
+        "how": plan.data.attrs["how"],
+        "prompts": [int(plan.data.attrs[f"{role}_prompts"]) for role in ("calibration", "test")],
+        "choices": {**own, "all domains": plan.left_out},
+        "chosen_again": plan.chosen_again,
+        "blocks_again": dict(plan.blocks_again[["unit", "chosen_again"]].itertuples(index=False)),
+        "transfer": plan.transfer.to_dict("records"),
+        "coverage": simulated_coverage(plan),
+    }
+
+
+def simulated_coverage(plan: Plan, draws: int = 300, resamples: int = 500) -> list[float]:
+    """Return how often all intervals of a transfer table hold, of prompts drawn from those that were measured.
+
+    Returns:
+        The share, and the prompts of each domain in every draw.
+    """
+    names = tuple(plan.data["domain"].values.tolist())
+    of_prompt = np.array([str(prompt).partition("/")[0] for prompt in plan.data["prompt_id"].values])
+    candidates = [CHOICE, *(f"choice from {name}" for name in names)]
+    cost_CP = plan.data["cost"].sel(candidate=candidates).values
+    places = [np.flatnonzero(of_prompt == name) for name in names]
+    count = min(map(len, places))
+    truth = np.stack([cost_CP[:, members].mean(1) for members in places], 1)
+    expected = truth[[*range(1, len(candidates)), 0]] - truth[1:].diagonal()
+    strata, rng = Strata(np.repeat(np.arange(len(names)), count)), np.random.default_rng(0)
+    holds = []
+    for seed in range(draws):
+        drawn = np.concatenate([rng.choice(members, count) for members in places])
+        costs = dict(zip(candidates, cost_CP[:, drawn]))
+        table = transfer_table(Domains(names), costs, strata, Sampling(resamples, seed=seed))
+        holds.append(bool(((table.excess_low <= expected + 1e-9) & (expected - 1e-9 <= table.excess_high)).all()))
+    return [float(np.mean(holds)), float(count)]

@@ -1,0 +1,94 @@
+"""The instruments tried out: simulation, texts, and a page that says what is stored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bathyscope.errors import OptionError
+from bathyscope.model import load
+from bathyscope.model.bundled import model_path
+from studies.instruments import command, page
+from studies.instruments.enough import Simulation
+from studies.instruments.texts import token_windows
+from studies.instruments.writing import last_number
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_page_says_what_is_stored() -> None:
+    text = (ROOT / "docs" / "instruments.md").read_text(encoding="utf-8")
+    assert page.rewrite(text, command.RESULTS) == text
+
+
+def test_a_page_without_a_place_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"The page has no place for lenses; give it the lines"):
+        page.rewrite("# Nothing", command.RESULTS)
+
+
+def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
+    kl = {reader: [[value, value - 1, value + 1]] * 3 for reader, value in (("lens", 3.0), ("jacobian", 2.0))}
+    lens = {
+        "n_blocks": 2,
+        "kl": kl,
+        "kl_lens_less_jacobian": [[1.0, 0.5, 1.5]] * 3,
+        **{name: [0.5, 0.25, None] for name in ("half_agreement", "half_agreement_rest", "identity_share")},
+        "sampling_error": [0.0] * 3,
+        **dict.fromkeys(("band_first", "band_first_low", "band_first_high"), 1.0),
+        **dict.fromkeys(("band_last", "band_last_low", "band_last_high"), 2.0),
+        "band_p": 0.01,
+    }
+    (tmp_path / "lenses_m_trained.json").write_text(json.dumps(lens))
+    (tmp_path / "lenses_m_untrained-0.json").write_text(json.dumps({**lens, "band_p": 0.5}))
+    text = "\n".join(line for name in page.TABLES for line in (page.MARK.format(name=name), page.END.format(name=name)))
+    written = page.rewrite(text, tmp_path)
+    assert "band from boundary 1 (1 to 1) to 2 (2 to 2), p = 0.01. Untrained: no band (p = 0.50)." in written
+    assert "| 0 | 3.00 (2.00 to 4.00) | – | 2.00 (1.00 to 3.00) | 1.00 (0.50 to 1.50) | 3.00 to 3.00 |" in written
+    assert page.rewrite(written, tmp_path) == written
+
+
+def test_the_simulation_counts_prompts_and_coverage() -> None:
+    rng = np.random.default_rng(0)
+    readings = {name: rng.normal(4, 1, size=100).tolist() for name in ("readable", "own")}
+    row = Simulation(draws=40, offered=60).run(readings, 8, 0.5)
+    # a standard deviation of 1 needs about 18 prompts for ± 0.5, and one batch more
+    assert 20 < row["prompts"] < 60
+    for name in readings:
+        # 40 draws of 95 % fall below 33 in one case of two thousand
+        assert row[f"within_{name}"][0] > 0.8
+    narrow = Simulation(draws=5, offered=20).run(readings, 8, 0.01)
+    assert (narrow["prompts"], narrow["reached"]) == (20, 0)
+
+
+def test_windows_do_not_overlap(tmp_path: Path) -> None:
+    model = load(model_path(), device="cpu", dtype="float32")
+    file = tmp_path / "text.txt"
+    file.write_text(" ".join(f"word {n}" for n in range(400)), encoding="utf-8")
+    first, second = (token_windows(model, file, 3, 20, share) for share in ((0.0, 0.5), (0.5, 1.0)))
+    ids = model.tokenizer(file.read_text(), add_special_tokens=False)["input_ids"]
+    assert first[0] == ids[:20]
+    starts = [window[0] for window in (*first, *second)]
+    assert len(starts) == 6
+    assert all(len(window) == 20 for window in (*first, *second))
+    with pytest.raises(ValueError, match="too few for 300 windows of 20"):
+        token_windows(model, file, 300, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("6 * 7 = 42 eggs", 42.0), ("$1,250.50 in all.", 1250.5), ("-3", -3.0), ("none", None), ("#### 18", 18.0)],
+)
+def test_the_last_number_is_the_answer(text: str, number: float | None) -> None:
+    assert last_number(text) == number
+
+
+def test_unknown_rows_are_refused() -> None:
+    names = ["bundled/trained", "bundled/untrained-0", "smollm2/trained"]
+    assert command._chosen(names, ["bundled"]) == names[:2]
+    assert command._chosen(names, ["smollm2/trained"]) == names[2:]
+    assert command._chosen(names, []) == names
+    with pytest.raises(OptionError, match=r"There is no 'gpt5'; give bundled/trained"):
+        command._chosen(names, ["gpt5"])
