@@ -8,18 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.runs.readings import DepthReading
-from bathyscope.surveying.until import FirstReadings, Goal
+from bathyscope.surveying.until import Goal
 
 NAMES: Final = ("readable", "own")
 FIXED: Final = 40
 WIDTHS: Final = (0.5, 0.25)
+
+
+class Pair(NamedTuple):
+    """Both readings that decide a verdict; all that a goal looks at."""
+
+    readable: DepthReading
+    own: DepthReading
 
 
 @dataclass(frozen=True)
@@ -70,17 +77,17 @@ class Simulation:
         }
 
 
-def read(values: NDArray[np.float64], n_blocks: int, seed: int) -> FirstReadings:
+def read(values: NDArray[np.float64], n_blocks: int, seed: int) -> Pair:
     """Return the readings of some prompts, [2, prompts], with intervals as a run has them."""
-    return FirstReadings(*(DepthReading(name, by_prompt, n_blocks, seed) for name, by_prompt in zip(NAMES, values)))
+    return Pair(*(DepthReading(name, by_prompt, n_blocks, seed) for name, by_prompt in zip(NAMES, values)))
 
 
-def _covers(readings: FirstReadings, truth: NDArray[np.float64]) -> list[bool]:
+def _covers(readings: Pair, truth: NDArray[np.float64]) -> list[bool]:
     pairs = zip((readings.readable, readings.own), truth)
     return [reading.low <= value <= reading.high for reading, value in pairs]
 
 
-def _within(readings: FirstReadings, truth: NDArray[np.float64], width: float) -> list[bool]:
+def _within(readings: Pair, truth: NDArray[np.float64], width: float) -> list[bool]:
     pairs = zip((readings.readable, readings.own), truth)
     return [abs(reading.value - value) <= width for reading, value in pairs]
 

@@ -62,8 +62,8 @@ def test_one_narrow_interval_is_not_enough_but_of_all_prompts(monkeypatch: pytes
     )
     looked: list[int] = []
 
-    def is_reached(goal: Goal, readings: Any) -> bool:
-        looked.append(len(readings.readable.by_prompt))
+    def is_reached(goal: Goal, readings: Any, count: int | None = None) -> bool:
+        looked.append(len(until._first_of(readings.own, count).by_prompt))
         return looked[-1] in narrow
 
     monkeypatch.setattr(Goal, "is_reached", is_reached)

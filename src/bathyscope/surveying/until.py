@@ -38,19 +38,6 @@ class DecidingReadings(Protocol):
 
 
 @dataclass(frozen=True)
-class FirstReadings:
-    """The same of the first prompts of a run."""
-
-    readable: DepthReading
-    own: DepthReading
-
-    @classmethod
-    def of(cls, verdict: DecidingReadings, count: int) -> "FirstReadings":
-        """Return the readings of the first ``count`` prompts."""
-        return cls(*(_first_of(reading, count) for reading in (verdict.readable, verdict.own)))
-
-
-@dataclass(frozen=True)
 class Goal:
     """When a survey has enough prompts.
 
@@ -79,9 +66,13 @@ class Goal:
         if prompts > done:
             yield prompts
 
-    def is_reached(self, verdict: DecidingReadings) -> bool:
-        """Return whether both readings have intervals, and those are narrow enough."""
-        readings = (verdict.readable, verdict.own)
+    def is_reached(self, verdict: DecidingReadings, count: int | None = None) -> bool:
+        """Return whether both readings have intervals, and those are narrow enough.
+
+        Args:
+            count: of the first prompts that are looked at; None = all.
+        """
+        readings = [_first_of(reading, count) for reading in (verdict.readable, verdict.own)]
         return all(max(r.high - r.value, r.value - r.low) <= self.width for r in readings)
 
     def is_sure(self, verdict: DecidingReadings, count: int, offered: int) -> bool:
@@ -93,7 +84,7 @@ class Goal:
         if not self.is_reached(verdict):
             return False
         earlier = max((size for size in self.batches(offered) if size < count), default=0)
-        return count == offered or (earlier > 0 and self.is_reached(FirstReadings.of(verdict, earlier)))
+        return count == offered or (earlier > 0 and self.is_reached(verdict, earlier))
 
     def run(self, prompts: Prompts, survey: Callable[[Prompts], Run], done: int = 0) -> tuple[Run, str]:
         """Survey more and more of some prompts; return the last run, and why there is no larger one.
@@ -120,7 +111,10 @@ class Goal:
         return f"±{self.width:g} blocks"
 
 
-def _first_of(reading: DepthReading, count: int) -> DepthReading:
+def _first_of(reading: DepthReading, count: int | None) -> DepthReading:
+    """Return a reading of the first prompts alone."""
+    if count is None:
+        return reading
     cluster = None if reading.cluster is None else reading.cluster[:count]
     return replace(reading, by_prompt=reading.by_prompt[:count], nulls={}, cluster=cluster)
 
