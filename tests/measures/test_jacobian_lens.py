@@ -78,6 +78,35 @@ def test_the_model_itself_reads_the_transported_states(name: str) -> None:
                 assert float(found.mrr[number].sel(at)) == pytest.approx(float((1 / rank).mean()))
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt_neox"])
+def test_what_it_says_at_single_tokens_is_what_the_model_itself_reads(name: str) -> None:
+    """For the first tokens of the first prompts; nothing at position 0, and nothing else changes."""
+    model = zoo.build(name)
+    options = {"jacobian_lens": {"lens": lens(name)}, "tokens": {"prompts": 2, "length": 9}}
+    found = waves.run(waves.loaded(name), prompts(name)[1], {"lens": None, **options})
+    without = waves.run(waves.loaded(name), prompts(name)[1], {"jacobian_lens": options["jacobian_lens"]})
+    xr.testing.assert_identical(found["jacobian_lens"], without["jacobian_lens"])
+    tokens = found["tokens"]
+    for number, own in enumerate(prompts(name)[1][:2]):
+        stream = naive.boundaries(model, naive.blocks_of(model), own)
+        length = min(len(own), 9)
+        for boundary, state_TD in enumerate(stream):
+            last = boundary == len(stream) - 1
+            moved_TD = state_TD if last else state_TD @ lens(name).matrix(boundary).T
+            likeliest = answered_by(model, own, moved_TD).max(-1)
+            here = tokens.isel(prompt=number, boundary=boundary)
+            np.testing.assert_array_equal(here["jacobian_id"][1:length], likeliest.indices[1:length])
+            np.testing.assert_allclose(
+                here["jacobian_probability"][1:length], likeliest.values[1:length].exp(), rtol=1e-4
+            )
+    assert (tokens["jacobian_id"].isel(token=0) == -1).all()
+    assert tokens["jacobian_probability"].isel(token=0).isnull().all()
+    assert (
+        tokens["jacobian_id"].isel(boundary=-1, token=slice(1, 5))
+        == tokens["top_id"].isel(boundary=-1, top=0, token=slice(1, 5))
+    ).all()
+
+
 def test_at_the_end_nothing_is_between() -> None:
     found = surveyed(lens=lens())["jacobian_lens"].isel(boundary=-1)
     assert (found.kl == 0).all()

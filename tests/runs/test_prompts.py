@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerFast
 import bathyscope
 from bathyscope import Prompt, StoreError
 from bathyscope.model.reading import tokenized
-from bathyscope.runs.prompts import PROMPTS_FILE
+from bathyscope.runs.prompts import PROMPTS_FILE, decode_prompts
 
 OLD = Path(__file__).parent / "fixtures" / "run-of-schema-1"
 GIVEN = [
@@ -52,6 +52,28 @@ def test_what_was_measured_is_there(model: bathyscope.Model, tmp_path: Path) -> 
         assert run.prompts.labels == ("level", "share", "kind")
         for name, (_, values) in run.prompts.coords().items():
             np.testing.assert_array_equal(run["lens"][name].values, values)
+
+
+def test_special_tokens_are_known_by_their_places(tmp_path: Path) -> None:
+    """BOS and marks of turns are; the token for unknown words stands for text."""
+    words = {"<unk>": 0, "<s>": 1, "<turn>": 2, "w1": 3, "w2": 4}
+    backend = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    backend.add_special_tokens(["<turn>"])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, unk_token="<unk>", bos_token="<s>")
+    model = bathyscope.load(waves.loaded("llama").hf, tokenizer=tokenizer)
+    texts = ["<s> w1 nothing <turn> w2", "w1 w2 w1"]
+    bathyscope.survey(model, texts, ["lens"], tmp_path / "run", progress=False)
+    for prompts in (tokenized(model, texts), bathyscope.open(tmp_path / "run").prompts):
+        assert prompts[0].ids == (1, 3, 0, 2, 4)
+        assert [tuple(prompts.specials(number)) for number in (0, 1)] == [(0, 3), ()]
+    assert bathyscope.open(tmp_path / "run").prompts.some([1, 0]).specials(1) == (0, 3)
+    # earlier versions did not write the places
+    path = tmp_path / "run" / PROMPTS_FILE
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    older = "".join(json.dumps({k: v for k, v in line.items() if k != "specials"}) + "\n" for line in lines)
+    run = bathyscope.open(tmp_path / "run")
+    assert decode_prompts(older.encode(), run.identity).specials(0) == ()
 
 
 def test_text_is_left_out_where_asked(model: bathyscope.Model, tmp_path: Path) -> None:

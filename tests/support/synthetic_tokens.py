@@ -264,6 +264,7 @@ def _blanked(values: Array, lengths: Array) -> Array:
 def with_tokens(run: Run, prompts: int = 16, tokens: int = 40, seed: int = 0) -> Run:
     """The run with values of single tokens of its first prompts, for all boundaries and all left-out blocks."""
     rng = np.random.default_rng(seed)
+    prompts = min(prompts, len(run.prompts))
     L, words = run.n_blocks, 50
     shape = (prompts, tokens, L + 1)
     probability = np.sort(rng.dirichlet(np.ones(6), shape), -1)[..., :0:-1]

@@ -23,6 +23,7 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.fitting import Fitting, LensFit
 from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, transported
+from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -37,6 +38,9 @@ from bathyscope.wavefront.probe import BaselineView, FinalStates
 READERS = ("jacobian", "lens", "translated")
 """In this order; the last one only where it is fitted."""
 _METRICS = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "mrr": "rank"}
+_OF_TOKENS = {"jacobian_id": "top1_id", "jacobian_probability": "top1_probability"}
+"""Variable of ``tokens`` → what is compared for it."""
+_NOTHING = {"jacobian_id": NO_TOKEN, "jacobian_probability": torch.nan}
 _CHOOSING = 10
 """One in so many of the prompts that the translated lens is fitted to chooses its penalties."""
 
@@ -162,6 +166,7 @@ class JacobianLensProbe(MeasureProbe):
     def __init__(self, measure: JacobianLens, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
         super().__init__()
         self._measure, self._facts, positions = measure, facts, measure.options.positions
+        self._batch = batch
         # numbers of the lens itself come with the first prompt of the survey
         self._first = 0 in indices
         self._tokens = [count_tokens(n, answer, positions) for n, answer in zip(batch.lengths, batch.answers)]
@@ -176,7 +181,8 @@ class JacobianLensProbe(MeasureProbe):
         last_ND = final.baseline_BTD[self._read_BT]
         readers = self._measure.readers
         rows = [row for reader in readers for row in (*self._read_by(reader), last_ND)]
-        comparison = compare(final.reader, last_ND, rows, tuple(_METRICS.values()))
+        of_tokens = _OF_TOKENS.values() if self.tokens is not None else ()
+        comparison = compare(final.reader, last_ND, rows, (*_METRICS.values(), *of_tokens))
         values = {name: comparison[metric].unflatten(0, (len(readers), -1)) for name, metric in _METRICS.items()}
         require_finite("A lens", [values["kl"]])
         values["mrr"] = 1 / values["mrr"]
@@ -184,8 +190,22 @@ class JacobianLensProbe(MeasureProbe):
         missing = [b for b in range(len(self._states)) if b not in self._measure.matrices]
         for of_metric in values.values():
             of_metric[READERS.index("jacobian"), missing] = torch.nan
+        if self.tokens is not None:
+            self._leave(self.tokens, comparison, missing)
         self._values = values
         self._states.clear()
+
+    def _leave(self, tokens: TokenValues, comparison: Mapping[str, Tensor], missing: Sequence[int]) -> None:
+        """Hand over what the Jacobian lens says at single tokens; nothing where it does not read."""
+        boundaries = self._facts.n_blocks + 1
+        row = READERS.index("jacobian") * boundaries
+        read_N = self._batch.flat(self._read_BT)
+        for name, metric in _OF_TOKENS.items():
+            values_LN = comparison[metric][row : row + boundaries].clone()
+            values_LN[missing] = _NOTHING[name]
+            everywhere_LN = values_LN.new_full((boundaries, len(read_N)), _NOTHING[name])
+            everywhere_LN[:, read_N] = values_LN
+            tokens.put(name, everywhere_LN.long() if name == "jacobian_id" else everywhere_LN)
 
     def _read_by(self, reader: str) -> list[Tensor]:
         """Return what one reader makes of each boundary but the last, [N, width] each."""

@@ -1,7 +1,7 @@
-"""What lens, drop and residual know of single tokens, kept for the first tokens of the first prompts.
+"""What lens, drop, residual and jacobian_lens know of single tokens, for the first tokens of the first prompts.
 
 Nothing is computed for it: the measures of the survey form these values and average them, and hand them over before
-they do (``MeasureProbe.tokens``). Without drop or residual among them, the variables of these are missing.
+they do (``MeasureProbe.tokens``). Variables of a measure that is not among them are missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Tokens(Measure[TokensOptions], declared=DECLARATION):
     """A dataset of fewer prompts than the others: its coordinate ``prompt`` has their numbers."""
 
     by_prompt = True
-    listens = ("lens", "drop", "residual")
+    listens = ("lens", "drop", "residual", "jacobian_lens")
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         chosen = prompts[: self.options.prompts]
@@ -38,7 +38,8 @@ class Tokens(Measure[TokensOptions], declared=DECLARATION):
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         if facts.tokenizer is None or not facts.keeps_text:
             return None
-        ids = [int(token) for token in np.unique(merged["top_id"].values) if token != NO_TOKEN]
+        named = [merged[name].values.ravel() for name in ("top_id", "jacobian_id") if name in merged]
+        ids = [int(token) for token in np.unique(np.concatenate(named)) if token != NO_TOKEN]
         # behind itself, as decoded alone many a token would lose its leading space
         texts = np.array([pieces((token, token), facts.tokenizer)[1] for token in ids], dtype=object)
         return DECLARATION.dataset({"piece": texts}, {"id": np.array(ids, dtype=np.int64)})

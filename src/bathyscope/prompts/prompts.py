@@ -17,7 +17,7 @@ from bathyscope.core.text import html_table
 from bathyscope.errors import PromptError
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
-from bathyscope.prompts.tokenizer import pieces, tokenizer_hash
+from bathyscope.prompts.tokenizer import pieces, special_places, tokenizer_hash
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,12 +29,13 @@ COORDINATES = ("prompt_id", "n_tokens", "dataset")
 class PromptRecord(NamedTuple):
     """What a run stores of prompts in addition to their ids: hashes, and by prompt the text of every token.
 
-    ``pieces`` is None where no text was stored.
+    ``pieces`` is None where no text was stored, ``specials`` where the run does not say which tokens are special.
     """
 
     hash: str
     tokenizer_hash: str | None
     pieces: tuple[tuple[str, ...], ...] | None
+    specials: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,6 +140,12 @@ class Prompts(Sequence[TokenizedPrompt]):
             )
         return self.record.pieces[index]
 
+    def specials(self, index: int) -> tuple[int, ...]:
+        """The places of a prompt's special tokens, such as BOS and marks of turns; none where they are unknown."""
+        if self.record is None:
+            return special_places(self.items[index].ids, self.tokenizer)
+        return () if self.record.specials is None else self.record.specials[index]
+
     def answer(self, index: int) -> str | None:
         """The text of a prompt's answer tokens; None for a prompt without an answer."""
         tokens = self.items[index].answer_tokens
@@ -150,7 +157,8 @@ class Prompts(Sequence[TokenizedPrompt]):
         saved, items = self.record, tuple(self.items[number] for number in chosen)
         if saved is not None:
             pieces = None if saved.pieces is None else tuple(saved.pieces[number] for number in chosen)
-            saved = PromptRecord(prompts_hash(items), saved.tokenizer_hash, pieces)
+            specials = None if saved.specials is None else tuple(saved.specials[number] for number in chosen)
+            saved = PromptRecord(prompts_hash(items), saved.tokenizer_hash, pieces, specials)
         return replace(self, items=items, record=saved)
 
     def coords(self, chosen: Sequence[int] | None = None) -> dict[str, tuple[str, Any]]:

@@ -130,6 +130,22 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def special_places(ids: Sequence[int], tokenizer: PreTrainedTokenizerBase | None) -> tuple[int, ...]:
+    """Return the places of tokens that mark where texts and turns begin and end, and are no text themselves.
+
+    The token for unknown words stands for text, unless it also begins or ends texts, as in GPT-2.
+    """
+    if tokenizer is None:
+        return ()
+    # Tokens of turns (<|im_start|>) may be listed among the added tokens alone.
+    added = {token_id for token_id, token in tokenizer.added_tokens_decoder.items() if token.special}
+    marks = added | set(tokenizer.all_special_ids)
+    ends = {tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id, tokenizer.sep_token_id}
+    if tokenizer.unk_token_id not in ends:
+        marks.discard(tokenizer.unk_token_id)
+    return tuple(place for place, token_id in enumerate(ids) if token_id in marks)
+
+
 _CONTEXT: Final = 64
 """Tokens decoded along with one, so that the time grows with a text's length and not with its square."""
 

@@ -26,7 +26,7 @@ def encode_prompts(prompts: Prompts, text: bool) -> bytes:
     lines = []
     for number, prompt in enumerate(prompts):
         line: dict[str, Any] = {"id": prompt.id, "dataset": prompt.dataset, "labels": dict(prompt.labels)}
-        line |= {"answer_tokens": prompt.answer_tokens, "ids": prompt.ids}
+        line |= {"answer_tokens": prompt.answer_tokens, "ids": prompt.ids, "specials": prompts.specials(number)}
         if text:
             line["pieces"] = prompts.pieces(number)
         lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
@@ -47,12 +47,16 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
             for line in lines
         )
         pieces = tuple(tuple(line["pieces"]) for line in lines) if all("pieces" in line for line in lines) else None
+        # Earlier versions stored no places of special tokens.
+        has_specials = all("specials" in line for line in lines)
+        specials = tuple(tuple(line["specials"]) for line in lines) if has_specials else None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"The prompts of a run of {identity.model} on {identity.dataset} cannot be read "
             f"({type(error).__name__}: {error}). Restore {PROMPTS_FILE} from a copy, or survey again."
         ) from error
-    return Prompts(items, identity.dataset, record=PromptRecord(identity.prompt_hash, identity.tokenizer_hash, pieces))
+    record = PromptRecord(identity.prompt_hash, identity.tokenizer_hash, pieces, specials)
+    return Prompts(items, identity.dataset, record=record)
 
 
 def remembered_prompts(datasets: Sequence[xr.Dataset], identity: Identity) -> Prompts:

@@ -108,6 +108,16 @@ def rank(pair: Pair) -> Tensor:
     return 1 + pair.row.count_above(value).double()
 
 
+def top1_id(pair: Pair) -> Tensor:
+    """The row's most probable token."""
+    return pair.row.top1.double()
+
+
+def top1_probability(pair: Pair) -> Tensor:
+    """Its probability."""
+    return pair.row.p1
+
+
 def top_ids(pair: Pair) -> Tensor:
     """The row's ``TOP`` most probable tokens, the likeliest first, [..., N, TOP]."""
     return pair.row.top_k(TOP).double()
@@ -131,7 +141,7 @@ def kl_tail(pair: Pair) -> Tensor:
 METRICS: dict[str, Callable[[Pair], Tensor]] = {
     metric.__name__: metric
     for metric in (
-        *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement),
+        *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement, top1_id, top1_probability),
         *(loss, overlap, rank, kl_top_p, kl_tail, top_ids, top_probabilities),
     )
 }

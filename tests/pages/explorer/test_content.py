@@ -13,6 +13,7 @@ from support import waves, zoo
 from support.packed import read
 from support.synthetic import in_books, synthetic_run
 from support.word_tokenizer import word_tokenizer
+from support.worded import worded_run
 
 import bathyscope
 from bathyscope.errors import OptionError
@@ -69,6 +70,19 @@ def test_tokens_of_the_page_are_those_of_the_run(run: Run) -> None:
         np.testing.assert_allclose(found["kl"][:, place], own.kl_final_lens, rtol=5e-4, atol=4e-8)
         np.testing.assert_allclose(found["added"][:, place], own.added_loss, rtol=5e-4, atol=4e-8)
         np.testing.assert_allclose(found["topProbability"][:, :, place], own.top_probability.T, atol=5.1e-4)
+
+
+def test_words_of_prompts_with_tokens_are_whole_and_say_what_is_special() -> None:
+    """All prompts with tokens, and not the first sixteen alone; special tokens by their places."""
+    run = worded_run([["<s>", *[f" w{n}" for n in range(300)]]] * 20, specials=[[0]] * 20)
+    meta, found = read(content(run, "one"))
+    assert sorted(map(int, meta["pieces"])) == list(range(20))
+    assert len(meta["pieces"]["19"]) == 301
+    assert meta["specials"] == {str(number): [0] for number in range(20)}
+    final = run["tokens"]["top_id"].isel(top=0, boundary=-1).values
+    expected = [final[prompt, :-1] == run.prompts[prompt].ids[1:] for prompt in range(20)]
+    np.testing.assert_array_equal(found["hit"].reshape(20, 301)[:, :-1], expected)
+    assert not found["hit"].reshape(20, 301)[:, -1].any()
 
 
 def test_maps_and_means_of_the_page_are_those_of_the_run(run: Run) -> None:

@@ -14,6 +14,7 @@ _RESIDUAL = "csordas2025, residual stream"
 _at_boundary = partial(Label, "prompt boundary token", source=_LENS)
 _top = partial(Label, "prompt boundary top token", source=_LENS)
 _norm = partial(Label, source=_RESIDUAL, optional=True)
+_jacobian = partial(Label, "prompt boundary token", source="jlens 2026, Jacobian lens", optional=True)
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class TokensOptions:
 
 DECLARATION: Final = Declaration(
     "tokens",
-    "What lens, drop and residual know of single tokens of the first prompts.",
+    "What lens, drop, residual and jacobian_lens know of single tokens of the first prompts.",
     TokensOptions,
     {
         "top_id": _top("likeliest tokens of the lens, the likeliest first", formula="argmax₅ p_b"),
@@ -69,7 +70,12 @@ DECLARATION: Final = Declaration(
         "norm_attn": _norm("prompt block token", "norm of the attention contribution", "1", "‖a_l‖₂"),
         "norm_mlp": _norm("prompt block token", "norm of the MLP contribution", "1", "‖m_l‖₂"),
         "norm_block": _norm("prompt block token", "norm of the block contribution", "1", "‖c_l‖₂"),
-        "piece": Label("id", "a token of top_id as text", optional=True, source="tokenizer"),
+        "jacobian_id": _jacobian(
+            "likeliest token of the Jacobian lens; −1 where it does not read",
+            formula="argmax p_b, p_b = readout(J_b h_b)",
+        ),
+        "jacobian_probability": _jacobian("probability of the likeliest token of the Jacobian lens", "1", "max p_b"),
+        "piece": Label("id", "a token of top_id or jacobian_id as text", optional=True, source="tokenizer"),
     },
     requires=("lens",),
 )

@@ -26,6 +26,10 @@ _MAPS_OF: Final = 16
 _TOKENS_OF_MAPS: Final = 256
 _REDUCTIONS: Final = ("mean", "p95")
 """Without the maximum, which grows with the number of tokens and prompts."""
+_UNKNOWN: Final = -1
+"""In the place of a token id where nothing was read."""
+_TIE: Final = 1e-5
+"""Relative rounding of two probabilities of one token."""
 _BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
 _AT_TOKENS: Final = {
     "erasure": ("effect", "boundary", "change of the output"),
@@ -69,6 +73,7 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
         ],
         "prompts": _describe_prompts(run),
         "tokens": _pack_tokens(run, pack, text),
+        "specials": _list_specials(run),
         "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
         "pieces": _list_pieces(run, text),
         "nBlocks": _count_blocks(run),
@@ -116,13 +121,35 @@ def _list_pieces(run: Run, text: bool) -> dict[str, list[str]] | None:
         return None
     try:
         prompts = run.prompts
+        lengths = dict.fromkeys(range(min(len(prompts), _MAPS_OF)), _TOKENS_OF_MAPS)
+        if "tokens" in run:
+            width = run["tokens"].sizes["token"]
+            lengths |= {
+                number: max(width, lengths.get(number, 0)) for number in run["tokens"]["prompt"].values.tolist()
+            }
         return {
-            str(number): [elided(piece, _LETTERS) for piece in prompts.pieces(number)[:_TOKENS_OF_MAPS]]
-            for number in range(min(len(prompts), _MAPS_OF))
+            # Lines end where those of the text end; nothing else in it acts.
+            str(number): [_cut(shown(piece, "\n\t")) for piece in prompts.pieces(number)[:length]]
+            for number, length in lengths.items()
         }
     # Runs stored without their prompts have no words.
     except (PromptError, StoreError):
         return None
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LETTERS else f"{text[: _LETTERS - 1]}…"
+
+
+def _list_specials(run: Run) -> dict[str, list[int]]:
+    """Return the places of special tokens of the prompts with tokens, by prompt; runs may not say which they are."""
+    if "tokens" not in run:
+        return {}
+    try:
+        prompts = run.prompts
+        return {str(number): list(prompts.specials(number)) for number in run["tokens"]["prompt"].values.tolist()}
+    except StoreError:
+        return {}
 
 
 def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
@@ -137,16 +164,22 @@ def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
     def flat(name: str, *dims: str) -> np.ndarray:
         return np.asarray(data[name].transpose(*dims, "prompt", "token").values[..., real])
 
+    # The likeliest tokens, and behind them those of the Jacobian lens where it was measured.
     ids = flat("top_id", "top", "boundary")
-    token_ids, number, count = np.unique(ids, return_inverse=True, return_counts=True)
+    has_jacobian = "jacobian_id" in data
+    named = np.concatenate([ids, flat("jacobian_id", "boundary")[None]]) if has_jacobian else ids
+    token_ids, number, count = np.unique(named, return_inverse=True, return_counts=True)
     # Frequent words get the smallest numbers, whose high bytes are 0 and compress to almost nothing.
     order = np.argsort(-count, kind="stable")
-    pack.add("topWord", np.argsort(order)[number].reshape(ids.shape), "whole")
+    words = np.argsort(order)[number].reshape(named.shape)
+    pack.add("topWord", words[: len(ids)], "whole")
     pack.add("topProbability", flat("top_probability", "top", "boundary"), "permille")
+    if has_jacobian:
+        pack.add("jacobianWord", words[-1], "whole")
+        pack.add("jacobianProbability", flat("jacobian_probability", "boundary"), "permille")
+    pack.add("hit", np.concatenate(_find_hits(run, data, lengths)), "whole")
     for key, name in (("kl", "kl_final_lens"), ("entropy", "entropy"), ("next", "next_probability")):
         pack.add(key, flat(name, "boundary"), "f16")
-    for key, name in (("settle", "settle_depth"), ("prediction", "prediction_depth")):
-        pack.add(key, flat(name), "f16")
     dropped = []
     if "added_loss" in data:
         dropped = data["dropped"].values.tolist()
@@ -154,10 +187,30 @@ def _pack_tokens(run: Run, pack: Pack, text: bool) -> dict[str, Any] | None:
     return {
         "prompts": data["prompt"].values.tolist(),
         "lengths": lengths.tolist(),
+        "whole": data["n_tokens"].values.tolist(),
+        "jacobian": has_jacobian,
         "boundaries": data.sizes["boundary"],
         "dropped": dropped,
         "words": _write_words(data, token_ids[order], text),
     }
+
+
+def _find_hits(run: Run, data: xr.Dataset, lengths: np.ndarray) -> list[np.ndarray]:
+    """Return by prompt, for each token, whether the final guess made there is the text's next token."""
+    final = data[["top_id", "top_probability", "next_probability"]].isel(top=0, boundary=-1)
+    prompts, hits = run.prompts, []
+    for place, number in enumerate(data["prompt"].values.tolist()):
+        length = int(lengths[place])
+        values = final.isel(prompt=place, token=slice(length))
+        try:
+            # Nothing follows the last token, so its guess is of no word of the text.
+            following = [*prompts[number].ids[1 : length + 1], _UNKNOWN - 1]
+            hits.append(values["top_id"].values == np.array(following[:length]))
+        except StoreError:
+            # A run without its prompts' ids: the likeliest token is the next one where it has its probability.
+            gap = values["top_probability"] - values["next_probability"]
+            hits.append((gap <= _TIE * values["top_probability"]).values)
+    return hits
 
 
 def _write_words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
@@ -165,7 +218,10 @@ def _write_words(data: xr.Dataset, ids: np.ndarray, text: bool) -> list[str]:
     pieces: Mapping[int, str] = {}
     if text and "piece" in data:
         pieces = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
-    return [visible(pieces[token]) if token in pieces else str(token) for token in ids.tolist()]
+    return [
+        "–" if token == _UNKNOWN else visible(pieces[token]) if token in pieces else str(token)
+        for token in ids.tolist()
+    ]
 
 
 def _pack_block_maps(run: Run, pack: Pack) -> Iterator[dict[str, Any]]:

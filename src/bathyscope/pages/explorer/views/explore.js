@@ -18,8 +18,8 @@ async function explore(root, at, held, selection) {
     selection.block = within(selection.block, data.nBlocks);
     selection.boundary = within(selection.boundary, data.nBlocks + 1);
     const tokens = tokensOf(data, selection.prompt);
-    selection.token = tokens ? within(selection.token, tokens.length) : null;
-    views.replaceChildren(...[stripView, promptsView, textView, gridView, mapsView].map(view => view(data, selection)));
+    selection.token = tokens ? within(selection.token, tokens.length + 1) : null;
+    views.replaceChildren(...[stripView, promptsView, skylineView, mapsView].map(view => view(data, selection)));
     selection.on(() => (within(selection.run, held.length) ?? 0) === run ? undefined : redraw());
   }
 }
