@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.core.cycles import Cycle
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
 from bathyscope.measures.over_tokens import max_over_tokens, mean_over_tokens
@@ -49,6 +50,7 @@ class ResidualProbe(MeasureProbe):
         self._largest: list[list[Tensor]] = []
         self._resid: list[Tensor] = []
         self._angular: Tensor | None = None
+        self._fixed_point: Tensor | None = None
 
     def baseline(self, view: BaselineView) -> None:
         before, after = view.before_BTD.float(), view.after_BTD.float()
@@ -68,6 +70,10 @@ class ResidualProbe(MeasureProbe):
     def finish(self, final: FinalStates) -> None:
         self._add_boundary(final.baseline_BTD)
         self._angular = angular_distances(self._resid, self._batch)
+        cycle = self._facts.anatomy.cycle
+        if cycle is not None and cycle.period is not None:
+            streams = [self._facts.anatomy.active(resid_ND) for resid_ND in self._resid]
+            self._fixed_point = fixed_point_residuals(streams, self._batch, cycle)
         self._resid.clear()
 
     def _add_part(self, part: str, added: Tensor, stream: Tensor, stream_size: Tensor) -> None:
@@ -117,6 +123,10 @@ class ResidualProbe(MeasureProbe):
         data |= _locate_largest(self._largest, resid_width=self._facts.anatomy.width)
         assert self._angular is not None
         data["angular"] = self._angular
+        # only of models that loop
+        data.pop("fixed_point")
+        if self._fixed_point is not None:
+            data["fixed_point"] = self._fixed_point
         coords = {
             "boundary": np.arange(n_blocks + 1),
             "block": np.arange(n_blocks),
@@ -173,6 +183,26 @@ def angular_distances(resid_BND: Sequence[Tensor], batch: Batch) -> Tensor:
             distances[prompt, :, : boundaries - distance, distance - 1] = angles_KBB.diagonal(distance, dim1=1, dim2=2)
         first += length
     return distances
+
+
+def fixed_point_residuals(resid_BND: Sequence[Tensor], batch: Batch, cycle: Cycle) -> Tensor:
+    """How far each step's stream is from that of the same step one loop before, [prompt, block].
+
+    It is ‖h^r − h^{r−1}‖ / ‖h^{r−1}‖, a mean over tokens; NaN in the first loop and outside of loops.
+
+    Args:
+        resid_BND: every boundary, of all real tokens [N, width] each, prompt after prompt.
+    """
+    n_blocks = len(resid_BND) - 1
+    residuals = torch.full((batch.size, n_blocks), torch.nan, dtype=torch.float64)
+    for step, loop in enumerate(cycle.loop):
+        if loop < 1 or cycle.period is None:
+            continue
+        after, before = resid_BND[step + 1].double(), resid_BND[step + 1 - cycle.period].double()
+        change = torch.linalg.vector_norm(after - before, dim=-1)
+        values_N = (change / torch.linalg.vector_norm(before, dim=-1).clamp_min(_EPS)).cpu()
+        residuals[:, step] = torch.stack([tokens.mean() for tokens in values_N.split(list(batch.lengths))])
+    return residuals
 
 
 def _stream(facts: ModelFacts) -> dict[str, str]:

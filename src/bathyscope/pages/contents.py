@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
-from bathyscope.runs.by_place import by_place
+from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
 from bathyscope.surgery.plan import is_plan, open_plan
@@ -87,6 +88,13 @@ def show(
     return pd.DataFrame(rows) if rows else opened.to_dataframe(measure)
 
 
+def _address(cycle: Cycle | None, values: ByPlace, place: int) -> dict[str, int]:
+    """Return loop and block of a step; empty for models without loops, and at boundaries, which lie between steps."""
+    if cycle is None or values.dim == "boundary":
+        return {}
+    return {"loop": cycle.loop[place], "block_in_loop": cycle.block_in_loop[place]}
+
+
 def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str, Any]]:
     """Return a row for every variable and place of a measure: mean over prompts and interval.
 
@@ -100,6 +108,7 @@ def summary(run: Run, measure: str, cluster: str | None = None) -> list[dict[str
             "variable": values.key,
             "what": values.label,
             "place": place,
+            **_address(run.cycle, values, place),
             "mean": float(mean),
             "ci_low": interval.low,
             "ci_high": interval.high,

@@ -169,7 +169,15 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
     curves = list(dict.fromkeys((point["what"], point["units"]) for point in points))
     cells = {(point["what"], point["units"], point["place"]): _format_point(point) for point in points}
     places = sorted({point["place"] for point in points})
-    rows = [[str(place), *(cells.get((*curve, place), "–") for curve in curves)] for place in places]
+    data = run[figures_of(run)[figure].measure]
+    # an address in the loops is that of a block, and boundaries lie between blocks
+    has_addresses = run.cycle is not None and all(
+        point["variable"] in data and "boundary" not in data[point["variable"]].dims for point in points
+    )
+    names = {
+        place: f"{place} ({run.cycle.name(place)})" if run.cycle and has_addresses else str(place) for place in places
+    }
+    rows = [[names[place], *(cells.get((*curve, place), "–") for curve in curves)] for place in places]
     return ["place", *(f"{what} ({units})" for what, units in curves)] if points else [], rows
 
 

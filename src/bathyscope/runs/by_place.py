@@ -50,6 +50,7 @@ class ByPlace:
         seed: of the resampling.
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
         limits: smallest and largest mean there can be; intervals are cut to them.
+        dim: the dimension of the places, such as ``block`` or ``boundary``.
     """
 
     key: str
@@ -60,6 +61,7 @@ class ByPlace:
     seed: int = 0
     cluster: IntArray | None = None
     limits: tuple[float, float] = (-math.inf, math.inf)
+    dim: str = "block"
 
     @cached_property
     def mean(self) -> FloatArray:
@@ -124,7 +126,7 @@ def by_place(dataset: xr.Dataset, seed: int, cluster: str | None = None) -> Iter
             by_prompt = values.sel(dict(zip(others, chosen, strict=True)))
             description = ", ".join([label, *(f"{dim} {place}" for dim, place in zip(others, chosen))])
             member, limits = clusters_in(values, cluster), mean_limits(str(name), by_prompt.values)
-            yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits)
+            yield ByPlace(str(name), description, units, *_both(by_prompt, along[0]), seed, member, limits, along[0])
 
 
 def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption, card
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, verified
 from bathyscope.runs.hub import HUB, pulled, push_folder
+from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
@@ -159,7 +161,14 @@ class Run:
                 f"This {what} has no measure {measure!r}; it has {', '.join(self.measures)}."
                 f"{did_you_mean(str(measure), self.measures)}"
             )
-        return self.tree.children[measure].to_dataset(inherit=False)
+        dataset = self.tree.children[measure].to_dataset(inherit=False)
+        return dataset if self.cycle is None else label_steps(dataset, self.cycle)
+
+    @cached_property
+    def cycle(self) -> Cycle | None:
+        """Which loop and block each step is, of a model that runs blocks several times; None for others."""
+        blocks = self.manifest["identity"].get("loops")
+        return None if blocks is None else cycle_of(tuple(blocks))
 
     def save(self, path: str | Path) -> Run:
         """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
@@ -335,6 +344,7 @@ class Run:
             cluster=member,
             n_blocks=self.n_blocks,
             settings=self.identity.measures,
+            cycle=self.cycle,
         )
 
     def beside_controls(self, measure: str) -> xr.Dataset:

@@ -16,6 +16,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import one_norm
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
@@ -58,6 +59,7 @@ class Verdict:
         skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
+        cycle: which loop and block each step is, of a model that runs blocks several times; None for others.
     """
 
     readable: DepthReading
@@ -69,6 +71,7 @@ class Verdict:
     skipped_parts: tuple[str, ...] = ("block",)
     cut: bool = False
     has_means: bool = True
+    cycle: Cycle | None = None
 
     @property
     def agree(self) -> bool:
@@ -155,21 +158,28 @@ class Verdict:
     def _middle(self) -> float:
         return (self.readable.value + self.own.value) / 2
 
+    def _in_loops(self, depth: float) -> str:
+        """A depth in loops, in brackets, such as `` (2.6 of 4 loops)``; empty for a model without loops."""
+        text = "" if self.cycle is None else self.cycle.in_loops(depth)
+        return f" ({text})" if text else ""
+
     def _depth_sentence(self) -> str:
         counted = _counted(self.n_blocks, "block")
         last = f"; the last block still changes {_percent(self.changed_by_last)}" if self._last_block_matters else ""
         if self.agree:
             depth = f"{self._middle:.1f}{_between(self.interval)}"
             return (
-                f"The prediction settles after about {depth} of {counted} on average"
+                f"The prediction settles after about {depth} of {counted}{self._in_loops(self._middle)} on average"
                 f"{f'{last} of tokens' if last else ''}{self._caveats()}."
             )
         if math.isnan(self.own.value) and math.isnan(self.readable.value):
             return f"No depth was read: no prompt has one{self._caveats()}."
         if math.isnan(self.own.value):
-            return f"A token is final after {self.readable} of {counted} on average{last}{self._caveats()}."
+            loops = self._in_loops(self.readable.value)
+            return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
         if math.isnan(self.readable.value):
-            return f"The output changes until {self.own} of {counted} on average{self._caveats()}."
+            loops = self._in_loops(self.own.value)
+            return f"The output changes until {self.own} of {counted}{loops} on average{self._caveats()}."
         return f"Two readings of depth disagree{self._caveats()}."
 
     def _disagreement_sentence(self) -> str:
@@ -177,10 +187,11 @@ class Verdict:
         if math.isnan(self.own.value) or math.isnan(self.readable.value):
             return ""
         last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
-        token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')} on average{last}"
+        loops, until = self._in_loops(self.readable.value), f"{self.own}{self._in_loops(self.own.value)}"
+        token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"
         if self.own.value > self.readable.value:
-            return f"{token}; leaving out a block changes the output until {self.own}."
-        return f"{token}; leaving out a block changes the output only until {self.own}."
+            return f"{token}; leaving out a block changes the output until {until}."
+        return f"{token}; leaving out a block changes the output only until {until}."
 
     @property
     def _last_block_matters(self) -> bool:
@@ -315,6 +326,7 @@ def verdict_of(
     cluster: IntArray | None = None,
     n_blocks: int | None = None,
     settings: Settings | None = None,
+    cycle: Cycle | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -325,6 +337,7 @@ def verdict_of(
         cluster: [P], prompts of one number are resampled as one; None = each for itself.
         n_blocks: L; None = as the lens's boundaries tell.
         settings: measure → its options, as they were surveyed; None = the defaults.
+        cycle: which loop and block each step is, of a model that runs blocks several times.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -366,6 +379,7 @@ def verdict_of(
         skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
+        cycle=cycle,
     )
 
 

@@ -108,6 +108,7 @@ class SurveyPlan:
             "adapters": adapters_of(hf),
             "keep_text": self.facts.keeps_text,
             "schedule": self.model.schedule,
+            "loops": None if self.model.anatomy.cycle is None else list(self.model.anatomy.cycle.blocks),
             "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
         }
 

@@ -17,6 +17,7 @@ from support.unrolled import unrolled
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from bathyscope.core.cycles import Cycle
 from bathyscope.errors import ModelError
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
@@ -99,9 +100,7 @@ def test_replay_is_equal_to_the_bit_and_steps_name_their_blocks(name: str) -> No
     loops = model.anatomy.loops
     assert loops is not None
     assert loops.block == BLOCKS[name]
-    runs = [BLOCKS[name][:step].count(block) for step, block in enumerate(BLOCKS[name])]
-    once = [BLOCKS[name].count(block) == 1 for block in BLOCKS[name]]
-    assert loops.loop == tuple(-1 if alone else run for run, alone in zip(runs, once))
+    assert model.anatomy.cycle == Cycle(BLOCKS[name])
     assert model.anatomy.sources == tuple(own_blocks(model.hf))
 
 

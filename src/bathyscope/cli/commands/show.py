@@ -129,12 +129,21 @@ def _bar_table(rows: pd.DataFrame) -> TextTable:
     largest = float(rows["mean"].abs().max())
     longest = min(_BAR, max(1, terminal_width() - _OTHER_COLUMNS))
     columns = [rows[name].tolist() for name in ("place", "mean", "ci_low", "ci_high")]
-    cells = []
+    addresses = _addresses(rows)
+    cells: list[list[str]] = []
     for place, mean, low, high in zip(*columns, strict=True):
         interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
         estimate = "–" if mean != mean else f"{mean:.4g}"
-        cells.append([str(place), estimate, interval, _draw_bar(mean, largest, longest)])
+        cells.append([f"{place}{addresses[len(cells)]}", estimate, interval, _draw_bar(mean, largest, longest)])
     return TextTable(["Place", "Mean", "95 % interval", ""], cells)
+
+
+def _addresses(rows: pd.DataFrame) -> list[str]:
+    """Return where the step of each row stands in the loops of its model; empty texts where it has no such place."""
+    if "loop" not in rows or not rows["loop"].notna().all():
+        return [""] * len(rows)
+    places = zip(rows["loop"].astype(int), rows["block_in_loop"].astype(int), strict=True)
+    return [f" (block {block})" if loop < 0 else f" (loop {loop}, block {block})" for loop, block in places]
 
 
 def _draw_bar(mean: float, largest: float, longest: int) -> str:

@@ -90,6 +90,14 @@ DECLARATION: Final = Declaration(
             formula="cos(h_l, h_{l+1})",
             source=f"{_SOURCE}; 1 minus it is ShortGPT's Block Influence",
         ),
+        "fixed_point": Label(
+            "prompt block",
+            "fixed-point residual of a looped model (mean over tokens)",
+            formula="‖h^r_{j+1} − h^{r−1}_{j+1}‖₂ / ‖h^{r−1}_{j+1}‖₂, loop r, block j of the loop",
+            source="own",
+            direction="0 = the loop has reached a fixed point",
+            optional=True,
+        ),
         "angular": Label(
             "prompt tokens boundary distance",
             "angular distance between boundaries",

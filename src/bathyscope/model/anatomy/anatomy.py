@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.calls import Call, called, replaced_forwards
 from bathyscope.model.anatomy.dependence import find_dependence, require_one_order
@@ -67,6 +68,19 @@ class Anatomy:
     def sources(self) -> tuple[nn.Module, ...]:
         """The model's own modules that hold the weights of the blocks, each once."""
         return self.blocks if self.loops is None else self.loops.calls.sources
+
+    @cached_property
+    def cycle(self) -> Cycle | None:
+        """Which block each step runs, where blocks run several times, or several blocks share all weights."""
+        if self.loops is not None:
+            return cycle_of(self.loops.block)
+        numbers: dict[tuple[int, ...], int] = {}
+        blocks = []
+        for index, block in enumerate(self.blocks):
+            # a block without weights shares none
+            weights = tuple(id(weight) for weight in block.parameters()) or (-1 - index,)
+            blocks.append(numbers.setdefault(weights, len(numbers)))
+        return cycle_of(tuple(blocks))
 
     def replaced(self, forwards: Sequence[Callable[..., Any]]) -> AbstractContextManager[None]:
         """Run the given function in the place of each block, in forwards of the model, until the context ends."""

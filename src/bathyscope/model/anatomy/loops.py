@@ -103,18 +103,6 @@ class Loops:
         """By step the index of its block in the model's list."""
         return self.calls.order
 
-    @property
-    def loop(self) -> tuple[int, ...]:
-        """By step how often its block has run before; −1 for blocks that run once."""
-        order = self.calls.order
-        return tuple(-1 if order.count(b) == 1 else order[:step].count(b) for step, b in enumerate(order))
-
-    @property
-    def per_loop(self) -> int:
-        """How many steps a loop has: the steps from one run of a looped block to its next, on average."""
-        loops = 1 + max(self.loop)
-        return sum(loop >= 0 for loop in self.loop) // loops
-
     def active(self, state: Tensor) -> Tensor:
         """Return the stream of a state: what the last step gave, without what is folded behind it."""
         return state[..., : self.width]

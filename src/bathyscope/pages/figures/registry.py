@@ -5,6 +5,7 @@ A new figure is a module in ``of/`` with a ``FIGURE`` and the name of its measur
 """
 
 from collections.abc import Container
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint
@@ -99,10 +100,20 @@ def drawings(run: Run, options: FigureOptions | None = None) -> dict[str, Drawin
             warn(f"A figure is left out. {error}")
             continue
         if drawing.panels:
-            drawing_by_name[name] = drawing
+            drawing_by_name[name] = drawing if run.cycle is None else replace(drawing, note=_in_loops(drawing, run))
     if not drawing_by_name:
         raise OptionError(
             f"Nothing to draw: the run holds {', '.join(run.measures) or 'no measure'}. Survey again with at least one "
             f"of {', '.join(FIGURES)}."
         )
     return drawing_by_name
+
+
+def _in_loops(drawing: Drawing, run: Run) -> str:
+    """Return a figure's caption, with what its blocks are in a looped model."""
+    cycle = run.cycle
+    assert cycle is not None
+    if cycle.period is None:
+        return f"{drawing.note} Blocks are steps of a looped model: each run of a block counts."
+    first, last = cycle.loop.index(0), cycle.loop.index(0) + cycle.loops * cycle.period - 1
+    return f"{drawing.note} Blocks {first} to {last} are {cycle.loops} loops of {cycle.period}."
