@@ -68,14 +68,14 @@ def straight_to(device: torch.device) -> dict[str, Any]:
 
 
 def blocks_of(hf: nn.Module) -> str:
-    """Return the path of a model's list of blocks, found without running it.
+    """Return the path of a model's list of blocks, found without running it; of several lists all, joined by `` + ``.
 
     Raises:
         ModelError: no such list.
     """
     types = (str(getattr(hf.config, "model_type", "")), str(getattr(config_of(hf), "model_type", "")))
     for family in (family_for(kind) for kind in types):
-        if family is not None and isinstance(submodule(hf, family.blocks), nn.ModuleList):
+        if family is not None and all(isinstance(submodule(hf, p), nn.ModuleList) for p in family.block_lists):
             return family.blocks
     number = getattr(config_of(hf), "num_hidden_layers", None)
     lists = [path for path, m in hf.named_modules() if isinstance(m, nn.ModuleList) and len(m) == number]
@@ -93,9 +93,10 @@ def _places(module: nn.Module, prefix: str, blocks: str, device: str) -> Any:
         yield f"{prefix}{name}", device
     for name, child in module.named_children():
         path = f"{prefix}{name}"
-        if path == blocks:
+        lists = blocks.split(" + ")
+        if path in lists:
             yield from ((f"{path}.{number}", "disk") for number, _ in child.named_children())
-        elif blocks.startswith(f"{path}."):
+        elif any(listed.startswith(f"{path}.") for listed in lists):
             yield from _places(child, f"{path}.", blocks, device)
         else:
             yield path, device

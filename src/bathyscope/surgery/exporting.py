@@ -15,6 +15,7 @@ from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.options import Emit
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import export_plan
+from bathyscope.surgery.proof import require_no_loops
 from bathyscope.surgery.weight_files import SHARD_BYTES
 from bathyscope.surgery.writing import schedule_for, write_export
 
@@ -69,6 +70,8 @@ def export(
     _require_one_result(folder, emit)
     target = Path() if folder is None else folder_path(folder, "folder")
     with alone(model):
+        if isinstance(model, Model):
+            require_no_loops(model.anatomy)
         if isinstance(schedule, Plan) and emit is None:
             schedule.require_choice()
             return export_plan(schedule, target, model, evidence=evidence, shard_bytes=shard_bytes)

@@ -10,6 +10,7 @@ from bathyscope.errors import ModelError, warn
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.proof import require_no_loops
 from bathyscope.surgery.weight_files import SHARD_BYTES
 from bathyscope.surgery.writing import write_export
 from bathyscope.surgery.zeroing import zeroed_writes
@@ -79,6 +80,8 @@ def export_plan(
     notes = "\n\n".join(text for text in (plan.evidence, evidence) if text)
     with alone(source):
         ready = require_same_weights(plan, source)
+        if isinstance(source, Model):
+            require_no_loops(source.anatomy)
         # No configuration says that a block lacks a part, so that the part's last weights become 0.
         if not plan.leaves_blocks:
             ready = ready or loaded(source)

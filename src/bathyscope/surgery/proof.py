@@ -49,6 +49,7 @@ def require_same(
     """
     source = outlined(config)
     anatomy = anatomy_of(source) if family is None else resolve(source, family)
+    require_no_loops(anatomy)
     ids = random_ids(source, OUTLINE_TOKENS)
     expected = _scheduled_logits(anatomy, schedule, ids)
     try:
@@ -71,6 +72,19 @@ def require_same(
             "configuration says otherwise."
         )
     return anatomy.family.blocks
+
+
+def require_no_loops(anatomy: Anatomy) -> None:
+    """Refuse to write, or to build, a looped model with another order of its steps.
+
+    Raises:
+        ModelError: the model runs blocks several times.
+    """
+    if anatomy.loops is not None:
+        raise ModelError(
+            f"{kind_of(anatomy)} cannot be exported or copied in another order: it loops, and its configuration has no "
+            "entry for a single run of a block. Run the schedule with bathyscope.scheduled instead."
+        )
 
 
 def _refusal(anatomy: Anatomy, schedule: Schedule) -> str:

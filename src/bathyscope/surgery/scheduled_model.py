@@ -15,7 +15,6 @@ from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks, check
-from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.gaps import gap, random_ids, tolerance
 from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
@@ -25,6 +24,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.chain import Chain
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.options import Arguments
+from bathyscope.surgery.proof import require_no_loops
 from bathyscope.surgery.writing import write_export
 
 _SAVING = ("save_pretrained", "push_to_hub")
@@ -72,7 +72,7 @@ def scheduled(
             with evaluating(hf):
                 require_parity(hf, expected, chain, chosen)
             cached = not chain.refuses_cache
-            with running(hf, str(chosen), cached=cached), _saved_as_it_runs(hf, anatomy.family, chosen, arguments):
+            with running(hf, str(chosen), cached=cached), _saved_as_it_runs(anatomy, chosen, arguments):
                 yield hf
         finally:
             watch.remove()
@@ -123,8 +123,9 @@ def _require_no_other(hf: nn.Module) -> None:
 
 
 @contextmanager
-def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, arguments: str) -> Iterator[None]:
+def _saved_as_it_runs(anatomy: Anatomy, schedule: Schedule, arguments: str) -> Iterator[None]:
     """Have ``save_pretrained`` write the model that runs inside; refuse everything else that saves."""
+    hf: PreTrainedModel = anatomy.model  # type: ignore[assignment]
 
     def refuse(*_: Any, **__: Any) -> None:
         raise ModelError(
@@ -136,7 +137,8 @@ def _saved_as_it_runs(hf: PreTrainedModel, family: Family, schedule: Schedule, a
     def save(save_directory: str | Path, *positional: Any, **options: Any) -> None:
         if positional or options or arguments != "block":
             refuse()
-        source = replace(source_of(hf), family=family)
+        require_no_loops(anatomy)
+        source = replace(source_of(hf), family=anatomy.family)
         write_export(source, schedule, Path(save_directory))
 
     savers = [(module, name) for module in hf.modules() if isinstance(module, PreTrainedModel) for name in _SAVING]

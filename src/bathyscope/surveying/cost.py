@@ -268,7 +268,8 @@ def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) 
 
 def _streamed_bytes(anatomy: Anatomy) -> int:
     """Return the bytes of what is outside the blocks, and of three of them: swaps need two, and one is on its way."""
-    sizes = [sum(p.numel() * p.element_size() for p in block.parameters()) for block in anatomy.blocks]
+    # runs of one block share its weights, which are stored once
+    sizes = [sum(p.numel() * p.element_size() for p in block.parameters()) for block in anatomy.sources]
     whole = sum(p.numel() * p.element_size() for p in anatomy.model.parameters())
     return whole - sum(sizes) + 3 * max(sizes)
 

@@ -1,5 +1,7 @@
 """A model without weights, from its configuration alone: what a survey can be planned with."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -9,9 +11,11 @@ from transformers import AutoModelForCausalLM
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, as_dtype, load_config
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.calls import called
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.gaps import tolerance
+from bathyscope.model.anatomy.loops import CallOrder, Dependence, Loops, make_loops
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
@@ -42,9 +46,10 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
 
 
 def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
-    """Find blocks and head without a forward pass, which a model without weights cannot make."""
+    """Find blocks and head without numbers, which a model without weights cannot give."""
     text = config_of(hf)
-    blocks: Any = submodule(hf, blocks_of(hf))
+    lists: Any = [submodule(hf, path) for path in blocks_of(hf).split(" + ")]
+    blocks = tuple(dict.fromkeys(block for listed in lists for block in listed))
     head: Any = hf.get_output_embeddings()  # type: ignore[operator]
     embedding: Any = hf.get_input_embeddings()  # type: ignore[operator]
     if head is None:
@@ -52,15 +57,40 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
             f"{name}: its head cannot be found without its weights; bathyscope check loads it and searches."
         )
     unknown = Family(f"{text.model_type} (unknown)", (text.model_type,))
+    width = int(getattr(text, "hidden_size", None) or embedding.weight.shape[-1])
+    loops = _outline_loops(hf, blocks, width)
     return Anatomy(
         family=family or unknown,
         model=hf,
-        blocks=tuple(blocks),
+        blocks=blocks if loops is None else loops.steps,
         # without its norm, whose kind is found by trying it on numbers
         readout=Readout(None, head, submodule(hf, family.projection) if family and family.projection else None),
-        width=int(getattr(text, "hidden_size", None) or embedding.weight.shape[-1]),
+        width=width,
         vocabulary=int(head.weight.shape[0]),
         parallel=False,
         returns=(),
         dtype=next(p.dtype for p in hf.parameters() if p.is_floating_point()),
+        loops=loops,
     )
+
+
+def _outline_loops(hf: nn.Module, blocks: Sequence[nn.Module], width: int) -> Loops | None:
+    """Return the steps of a model that runs blocks several times, from a forward of shapes alone; None for others.
+
+    Which steps need what earlier ones gave is not known without numbers, so that states count as one stream.
+    """
+    order: list[int] = []
+    ids = torch.zeros(1, 2, dtype=torch.long, device="meta")
+    modules = [(str(index), block) for index, block in enumerate(blocks)]
+    # code of whatever family, which may look at numbers that are not there
+    with suppress(Exception), torch.no_grad(), called(modules, lambda call: order.append(int(call.path))):
+        hf(input_ids=ids, use_cache=False)
+    steps_in_all = getattr(config_of(hf), "num_hidden_layers", 0)
+    if len(order) < len(blocks) and steps_in_all > len(blocks) and steps_in_all % len(blocks) == 0:
+        # some configurations count runs (HRM); in which order they come does not change what they cost
+        order = [*range(len(blocks))] * (steps_in_all // len(blocks))
+    if len(order) <= len(blocks):
+        return None
+    steps = range(len(order))
+    dependence = Dependence((True,) * len(order), tuple(frozenset({step - 1} if step else ()) for step in steps))
+    return make_loops(hf, CallOrder(tuple(blocks), tuple(order)), (None,) * len(order), width, dependence)

@@ -38,7 +38,7 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
     """Take over a model from accelerate: its blocks are lent as a whole, everything else comes into memory for good.
 
     Args:
-        blocks: path of the list of blocks.
+        blocks: path of the list of blocks; of several lists all, joined by `` + ``.
         window: as for ``BlockStore``.
 
     Raises:
@@ -46,10 +46,12 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
     """
     places = _kept(hf)
     device = _home(hf, places)
-    listed = hf.get_submodule(blocks)
-    for name in [name for name in places if not name.startswith(f"{blocks}.")]:
+    lists = blocks.split(" + ")
+    inner = tuple(f"{path}." for path in lists)
+    for name in [name for name in places if not name.startswith(inner)]:
         _settle(hf, name, places.pop(name), device)
-    paths = [f"{blocks}.{name}" for name, _ in listed.named_children()]
+    paths = [f"{path}.{name}" for path in lists for name, _ in hf.get_submodule(path).named_children()]
+    listed = [hf.get_submodule(path) for path in paths]
     inside = [
         {name.removeprefix(f"{path}."): stored for name, stored in places.items() if name.startswith(f"{path}.")}
         for path in paths
@@ -57,7 +59,7 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
     for module in hf.modules():
         if any(True for _ in _offloading(module)):
             _take_off(module)
-    for block, tensors in zip(listed.children(), inside):
+    for block, tensors in zip(listed, inside):
         in_place = all(tensor.device == device for tensor in (*block.parameters(), *block.buffers()))
         # a block on another device still needs a hook that carries its arguments there; elsewhere the hooks that remain
         # would pass copies of dictionaries on, into which a block would write shared keys and values in vain
@@ -67,8 +69,9 @@ def take_over(hf: nn.Module, blocks: str, window: int | None = None) -> BlockSto
         hf.__dict__.pop(name, None)
     # blocks that accelerate has left in memory are mapped from their file
     align(hf)
-    _refuse_what_needs_weights(hf, blocks)
-    return BlockStore(tuple(listed.children()), paths, inside, device, window)
+    for path in lists:
+        _refuse_what_needs_weights(hf, path)
+    return BlockStore(tuple(listed), paths, inside, device, window)
 
 
 def _refuse_what_needs_weights(hf: nn.Module, blocks: str) -> None:

@@ -18,6 +18,14 @@ FAMILIES = (
     # (output, router scores); the first element is the contribution. In Kimi Linear the self_attn of most blocks is a
     # delta-rule mixer.
     Family("llama", tuple(_LLAMA_LIKE.split())),
+    # HRM: two stacks that run in turn. The low one takes its state plus the high one's, and the reverse; the norm of
+    # a stack stands behind it, that of the high stack before the unembedding too.
+    Family(
+        "hrm_text",
+        ("hrm_text",),
+        blocks="model.L_module.layers + model.H_module.layers",
+        final_norm="model.H_module.final_norm",
+    ),
     # Persimmon: the Llama block under another name for the final norm.
     Family("persimmon", ("persimmon",), final_norm="model.final_layernorm"),
     # JetMoE: experts in the attention too.
