@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from bathyscope.surveying.engines import survey as survey
     from bathyscope.surveying.grids import grid as grid
     from bathyscope.surveying.training.course import course as course
-    from bathyscope.surveying.training.course import open_course as open_course
+    from bathyscope.surveying.training.steps import open_course as open_course
     from bathyscope.surveying.training.watch import watch as watch
 
 __version__ = version("bathyscope")

@@ -20,10 +20,11 @@ from bathyscope.errors import ModelError, OptionError, PromptError, RepairError,
 from bathyscope.runs.folder import FolderLock
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.ladder import climb_ladder
 from bathyscope.surgery.repaired import Repaired
-from bathyscope.surgery.rungs import losses, measured_rung
+from bathyscope.surgery.rungs import losses, measured_rung, slot_losses
 from bathyscope.surgery.trial import read_trial
 
 KNOWN = zoo.prompts(zoo.build("llama"), (40,) * 24, seed=1)
@@ -50,6 +51,24 @@ def test_the_first_rung_is_the_scheduled_model() -> None:
     assert all(one.cost_low <= one.cost <= one.cost_high for one in found.rungs)
 
 
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2"])
+def test_costs_of_a_repair_are_those_of_its_copys_own_forward(name: str) -> None:
+    """In the slots of the whole model stand the copy's modules, and nothing of the copy's loop runs."""
+    fixed = repaired(name, how="linear")
+    model = waves.loaded(name)
+    base = losses(model.hf, UNSEEN)
+    for rung in fixed.rungs[1:]:
+        copy_model = ScheduledCopy(model.hf, fixed.schedule, model.anatomy.family)
+        trial = read_trial(model, UNSEEN, KNOWN, sampling=Sampling())
+        again = climb_ladder(trial, fixed.schedule, rung.name, progress=False)
+        assert again.rungs[-1].cost == pytest.approx(rung.cost, abs=1e-9)
+        copy_model.restore(again._changes if again.chosen == rung.name else {})
+        assert slot_losses(model, copy_model, UNSEEN) == pytest.approx(losses(copy_model.hf, UNSEEN), abs=1e-5)
+        if again.chosen == rung.name:
+            assert rung.cost == pytest.approx(float((losses(copy_model.hf, UNSEEN) - base).mean()), abs=1e-5)
+            assert abs(rung.cost - fixed.rungs[0].cost) > 1e-4
+
+
 def ladder_of(monkeypatch: pytest.MonkeyPatch, aside: dict[str, float], test: dict[str, list[float]]) -> Any:
     """A ladder whose rungs cost what is said here, on the prompts kept aside and on the test prompts."""
     rungs, calls = iter(["whole", *test]), {"name": ""}
@@ -61,6 +80,7 @@ def ladder_of(monkeypatch: pytest.MonkeyPatch, aside: dict[str, float], test: di
         return np.full(len(prompts), aside.get(calls["name"], 0.0))
 
     monkeypatch.setattr("bathyscope.surgery.rungs.losses", known)
+    monkeypatch.setattr("bathyscope.surgery.rungs.slot_losses", lambda whole, copy, prompts: known(copy, prompts))
     return repaired(how=list(test)[-1], **({"tokens": 100} if "heal" in test else {}))
 
 

@@ -6,6 +6,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from types import TracebackType
 from typing import Final
@@ -76,10 +77,7 @@ class ProgressBar:
         )
 
     def _line(self, text: str, values: dict[str, float]) -> None:
-        if LOGGER.hasHandlers():
-            LOGGER.info(text, extra={"values": {"what": self._title, **values}})
-        else:
-            print(text, file=sys.stderr, flush=True)
+        write_line(text, {"what": self._title, **values})
 
     def _show(self) -> None:
         self._bar = Progress(
@@ -107,6 +105,18 @@ class ProgressBar:
         if self._last_line is not None and kind is None:
             passed = time.monotonic() - self._began
             self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})
+
+
+def write_line(text: str, values: Mapping[str, object]) -> None:
+    """Write a line to the logger's handlers, where there are any, and else to standard error.
+
+    Args:
+        values: what the line says, for handlers that write records.
+    """
+    if LOGGER.hasHandlers():
+        LOGGER.info(text, extra={"values": dict(values)})
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
 def _draws_bars() -> bool:

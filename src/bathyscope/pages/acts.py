@@ -1,4 +1,4 @@
-"""Sections of a page for actions on depth: plans of ``prune``, and results of ``repair``.
+"""Sections of a page for results that are no runs: plans of ``prune``, repairs, courses, and where two models part.
 
 They precede the runs, because a reader of a decision looks first for the decision and its proof.
 """
@@ -6,9 +6,19 @@ They precede the runs, because a reader of a decision looks first for the decisi
 from __future__ import annotations
 
 import shlex
+from math import isnan
 from typing import Any
 
+import numpy as np
+import xarray as xr
+
+from bathyscope.analysis.between.diff_text import parting_tokens
+from bathyscope.analysis.between.parting import Difference, without_words
+from bathyscope.core.text import visible
 from bathyscope.pages import html
+from bathyscope.pages.arguments import Act
+from bathyscope.pages.figures.of import course as course_figure
+from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_text import (
@@ -23,24 +33,91 @@ from bathyscope.surgery.repaired import HEADINGS as REPAIR_HEADINGS
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells
+from bathyscope.surveying.training.steps import Course
 
 
-def heading_of(act: Plan | Repaired) -> str:
+def heading_of(act: Act) -> str:
     """Return the heading of a section."""
+    if isinstance(act, Course):
+        return f"Depth while it trained: {act.data.attrs['model']}"
+    if isinstance(act, Difference):
+        return f"Where they part: {act.data.attrs['model']} and {act.data.attrs['other']}"
     if isinstance(act, Plan):
         return f"Which blocks can go: {act.data.attrs['model']}"
     return f"Repaired: {act.about.model.get('name', 'a model')} with {act.schedule}"
 
 
-def act_section(act: Plan | Repaired, anchor: str) -> dict[str, Any]:
-    """Return a page's section for a plan or a repair: the conclusion, then numbers, then the next step."""
-    return {
-        "anchor": anchor,
-        "heading": heading_of(act),
-        "text": act.text,
-        "proved": act.proved,
-        **(_show_plan(act, anchor) if isinstance(act, Plan) else _show_repair(act)),
-    }
+def act_section(act: Act, anchor: str, *, text: bool = True) -> dict[str, Any]:
+    """Return a page's section for a result: the conclusion, then numbers, then the next step.
+
+    Args:
+        text: show the words of prompts and predictions.
+    """
+    section = {"anchor": anchor, "heading": heading_of(act), "text": act.text}
+    if isinstance(act, Plan):
+        return {**section, **_show_plan(act, anchor)}
+    if isinstance(act, Course):
+        return {**section, **_show_course(act, anchor)}
+    return {**section, **(_show_difference(act, anchor, text) if isinstance(act, Difference) else _show_repair(act))}
+
+
+def _show_course(course: Course, anchor: str) -> dict[str, Any]:
+    data = course.data
+    tables = []
+    if "change" in data:
+        rows = [
+            [reading, *(_with_interval(data.sel(reading=reading), name) for name in ("change", "slope"))]
+            for reading in data["reading"].values.tolist()
+        ]
+        tables.append((["reading, in blocks", "last step less first", "per 1,000 steps"], rows))
+    if "matters_from" in data:
+        steps = ["never" if step != step else str(int(step)) for step in data["matters_from"].values]
+        tables.append((["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
+    table = course.to_dataframe()
+    rows = [[_format_number(value) for value in row] for row in table.itertuples(index=False)]
+    figure = html.figure(course_figure.drawing(data), anchor, [str(name) for name in table.columns], rows)
+    return {"figure": figure, "tables": tables, "command": "", "shows_figure": True}
+
+
+def _show_difference(result: Difference, anchor: str, text: bool) -> dict[str, Any]:
+    data = result.data if text else without_words(result.data)
+    sums = [
+        [label, _with_ends(data, name)]
+        for label, name in (
+            ("predictions of A against B", "output"),
+            ("all blocks of B in A", "cumulative"),
+            ("left unexplained by single grafts, B in A", "unexplained"),
+            ("left unexplained by single grafts, A in B", "unexplained_back"),
+        )
+    ]
+    tables = [(["nats per token", "mean (interval)"], sums)]
+    parted = parting_tokens(data)
+    if len(parted):
+        rows = [
+            [
+                f"{row.prompt}, token {row.token}",
+                *(visible(str(word)) for word in (row.piece, row.predicted, row.other)),
+                f"{row.kl:.3g}",
+            ]
+            for row in parted.itertuples()
+        ]
+        names = (f"A: {data.attrs['model']}", f"B: {data.attrs['other']}")
+        tables.append((["where they part", "behind", *names, "KL (nats)"], rows))
+    table = result.to_dataframe()
+    rows = [[_format_number(value) for value in row] for row in table.itertuples(index=False)]
+    figure = html.figure(diff_figure.drawing(data), anchor, [str(name) for name in table.columns], rows)
+    return {"figure": figure, "tables": tables, "command": "", "shows_figure": True}
+
+
+def _with_interval(data: xr.Dataset, name: str) -> str:
+    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
+    return "–" if isnan(value) else f"{value:+.2f}" + ("" if isnan(low) else f" ({low:+.2f} to {high:+.2f})")
+
+
+def _with_ends(data: xr.Dataset, name: str) -> str:
+    """Return mean and interval over prompts; of a curve its last place."""
+    value, low, high = (float(np.ravel(data[f"{name}_{end}"].values)[-1]) for end in ("mean", "low", "high"))
+    return f"{value:.4g}" + ("" if isnan(low) else f" ({low:.4g} to {high:.4g})")
 
 
 def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
@@ -61,6 +138,7 @@ def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
         "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
         "tables": tables,
         "command": _write_export_command(plan),
+        "shows_figure": False,
     }
 
 
@@ -69,6 +147,7 @@ def _show_repair(repaired: Repaired) -> dict[str, Any]:
         "figure": None,
         "tables": [(list(REPAIR_HEADINGS), [rung.cells() for rung in repaired.rungs])],
         "command": "",
+        "shows_figure": False,
     }
 
 
@@ -82,7 +161,9 @@ def _write_export_command(plan: Plan) -> str:
 
 
 def _format_number(value: object) -> str:
-    """Return a count with its digits grouped, and any other number with four."""
+    """Return a count with its digits grouped, and any other number with four; a dash for what is missing."""
+    if isinstance(value, float) and isnan(value):
+        return "–"
     if isinstance(value, float) and not value.is_integer():
         return f"{value:.4g}"
     return f"{int(value):,}" if isinstance(value, int | float) else str(value)

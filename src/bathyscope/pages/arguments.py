@@ -2,12 +2,17 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from bathyscope.analysis.between.parting import Difference
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.repaired import Repaired
+from bathyscope.surveying.training.steps import Course
+
+Act = Plan | Repaired | Course | Difference
+"""What has a section of its own on a page, above the runs."""
 
 
 def read_runs(argument: object) -> list[Run]:
@@ -30,8 +35,8 @@ def read_runs(argument: object) -> list[Run]:
     return runs
 
 
-def split_acts(argument: object) -> tuple[list[Run], list[Plan | Repaired]]:
-    """Split what a caller gave into runs, and plans and repairs.
+def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
+    """Split what a caller gave into runs and other results.
 
     Raises:
         OptionError: something else.
@@ -40,8 +45,8 @@ def split_acts(argument: object) -> tuple[list[Run], list[Plan | Repaired]]:
         # Runs and plans are picked in two passes; the first would exhaust an iterator.
         argument = list(argument)
     several = argument if isinstance(argument, list | tuple) else [argument]
-    acts = [item for item in several if isinstance(item, Plan | Repaired)]
-    return read_runs([item for item in several if not isinstance(item, Plan | Repaired)] if acts else argument), acts
+    acts = [item for item in several if isinstance(item, Act)]
+    return read_runs([item for item in several if not isinstance(item, Act)] if acts else argument), acts
 
 
 def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:

@@ -14,7 +14,7 @@ from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
 from bathyscope.pages.acts import act_section, heading_of
-from bathyscope.pages.arguments import check_options, describe_type, name_runs, split_acts
+from bathyscope.pages.arguments import Act, check_options, describe_type, name_runs, split_acts
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.answer import answer, plan_for
 from bathyscope.pages.explorer.content import content
@@ -26,7 +26,6 @@ from bathyscope.pages.side_by_side import draw_differences, join_drawings
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.repaired import Repaired
 
 _SUFFIXES: Final = (".html", ".htm")
 """Endings of a page. It overwrites any file of its name, so the names of prompts and results are refused."""
@@ -34,7 +33,7 @@ _SUFFIXES: Final = (".html", ".htm")
 
 @checked
 def report(
-    runs: Run | Plan | Repaired | Sequence[Run | Plan | Repaired],
+    runs: Run | Act | Sequence[Run | Act],
     out: str | Path,
     title: str | None = None,
     *,
@@ -48,7 +47,8 @@ def report(
 
     Args:
         runs: one or more; several are also compared by effective depth, map by map and curve by curve. Results of
-            ``prune`` and ``repair`` may be among them or alone; each has its own section above the runs.
+            ``prune``, ``repair``, ``diff`` and ``open_course`` may be among them or alone; each has its own section
+            above the runs.
         out: the HTML file; it is complete or absent.
         title: of the page; default: model and data.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with their own maps, and
@@ -88,7 +88,7 @@ def report(
             _make_section(run, f"run-{i + 1}", names[i], run_drawings[i], text, cluster, plan_for(run, plans))
             for i, run in enumerate(runs)
         ],
-        acts=[act_section(act, f"act-{i + 1}") for i, act in enumerate(acts)],
+        acts=[act_section(act, f"act-{i + 1}", text=text) for i, act in enumerate(acts)],
         script=Markup(assets.script()),
         script_policy=Markup(assets.policy()),
         libraries=assets.packed_libraries(),
@@ -156,7 +156,7 @@ def _make_section(
     }
 
 
-def _choose_title(names: Sequence[str], acts: Sequence[Plan | Repaired]) -> str:
+def _choose_title(names: Sequence[str], acts: Sequence[Act]) -> str:
     """Return a page's title: its one run, how many, or what was acted on."""
     if len(names) > 1:
         return f"{len(names)} runs compared"

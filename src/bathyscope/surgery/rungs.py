@@ -10,6 +10,7 @@ import torch
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError
+from bathyscope.measures.costs import tree_costs
 from bathyscope.model import Model
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval
@@ -17,7 +18,10 @@ from bathyscope.statistics.least_squares import Array
 from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.repaired import NONE, Rung
-from bathyscope.wavefront.batch import plan_batches
+from bathyscope.wavefront.batch import Batch, plan_batches
+from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.histories import Step, Tree
+from bathyscope.wavefront.variants import SlotVariant
 
 Ids = Sequence[Sequence[int]]
 CALL_TOKENS: Final = 2048
@@ -36,7 +40,7 @@ class Climb:
     """
 
     def __init__(self, whole: Model, schedule: Schedule, test: Ids, aside: Ids) -> None:
-        self._test, self._aside = test, aside
+        self._whole, self._test, self._aside = whole, test, aside
         self._base = losses(whole.hf, test), losses(whole.hf, aside)
         _require_finite(self._base[0], "The whole model has", "load it with a wider dtype (dtype='float32')")
         self.test: dict[str, Array] = {}
@@ -54,8 +58,8 @@ class Climb:
         """Take the costs of a rung, and keep its weights: training changes the copy of the rung before."""
         # The weights as they are now: training goes on in this same copy.
         self._copies[name], self.changes[name] = copy, copy.changes()
-        self.test[name] = losses(copy.hf, self._test) - self._base[0]
-        self.aside[name] = losses(copy.hf, self._aside) - self._base[1]
+        self.test[name] = slot_losses(self._whole, copy, self._test) - self._base[0]
+        self.aside[name] = slot_losses(self._whole, copy, self._aside) - self._base[1]
         _require_finite(
             self.test[name],
             f"Repaired by {name} (rate={rate:g}), the model has",
@@ -85,6 +89,27 @@ def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
         logits = hf(ids, use_cache=False).logits[:, :-1].float()
         lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
         loss_P[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
+    return loss_P
+
+
+def slot_losses(whole: Model, copy: ScheduledCopy, prompts: Sequence[Sequence[int]]) -> Array:
+    """Return the mean loss over the tokens of every prompt under a repair, in nats, [prompts].
+
+    The repair is a history of the whole model: the blocks of the schedule, where the slots whose weights the repair has
+    changed hold the copy's modules.
+    """
+    changed = {copy.layout.place(name) for name in copy.changes()}
+    order = copy.schedule.order
+    variants = {str(slot): SlotVariant({order[slot]: copy.slots[slot]}) for slot in changed if slot is not None}
+    history = tuple(Step(block, variant=str(slot) if slot in changed else "") for slot, block in enumerate(order))
+    # Parameters outside of the blocks are those of both models, or the copy's forward is what tells.
+    if None in changed:
+        return losses(copy.hf, prompts)
+    wave, tree = Wavefront(whole.anatomy, tails=False), Tree([history])
+    loss_P = np.zeros(len(prompts))
+    for picked in plan_batches([len(prompt) for prompt in prompts], 1, CALL_TOKENS, True):
+        batch = Batch.of([prompts[place] for place in picked], whole.device)
+        loss_P[list(picked)] = tree_costs(wave, batch, tree, variants=variants)["loss"][0]
     return loss_P
 
 

@@ -194,10 +194,10 @@ def estimate(
     plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
     mean_length = round(sum(plan.prompts.lengths) / len(plan.prompts))
     machine = (rates or measure_rates)(outlined, mean_length, place)
-    return _count(plan, machine, count / planned if prompts is None else 1, place)
+    return cost_of_plan(plan, machine, count / planned if prompts is None else 1, place)
 
 
-def _count(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
+def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
     """Return the cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()

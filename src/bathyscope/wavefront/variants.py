@@ -1,7 +1,8 @@
 """Variants: other modules that a slot of a history may hold in the place of the model's own block.
 
-A variant may be another model's blocks (a fine-tuned copy, a quantised one), or single modules that take a block's
-arguments, such as a map that stands in for it. Recorded arguments follow the module: blocks of another model get those
+A variant may be another model's blocks (a fine-tuned copy, a quantised one), the model's own with their adapters on or
+off, or single modules that take a block's arguments, such as a map that stands in for it or a block that a repair has
+changed. Recorded arguments follow the module: blocks of another model get those
 that this model gives them on the same tokens, because rotary tables and masks belong to its configuration.
 """
 
@@ -19,6 +20,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.family import Site
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.replay import Replay, State
+from bathyscope.wavefront.adapters import Adapted
 from bathyscope.wavefront.batch import Batch
 
 
@@ -38,6 +40,11 @@ class SlotVariant:
     def of_model(cls, anatomy: Anatomy) -> SlotVariant:
         """Return every block of another model."""
         return cls(dict(enumerate(anatomy.blocks)), anatomy)
+
+    @classmethod
+    def of_adapters(cls, anatomy: Anatomy, *, on: bool) -> SlotVariant:
+        """Return every block of a model with its adapters on or off; arguments are those of the model itself."""
+        return cls({number: Adapted(block, on=on) for number, block in enumerate(anatomy.blocks)})
 
     def module(self, block: int) -> nn.Module:
         """Return what stands in a block's slot.

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import bathyscope
 from bathyscope.analysis.between.diff import require_same_shape
+from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.wavefront import histories
 
 IDS = [[5, 9, 3, 44, 17, 8], [7, 2, 90, 31, 6, 11], [61, 4, 4, 23, 70, 12]]
@@ -34,25 +35,40 @@ def parted(a: Any, b: Any, **options: Any) -> Any:
     return bathyscope.diff(a, b, IDS, resamples=50, **options)
 
 
-def brute_kl(hf: Any, other: Any, block: int) -> list[float]:
-    """KL of a model from itself with one block of the other in its list, by whole forwards."""
-    holder = next(m for m in hf.modules() if isinstance(m, nn.ModuleList) and len(m) == N)
-    new = next(m for m in other.modules() if isinstance(m, nn.ModuleList) and len(m) == N)[block]
-    own = holder[block]
+def log_p(hf: Any) -> Tensor:
     with torch.no_grad():
-        full = hf(torch.tensor(IDS), use_cache=False).logits.double().log_softmax(-1)
-        holder[block] = new
-        graft = hf(torch.tensor(IDS), use_cache=False).logits.double().log_softmax(-1)
-        holder[block] = own
-    kl_BT: Tensor = (full.exp() * (full - graft)).sum(-1)[:, :-1]
-    return [float(value) for value in kl_BT.mean(1)]
+        values: Tensor = hf(torch.tensor(IDS), use_cache=False).logits.double().log_softmax(-1)
+    return values
+
+
+def kl(full: Tensor, changed: Tensor) -> Tensor:
+    return (full.exp() * (full - changed)).sum(-1)
+
+
+def brute_kl(hf: Any, other: Any, *blocks: int) -> list[float]:
+    """KL of a model from itself with some blocks of the other in its list, by whole forwards."""
+    holder, new = (next(m for m in h.modules() if isinstance(m, nn.ModuleList) and len(m) == N) for h in (hf, other))
+    own = list(holder)
+    full = log_p(hf)
+    for block in blocks:
+        holder[block] = new[block]
+    graft = log_p(hf)
+    for block in blocks:
+        holder[block] = own[block]
+    return [float(value) for value in kl(full, graft)[:, :-1].mean(1)]
 
 
 def test_a_model_and_itself_do_not_part() -> None:
     hf = zoo.build("llama")
     result = parted(hf, copy.deepcopy(hf))
-    for name in ("drift", "graft", "graft_back", "cumulative", "unexplained", "weight_change", "drift_high"):
+    for name in (
+        *("drift", "graft", "graft_back", "cumulative", "cumulative_back", "unexplained", "weight_change"),
+        *("drift_high", "output", "part_drift"),
+    ):
         assert not result[name].values.any(), name
+    for name in ("token_drift", "token_kl"):
+        assert not result[name].fillna(0).values.any(), name
+    assert parting_tokens(result.data).empty
     assert result.first is None
     assert "do not part beyond rounding" in result.text
 
@@ -80,6 +96,15 @@ def test_grafts_are_whole_forwards(name: str) -> None:
     for block in (1, 3):
         np.testing.assert_allclose(result["graft"].values[:, block], brute_kl(hf, other, block), atol=1e-5)
         np.testing.assert_allclose(result["graft_back"].values[:, block], brute_kl(other, hf, block), atol=1e-5)
+    for block in range(N):
+        upto = range(block + 1)
+        np.testing.assert_allclose(result["cumulative"].values[:, block], brute_kl(hf, other, *upto), atol=1e-5)
+        np.testing.assert_allclose(result["cumulative_back"].values[:, block], brute_kl(other, hf, *upto), atol=1e-5)
+    by_token = kl(log_p(hf), log_p(other))
+    np.testing.assert_allclose(result["token_kl"].values, by_token.numpy(), atol=1e-5)
+    np.testing.assert_allclose(result["output"].values, by_token[:, :-1].mean(1).numpy(), atol=1e-5)
+    for variable, model in (("predicted", hf), ("other", other)):
+        assert (result[variable].values.astype(int) == log_p(model).argmax(-1).numpy()).all()
 
 
 def test_drift_is_that_of_hidden_states() -> None:
@@ -91,6 +116,102 @@ def test_drift_is_that_of_hidden_states() -> None:
     for boundary in range(N):
         expected = ((right[boundary] - left[boundary]).norm(dim=-1) / left[boundary].norm(dim=-1)).mean(1)
         np.testing.assert_allclose(drift[:, boundary], expected.numpy(), atol=1e-5)
+
+
+def test_drift_of_parts_is_that_of_what_they_add() -> None:
+    """In gpt2 both parts add their module's output as it is."""
+    hf = copy.deepcopy(zoo.build("gpt2")).eval()
+    other = changed(hf, 1).eval()
+    drift = parted(hf, other)["part_drift"]
+    added: dict[tuple[int, str], list[Tensor]] = {}
+    for model in (hf, other):
+        for block, module in enumerate(model.transformer.h):
+            for part, inner in (("attention", module.attn), ("mlp", module.mlp)):
+
+                def note(_: Any, __: Any, out: Any, key: tuple[int, str] = (block, part)) -> None:
+                    added.setdefault(key, []).append(out[0] if isinstance(out, tuple) else out)
+
+                inner.register_forward_hook(note)
+        log_p(model)
+    for (block, part), (left, right) in added.items():
+        expected = ((right - left).norm(dim=-1) / left.norm(dim=-1)).mean(1)
+        np.testing.assert_allclose(drift.sel(part=part).values[:, block], expected.numpy(), atol=1e-5)
+    assert not drift.values[:, 0].any()
+
+
+def test_prompts_of_other_lengths_do_not_touch_each_other() -> None:
+    hf = zoo.build("llama")
+    other = changed(hf, 2)
+    ids = [IDS[0], IDS[1][:3], IDS[2][:5]]
+    together = bathyscope.diff(hf, other, ids, resamples=50)
+    for row, prompt in enumerate(ids):
+        alone = bathyscope.diff(hf, other, [prompt], resamples=50)
+        for name in ("drift", "part_drift", "graft", "cumulative_back", "output"):
+            np.testing.assert_allclose(together[name].values[row], alone[name].values[0], atol=1e-5)
+        shown = np.isfinite(together["token_kl"].values[row])
+        assert shown.sum() == len(prompt)
+        np.testing.assert_allclose(
+            together["token_drift"].values[row][:, shown], alone["token_drift"].values[0], atol=1e-5
+        )
+
+
+def test_tokens_at_which_predictions_part_are_listed_by_size() -> None:
+    hf = zoo.build("llama")
+    result = parted(hf, changed(hf, 0, 1, 2, 3, 4, scale=1.0))
+    table = parting_tokens(result.data, 3)
+    assert len(table) == 3
+    assert table["kl"].is_monotonic_decreasing
+    assert (table["predicted"] != table["other"]).all()
+    places = {prompt: row for row, prompt in enumerate(result["prompt"].values)}
+    for row in table.itertuples():
+        assert int(row.piece) == IDS[places[row.prompt]][row.token]
+    assert result.record()["tokens"][0]["kl"] == table["kl"][0]
+
+
+class TestAdapters:
+    """Adapters are switched off for the second side of a diff; brute force by PEFT's own switch."""
+
+    @pytest.fixture
+    def tuned(self) -> Any:
+        peft = pytest.importorskip("peft")
+        config = peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], layers_to_transform=[1, 3])
+        torch.manual_seed(4)
+        wrapped = peft.get_peft_model(copy.deepcopy(zoo.build("llama")), config)
+        for name, parameter in wrapped.named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(parameter, std=0.1)
+        return wrapped.eval()
+
+    def test_off_is_the_base(self, tuned: Any) -> None:
+        learning = {name: p.requires_grad for name, p in tuned.named_parameters()}
+        result = bathyscope.diff(tuned, None, IDS, resamples=50)
+        on = log_p(tuned)
+        with tuned.disable_adapter():
+            off = log_p(tuned)
+        np.testing.assert_allclose(result["token_kl"].values, kl(on, off).numpy(), atol=1e-5)
+        assert result["drift_mean"].values[2] > 0
+        for name in ("graft", "graft_back"):
+            assert not result[name].values[:, [0, 2, 4]].any()
+            assert (result[name].values[:, [1, 3]] > 0).all()
+        assert not result["drift"].values[:, :2].any()
+        assert {name: p.requires_grad for name, p in tuned.named_parameters()} == learning
+        assert result.attrs["other"].endswith(" without adapters")
+
+    def test_grafts_are_those_of_two_models(self, tuned: Any) -> None:
+        base = zoo.build("llama").eval()
+        apart = bathyscope.diff(tuned, base, IDS, resamples=50)
+        result = bathyscope.diff(tuned, None, IDS, resamples=50)
+        for name in ("graft", "graft_back", "cumulative", "cumulative_back", "drift", "output"):
+            np.testing.assert_allclose(result[name].values, apart[name].values, atol=1e-5)
+
+    def test_without_adapters_there_is_nothing_to_switch(self) -> None:
+        with pytest.raises(bathyscope.ModelError, match=r"no adapters to switch off\. Give two models"):
+            bathyscope.diff(zoo.build("llama"), None, IDS)
+
+    def test_merged_adapters_are_refused(self, tuned: Any) -> None:
+        tuned.merge_adapter()
+        with pytest.raises(bathyscope.ModelError, match=r"merged into its weights .* Unmerge them"):
+            bathyscope.diff(tuned, None, IDS)
 
 
 def test_changes_that_cancel_show_in_what_grafts_leave_unexplained() -> None:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,96 +18,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support import zoo
+import xarray as xr
+from support.trainings import PROMPTS, STEPS, WAYS, Rows, assert_same, model, plain_loop, trained
 from torch import nn
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
 
 import bathyscope
-from bathyscope.errors import ModelError, OptionError, StoreError
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.surveying.training import watch as watching
 from bathyscope.surveying.training.twin import twin_of
 from bathyscope.training import DepthCallback
-
-STEPS = 6
-PROMPTS = [
-    [5, 9, 7, 30, 44, 12, 8, 17, 3, 28, 51, 6, 19, 40, 2, 33],
-    [3, 8, 1, 22, 40, 2, 5, 61, 9, 9, 14, 7, 2, 25, 48],
-]
-
-
-class Rows(torch.utils.data.Dataset[dict[str, list[int]]]):
-    def __init__(self) -> None:
-        generator = random.Random(0)
-        self._rows = [[generator.randrange(2, 60) for _ in range(10)] for _ in range(64)]
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, index: int) -> dict[str, list[int]]:
-        return {"input_ids": self._rows[index], "labels": self._rows[index]}
-
-
-def model(name: str = "gpt2", *, dropout: bool = False) -> PreTrainedModel:
-    torch.manual_seed(1)
-    hf = zoo.entry(name).build()
-    for module in hf.modules():
-        if isinstance(module, nn.Dropout) and dropout:
-            module.p = 0.1
-    return hf
-
-
-def trained(
-    out: Path, *callbacks: TrainerCallback, hf: nn.Module | None = None, steps: int = STEPS, **arguments: Any
-) -> tuple[Trainer, dict[str, Any]]:
-    """A short training, and everything that a callback could have changed."""
-    for seed in (random.seed, np.random.seed, torch.manual_seed):
-        seed(0)
-    settings: dict[str, Any] = {
-        "per_device_train_batch_size": 4,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "report_to": [],
-        "use_cpu": True,
-        "disable_tqdm": True,
-        "seed": 3,
-        **arguments,
-    }
-    trainer = Trainer(
-        model() if hf is None else hf,
-        TrainingArguments(str(out), max_steps=steps, **settings),
-        train_dataset=Rows(),
-        callbacks=list(callbacks),
-    )
-    trainer.train()
-    assert trainer.optimizer is not None
-    return trainer, {
-        "loss": [row["loss"] for row in trainer.state.log_history if "loss" in row],
-        "weights": {name: value.clone() for name, value in trainer.model.state_dict().items()},
-        "optimiser": trainer.optimizer.state_dict()["state"],
-        "random": (random.getstate(), np.random.get_state()[1].tolist(), torch.random.get_rng_state().tolist()),
-        "modes": {name: module.training for name, module in trainer.model.named_modules()},
-        "learning": {name: p.requires_grad for name, p in trainer.model.named_parameters()},
-        "hooks": {name: len(module._forward_hooks) for name, module in trainer.model.named_modules()},
-    }
-
-
-def assert_same(found: Any, expected: Any, where: str = "") -> None:
-    if isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected), where
-    elif isinstance(expected, dict):
-        assert found.keys() == expected.keys(), where
-        for name in expected:
-            assert_same(found[name], expected[name], f"{where}.{name}")
-    else:
-        assert found == expected, where
-
-
-WAYS: dict[str, dict[str, Any]] = {
-    "plain": {},
-    "accumulating": {"gradient_accumulation_steps": 2},
-    "checkpointing": {"gradient_checkpointing": True},
-    "bf16": {"bf16": True},
-}
 
 
 @pytest.fixture(autouse=True)
@@ -266,22 +193,178 @@ def test_twins_share_weights_and_nothing_else() -> None:
     assert isinstance(compiled, PreTrainedModel)
 
 
+@pytest.mark.parametrize("measures", [["lens", "skip", "drop"], ["gradient"]])
+def test_a_plain_loop_is_the_same_to_the_bit(measures: list[str], tmp_path: Path) -> None:
+    plain = plain_loop(model(dropout=True))
+    hf = model(dropout=True)
+    watch = bathyscope.watch(
+        hf, PROMPTS, out=tmp_path / "course", every=2, max_share=1e9, measures=measures, progress=False
+    )
+    assert_same(plain_loop(hf, watch), plain)
+    assert watch.surveys == 5  # two in each step that is due, and one behind the last
+
+
+@pytest.mark.parametrize("measures", [["lens", "skip", "drop"], ["gradient"]])
+def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
+    measures: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Gradients are switched on and off inside of the survey, and blocks replaced; all of it is put back."""
+    plain = plain_loop(model(dropout=True))
+    hf = model(dropout=True)
+    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "c", every=1, max_share=1e9, measures=measures, progress=False)
+    calls = []
+
+    def fail(*_: Any, **__: Any) -> None:
+        calls.append(torch.rand(5))
+        raise RuntimeError("in the middle")
+
+    block, survey = type(hf.transformer.h[2]), watching.survey
+    forward = block.forward
+
+    @functools.wraps(forward)
+    def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if self.training or self.ln_1.weight is not hf.transformer.h[2].ln_1.weight:
+            return forward(self, *args, **kwargs)
+        return fail()
+
+    def surveyed(*args: Any, **kwargs: Any) -> Any:
+        # From here on, and not in the checks of the anatomy that precede a survey.
+        with monkeypatch.context() as breaking:
+            breaking.setattr(block, "forward", broken)
+            return survey(*args, **kwargs)
+
+    monkeypatch.setattr(watching, "survey", surveyed)
+    with pytest.warns(UserWarning, match="the training goes on: .*in the middle") as caught:
+        assert_same(plain_loop(hf, watch), plain)
+    assert calls
+    assert len([warning for warning in caught if "goes on" in str(warning.message)]) == 1
+    assert watch.surveys == 0
+
+
+def test_prompts_that_can_be_read_only_once_are_read_once(tmp_path: Path) -> None:
+    watch = bathyscope.watch(
+        model(), iter(PROMPTS), out=tmp_path / "c", every=1, max_share=1e9, measures=["lens"], progress=False
+    )
+    assert watch(1)["depth/readable"] == watch(2)["depth/readable"]
+
+
+def test_what_surveys_take_is_said_before_and_after(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", logger="bathyscope")
+    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"])
+    trained(tmp_path / "t", callback)
+    err = caplog.text
+    caplog.clear()
+    assert "Depth is surveyed every 3 steps on 2 prompts: about 0." in err
+    assert "3 surveys of depth took " in err
+    assert "% of the time." in err
+    quiet_callback = DepthCallback(
+        PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"], progress=False
+    )
+    trained(tmp_path / "t", quiet_callback)
+    assert "surveys of depth" not in caplog.text
+
+
 class FSDPModel(nn.Module):
     pass
 
 
-def test_what_cannot_be_watched_is_said(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"scattered over processes .* Survey its checkpoints instead"):
-        bathyscope.watch(FSDPModel(), PROMPTS, out=tmp_path / "c")
-    with pytest.raises(ModelError, match=r"Linear is no model of transformers, nor does it wrap one"):
-        bathyscope.watch(nn.Linear(2, 2), PROMPTS, out=tmp_path / "c")
-    with pytest.raises(OptionError, match=r"every=0 is out of range"):
-        bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=0)
-    bathyscope.watch(model(), PROMPTS, out=tmp_path / "c")
+class Locked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = threading.Lock()
+
+
+def test_what_cannot_be_watched_is_refused_before_the_first_step(tmp_path: Path) -> None:
+    def refused(error: type[Exception], message: str, hf: nn.Module | None = None, **options: Any) -> None:
+        prompts = options.pop("prompts", PROMPTS)
+        with pytest.raises(error, match=message):
+            bathyscope.watch(model() if hf is None else hf, prompts, out=tmp_path / "c", progress=False, **options)
+        assert not (tmp_path / "c").exists()
+
+    refused(ModelError, r"scattered over processes .* Survey its checkpoints instead", FSDPModel())
+    refused(ModelError, r"Linear is no model of transformers, nor does it wrap one", nn.Linear(2, 2))
+    refused(OptionError, r"every=0 is out of range", every=0)
+    refused(OptionError, r"Unknown measure 'lense'\. Did you mean 'lens'", measures=["lense"])
+    refused(PromptError, r"Prompt '0'.*vocabulary", prompts=[[5, 10**6]])
+    too_long = [[7] * (model().config.n_positions + 1)]
+    refused(PromptError, r"it has 257 tokens, more than the 256 the model can take", prompts=too_long)
+    locked = model()
+    locked.add_module("locked", Locked())
+    refused(ModelError, r"cannot be copied, so it is not watched .*Survey its checkpoints instead", locked)
+
+
+def test_the_course_of_another_training_is_refused(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"out": tmp_path / "c", "measures": ["lens"], "max_share": 1e9, "progress": False}
+    bathyscope.watch(model(), PROMPTS, **options)
+    with pytest.raises(StoreError, match=r"holds the course of another training: its model differs\. Give another"):
+        bathyscope.watch(model("llama"), PROMPTS, **options)
+    with pytest.raises(StoreError, match=r"another training: its prompts differ"):
+        bathyscope.watch(model(), PROMPTS[:1], **options)
+    with pytest.raises(StoreError, match=r"another training: its prompts, measures and seed differ\."):
+        bathyscope.watch(model(), PROMPTS[:1], **{**options, "measures": ["drop"], "seed": 5})
     # prompts that begin alike are others all the same
     long = [list(range(2, 60))] * 5
-    bathyscope.watch(model(), long, out=tmp_path / "long")
-    with pytest.raises(StoreError, match=r"holds the course of another training \(prompts differ\)"):
-        bathyscope.watch(model(), [*long[:-1], PROMPTS[0]], out=tmp_path / "long")
-    with pytest.raises(StoreError, match=r"holds the course of another training \(shape differ\)"):
-        bathyscope.watch(model("llama"), PROMPTS, out=tmp_path / "c")
+    bathyscope.watch(model(), long, **{**options, "out": tmp_path / "long"})
+    with pytest.raises(StoreError, match=r"its prompts differ"):
+        bathyscope.watch(model(), [*long[:-1], PROMPTS[0]], **{**options, "out": tmp_path / "long"})
+    (tmp_path / "c" / "course.json").write_text("{", encoding="utf-8")
+    with pytest.raises(StoreError, match=r"course\.json' is damaged and cannot be read; remove it"):
+        bathyscope.watch(model(), PROMPTS, **options)
+
+
+def test_two_trainings_on_one_folder_are_one_warning(tmp_path: Path) -> None:
+    """The first to come keeps its step; the other training goes on without."""
+    options: dict[str, Any] = {"every": 1, "max_share": 1e9, "progress": False, "measures": ["lens"]}
+    first, second = model(), model()
+    with torch.no_grad():
+        next(second.parameters()).mul_(1.5)
+    watches = [bathyscope.watch(hf, PROMPTS, out=tmp_path / "c", **options) for hf in (first, second)]
+    kept = watches[0](1)
+    with pytest.warns(UserWarning, match=r"step 1 in .* was surveyed with other weights, by another training .* stays"):
+        assert watches[1](1) == {}
+    run = bathyscope.open(tmp_path / "c" / "step-00000001")
+    assert run.verdict.readable.value == kept["depth/readable"]
+
+
+DRIVER = Path(__file__).parents[2] / "support" / "training_driver.py"
+
+
+def drive(out: Path, *arguments: str, processes: int = 1) -> int:
+    """Run the driver, in two processes that train together if wanted; return its exit status."""
+    out.mkdir(parents=True, exist_ok=True)
+    launch = ["-m", "torch.distributed.run", "--nproc-per-node", str(processes), "--master-port", str(free_port())]
+    command = [sys.executable, *(launch if processes > 1 else []), str(DRIVER), str(out), *arguments]
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+    return subprocess.run(command, env=env, capture_output=True, check=False).returncode
+
+
+def free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port: int = listening.getsockname()[1]
+    return port
+
+
+@pytest.mark.thorough
+def test_two_processes_train_the_same_to_the_bit(tmp_path: Path) -> None:
+    assert drive(tmp_path / "plain", processes=2) == 0
+    assert drive(tmp_path / "watched", "--course", str(tmp_path / "course"), processes=2) == 0
+    for rank in (0, 1):
+        results = [torch.load(tmp_path / name / f"result_{rank}.pt") for name in ("watched", "plain")]
+        assert_same(*results)
+    assert bathyscope.open_course(tmp_path / "course").step.values.tolist() == [0, 2, 4, 6]
+
+
+@pytest.mark.thorough
+def test_a_killed_training_ends_with_the_course_of_one_that_was_not(tmp_path: Path) -> None:
+    """SIGKILL in the middle of the survey of step 4; the checkpoint of step 2 is what it goes on from."""
+    course = ["--course", str(tmp_path / "course")]
+    assert drive(tmp_path / "killed", *course, "--kill-in", "4") == -signal.SIGKILL
+    assert bathyscope.open_course(tmp_path / "course").step.values.tolist() == [0, 2]
+    assert (tmp_path / "course" / "step-00000004").exists()
+    assert drive(tmp_path / "killed", *course, "--resume", str(tmp_path / "killed" / "checkpoint-2")) == 0
+    assert drive(tmp_path / "straight", "--course", str(tmp_path / "whole")) == 0
+    assert_same(*(torch.load(tmp_path / name / "result_0.pt")["weights"] for name in ("killed", "straight")))
+    resumed, whole = (bathyscope.open_course(tmp_path / name) for name in ("course", "whole"))
+    assert resumed.step.values.tolist() == [0, 2, 4, 6]
+    xr.testing.assert_identical(resumed.data.drop_attrs(), whole.data.drop_attrs())

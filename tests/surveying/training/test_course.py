@@ -13,7 +13,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.surveying.training import course as courses
+from bathyscope.surveying.training import steps as courses
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
 STEPS = (100, 20, 3)
@@ -92,11 +92,46 @@ def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_pa
     """Their readings would differ without any training."""
     place = tmp_path / "course"
     bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, place, progress=False)
+    others = [ids[:4] for ids in PROMPTS]
+    with pytest.raises(StoreError, match=r"holds the course of another training: its prompts differ"):
+        bathyscope.course([checkpoints / "checkpoint-20"], others, place, progress=False)
+    bathyscope.survey(checkpoints / "checkpoint-20", others, ["drop"], place / "step-00000020", progress=False)
     with pytest.raises(
         StoreError,
         match=r"The steps of this course were surveyed on different prompts \(step 20 on others than step 3\)",
     ):
-        bathyscope.course([checkpoints / "checkpoint-20"], [ids[:4] for ids in PROMPTS], place, progress=False)
+        bathyscope.open_course(place)
+
+
+def test_checkpoints_of_other_shape_or_missing_are_left_out(checkpoints: Path, tmp_path: Path) -> None:
+    config = zoo.entry("llama").build().config
+    config.num_hidden_layers = 3
+    zoo.entry("llama").build().__class__(config).save_pretrained(tmp_path / "checkpoint-50")
+    places = [checkpoints / "checkpoint-3", tmp_path / "checkpoint-50", tmp_path / "checkpoint-60"]
+    with pytest.warns(UserWarning, match=r"Step (50|60) is left out") as caught:
+        result = bathyscope.course(places, PROMPTS, tmp_path / "course", progress=False)
+    assert result.step.values.tolist() == [3]
+    told = " ".join(str(warning.message) for warning in caught)
+    assert "Step 50 is left out: its model has another shape than the first (blocks 3)." in told
+    assert "Step 60 is left out: " in told
+    with pytest.raises(StoreError, match=r"holds the course of another training: its model differs"):
+        bathyscope.course([tmp_path / "checkpoint-50"], PROMPTS, tmp_path / "course", progress=False)
+
+
+def test_change_and_slope_are_those_of_paired_prompts(found: tuple[xr.Dataset, Path]) -> None:
+    dataset, out = found
+    steps = dataset.step.values
+    by_step = np.stack([bathyscope.open(out / f"step-{step:08d}").verdict.own.by_prompt for step in steps])
+    change = dataset["change"].sel(reading="own")
+    assert float(change) == pytest.approx(float((by_step[-1] - by_step[0]).mean()))
+    slope = np.polyfit(steps, by_step.mean(1), 1)[0] * 1000
+    assert float(dataset["slope"].sel(reading="own")) == pytest.approx(slope)
+    assert float(dataset["change_low"].sel(reading="own")) <= float(change)
+
+
+def test_a_block_matters_from_the_first_step_behind_which_it_always_does() -> None:
+    matters = np.array([[1, 0, 1, 0], [0, 1, 1, 0], [1, 1, 1, 0]], dtype=bool)
+    np.testing.assert_array_equal(courses._first_steps(matters, [0, 10, 30]), [30, 10, 0, np.nan])
 
 
 def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def train(
     data: str | Path | None = None,
     device: str | None = None,
     progress: bool = True,
+    callbacks: Sequence[TrainerCallback] = (),
 ) -> Trained:
     """Trains a model by a recipe, or goes on where an interrupted run stopped.
 
@@ -62,6 +63,8 @@ def train(
         data: folder that holds the texts; problems of tasks need none.
         device: ``cpu`` or ``cuda``; None = the first accelerator, else the CPU.
         progress: show a bar on standard error.
+        callbacks: told of what happens, such as a ``bathyscope.training.DepthCallback``; they change nothing of what
+            is trained.
 
     Raises:
         OptionError: the recipe cannot be carried out, or the extra is not installed; raised before training.
@@ -80,7 +83,7 @@ def train(
         if done is None:
             try:
                 torch.set_num_threads(recipe.threads or threads)
-                done = _carried_out(folder, None if data is None else Path(data), kind, progress)
+                done = _carried_out(folder, None if data is None else Path(data), kind, progress, callbacks)
             finally:
                 torch.set_num_threads(threads)
         _measure(folder, AFTER, str(folder.path), kind, progress)
@@ -93,7 +96,9 @@ def require_accelerate() -> None:
         raise OptionError("Training needs accelerate, which is not installed: pip install 'bathyscope[lab]'.")
 
 
-def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bool) -> dict[str, Any]:
+def _carried_out(
+    folder: RunFolder, data: Path | None, device: str, progress: bool, watching: Sequence[TrainerCallback]
+) -> dict[str, Any]:
     """The run's steps from where it is to its end."""
     recipe = folder.recipe
     newest = checkpoint.to_resume(folder.checkpoints)
@@ -102,7 +107,7 @@ def _carried_out(folder: RunFolder, data: Path | None, device: str, progress: bo
     _measure(folder, BEFORE, str(recipe.base), device, progress)
     folder.forget_after(0 if newest is None else checkpoint.load_progress(newest)["step"])
     bar = TrainingBar(f"Training {recipe.name}") if progress else None
-    callbacks: list[TrainerCallback] = [bar] if bar is not None else []
+    callbacks: list[TrainerCallback] = [*([bar] if bar is not None else []), *watching]
     if recipe.saving.keep:
         callbacks.append(_Keeper(folder, model, prepared.tokenizer))
     trainer = LabTrainer(

@@ -120,9 +120,13 @@ class LabTrainer(Trainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """A record of one step; the library's own summary at the end of a run is left out."""
+        step = self.state.global_step
+        depths = {name: value for name, value in logs.items() if name.startswith("depth/")}
+        if depths:
+            # what bathyscope.training.DepthCallback says of the model at this step
+            self._log({"step": step, **depths})
         if "loss" not in logs:
             return
-        step = self.state.global_step
         # a step whose gradient is not finite has a finite loss, and leaves weights that are not
         self._require_finite({"loss": logs["loss"], "gradient norm": float(logs["grad_norm"])})
         record = {

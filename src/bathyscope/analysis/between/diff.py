@@ -7,56 +7,44 @@ changes by. Drift adds up from block to block; grafts name the blocks that cause
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
 import numpy as np
 import torch
-import xarray as xr
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bathyscope.analysis.between.diff_text import conclude, fields, first_beyond, tabulate
-from bathyscope.core.result import LabelledResult
+from bathyscope.analysis.between.parting import PARTS, Difference, TokenPredictions, difference
 from bathyscope.errors import ModelError
-from bathyscope.labels import variable
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.constants import departure_of
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.model.streaming.lending import lent
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
+from bathyscope.wavefront.adapters import adapters, is_adapted, require_adapters
 from bathyscope.wavefront.batch import Batch, plan_batches
-from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Tree, grafted
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.probe import BaselineView, BoundaryReader
 from bathyscope.wavefront.variants import SlotVariant
 
 _OTHER: Final = "other"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Difference(LabelledResult):
-    """Where two models part.
-
-    Args:
-        first: the first block behind which the drift exceeds the noise floor, 0 also where the embeddings differ; None
-            where none does.
-    """
-
-    first: int | None = None
+_LOGITS: Final = 1 << 22
+"""Logits of either model that are compared at once: 32 MiB each in float64."""
 
 
 @checked
 def diff(
     a: AnyModel,
-    b: AnyModel,
+    b: AnyModel | None,
     prompts: Source | Prompts,
     *,
     seed: int = 0,
@@ -67,7 +55,8 @@ def diff(
     """Measure where two models of one shape part: a model and its fine-tuned, quantised or converted copy.
 
     Args:
-        a, b: what ``load`` returns or takes.
+        a, b: what ``load`` returns or takes; None for ``b`` = ``a`` without its adapters, which are switched off for it
+            and not loaded again.
         prompts: as for ``survey``; both models are given the token ids of ``a``.
         seed: of generated problems and of resampling.
         beyond_context: as for ``survey``.
@@ -78,13 +67,16 @@ def diff(
         A result; ``first`` is the first block behind which the streams part by more than rounding, or None.
         Its ``data`` holds ``drift`` (prompt, boundary), ‖h_b − h_a‖ / ‖h_a‖ averaged over tokens; ``graft`` and
         ``graft_back`` (prompt, block), KL in nats a token of ``a`` from ``a`` with that block of ``b``, and the
-        reverse; ``cumulative`` (prompt, block), with all blocks up to this one from ``b``; ``unexplained`` (prompt),
-        the last of these less the sum of the grafts; ``output`` (prompt), KL of ``a`` from ``b`` as a whole, with its
-        embedding and unembedding; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖; means with intervals; and
-        ``noise_floor`` (boundary) and ``output_floor``, what rounding alone does in batches of another size.
+        reverse; ``cumulative`` (prompt, block), with all blocks up to this one from ``b``, and ``cumulative_back``;
+        ``unexplained`` (prompt), the last of these less the sum of the grafts; ``output`` (prompt), KL of ``a`` from
+        ``b`` as a whole, with its embedding and unembedding; ``part_drift`` (prompt, block, part), of what attention
+        and MLP add; ``weight_change`` (block), ‖W_b − W_a‖ / ‖W_a‖; means with intervals; ``noise_floor`` (boundary)
+        and ``output_floor``, what rounding alone does in batches of another size; and by token ``token_drift``,
+        ``token_kl`` and the predictions of both.
 
     Raises:
-        ModelError: models of different widths, vocabularies or numbers of blocks; predictions that are not finite.
+        ModelError: models of different widths, vocabularies or numbers of blocks; tokenizers that mean other tokens by
+            the same ids; no adapters where ``b`` is None, or merged ones; predictions that are not finite.
         OptionError, PromptError: an option out of its range, or prompts that cannot be measured; before any compute.
 
     Example:
@@ -92,14 +84,30 @@ def diff(
         >>> parted.first is None, float(parted["graft"].max())
         (True, 0.0)
     """
+    if b is None:
+        return _diff(a, None, prompts, seed, beyond_context, Sampling(resamples, level, seed))
     with alone(a, b):
-        source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-        models = [loaded(model) for model in (a, b)]
-        require_same_shape(*models)
-        read = tokenized(models[0], source, seed=seed, beyond_context=beyond_context)
-        data = _measure(models, read, Sampling(resamples, level, seed))
-        first = first_beyond(data)
-        return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
+        return _diff(a, b, prompts, seed, beyond_context, Sampling(resamples, level, seed))
+
+
+def _diff(
+    a: AnyModel,
+    b: AnyModel | None,
+    prompts: Source | Prompts,
+    seed: int,
+    beyond_context: bool | None,
+    sampling: Sampling,
+) -> Difference:
+    first = loaded(a)
+    with alone(first):
+        sides = _sides_of_adapters(first) if b is None else _sides(first, loaded(b))
+        read = tokenized(first, prompts, seed=seed, beyond_context=beyond_context)
+        apart = vocabularies_differ(first, sides[1].model, {token for prompt in read for token in prompt.ids})
+        if apart is not None:
+            raise ModelError(
+                f"diff gives both models the same token ids, and {apart}. Compare models with one tokenizer."
+            )
+        return _measure(sides, read, sampling)
 
 
 def require_same_shape(a: Model, b: Model) -> None:
@@ -121,95 +129,218 @@ def require_same_shape(a: Model, b: Model) -> None:
             )
 
 
-def _measure(models: Sequence[Model], read: Prompts, sampling: Sampling) -> xr.Dataset:
+@dataclass(frozen=True)
+class _Side:
+    """One of the two models.
+
+    Args:
+        name: for the result.
+        blocks: its blocks, as the other model may hold them.
+        running: a context in which the model runs as this side.
+    """
+
+    model: Model
+    name: str
+    blocks: SlotVariant
+    running: Callable[[], AbstractContextManager[object]] = nullcontext
+
+    @property
+    def wave(self) -> Wavefront:
+        return Wavefront(self.model.anatomy, tails=False)
+
+
+def _sides(a: Model, b: Model) -> tuple[_Side, _Side]:
+    require_same_shape(a, b)
+    first, second = (_Side(model, model.name, SlotVariant.of_model(model.anatomy)) for model in (a, b))
+    return first, second
+
+
+def _sides_of_adapters(model: Model) -> tuple[_Side, _Side]:
+    """Return a model with its adapters on, and off.
+
+    Raises:
+        ModelError: no adapters, or merged ones.
+    """
+    require_adapters(model.hf)
+
+    def side(name: str, on: bool) -> _Side:
+        return _Side(model, name, SlotVariant.of_adapters(model.anatomy, on=on), partial(adapters, model.hf, on=on))
+
+    return side(model.name, True), side(f"{model.name} without adapters", False)
+
+
+def _measure(sides: tuple[_Side, _Side], read: Prompts, sampling: Sampling) -> Difference:
     """Return every number, of all prompts in order."""
-    waves = [Wavefront(model.anatomy, tails=False) for model in models]
+    models = [side.model for side in sides]
+    waves = [side.wave for side in sides]
     n_blocks = models[0].n_blocks
-    changes, differs = _weight_changes(*models)
+    changes, differs = _weight_changes(*models) if models[0] is not models[1] else _adapter_changes(models[0])
+    changed = [block for block in range(n_blocks) if differs[block]]
+    by_block = ("graft", "graft_back", "cumulative", "cumulative_back")
+    longest = max(len(prompt) for prompt in read)
     values: dict[str, NDArray[np.float64]] = {
         "drift": np.zeros((len(read), n_blocks + 1)),
-        "output": np.zeros((len(read), 1)),
-        **{name: np.zeros((len(read), n_blocks)) for name in ("graft", "graft_back", "cumulative")},
+        "part_drift": np.full((len(read), n_blocks, len(PARTS)), np.nan),
+        "output": np.zeros(len(read)),
+        **{name: np.zeros((len(read), n_blocks)) for name in by_block},
     }
+    drift_PBT = np.full((len(read), n_blocks + 1, longest), np.nan)
+    kl_PT = np.full((len(read), longest), np.nan)
+    top_PT = np.full((2, len(read), longest), -1)
     floor = np.zeros(n_blocks + 1)
     output_floor = 0.0
-    changed = [block for block in range(n_blocks) if differs[block]]
     equal_lengths = any(model.anatomy.equal_lengths for model in models)
     room = min(wave.policy.tokens for wave in waves)
     for picked in plan_batches([len(prompt) for prompt in read], 1, room, equal_lengths):
         ids = [read[place].ids for place in picked]
-        streams = [_streams(wave, model, ids) for wave, model in zip(waves, models)]
         lengths = [len(prompt_ids) for prompt_ids in ids]
-        batch = Batch.of(ids, models[0].device)
-        values["drift"][picked] = _relative(streams[1], streams[0], lengths)
-        values["output"][picked, 0] = _output_effect(waves, models, [stream[-1] for stream in streams], batch)
-        for wave, model, stream in zip(waves, models, streams):
-            again = [resid_BTD[: len(ids)] for resid_BTD in _streams(wave, model, [*ids, *ids])]
-            floor = np.maximum(floor, _relative(again, stream, lengths).max(0))
-            rounded = _output_effect([wave, wave], [model, model], [stream[-1], again[-1]], batch)
-            output_floor = max(output_floor, float(rounded.max()))
-        for name, target, origin in (("graft", 0, 1), ("graft_back", 1, 0)):
-            # Blocks of equal weights are the block itself: their histories are the full one, and cost nothing.
-            own_only = [grafted(n_blocks, set(changed) & {block}, _OTHER) for block in range(n_blocks)]
-            prefixes = [grafted(n_blocks, set(changed) & set(range(block + 1)), _OTHER) for block in range(n_blocks)]
-            histories = [grafted(n_blocks, (), _OTHER), *own_only, *(prefixes if name == "graft" else ())]
-            costs = tree_costs(
-                waves[target],
-                Batch.of(ids, models[target].device),
-                Tree(histories),
-                ("kl",),
-                variants={_OTHER: SlotVariant.of_model(models[origin].anatomy)},
-            )["kl"]
-            values[name][picked] = costs[1 : n_blocks + 1].T
-            if name == "graft":
-                values["cumulative"][picked] = costs[n_blocks + 1 :].T
-    return _label(values, floor, output_floor, changes, read, models, sampling)
+        passes = [_run_plain(side, wave, ids) for side, wave in zip(sides, waves)]
+        drift_BPT = _relative(passes[1].streams, passes[0].streams)
+        for side, wave, plain in zip(sides, waves, passes):
+            # A model that is given every prompt twice rounds in another way, and is still itself.
+            again = _run_plain(side, wave, [*ids, *ids])
+            floor_BPT = _relative([resid_BTD[: len(ids)] for resid_BTD in again.streams], plain.streams)
+            floor = np.maximum(floor, _means(floor_BPT, lengths).max(0))
+            rounded = _compare_predictions([wave, wave], [plain, again])
+            output_floor = max(output_floor, *_output_of(rounded, lengths))
+        values["drift"][picked] = _means(drift_BPT, lengths)
+        for place, part in enumerate(PARTS):
+            if all(part in plain.parts for plain in passes):
+                values["part_drift"][picked, :, place] = _means(
+                    _relative(passes[1].parts[part], passes[0].parts[part]), lengths
+                )
+        compared = _compare_predictions(waves, passes)
+        values["output"][picked] = _output_of(compared, lengths)
+        for row, prompt in enumerate(picked):
+            length = lengths[row]
+            drift_PBT[prompt, :, :length] = drift_BPT[:, row, :length]
+            kl_PT[prompt, :length] = compared.kl_PT[row, :length]
+            top_PT[:, prompt, :length] = compared.top_SPT[:, row, :length]
+        for direction, target, origin in (("", 0, 1), ("_back", 1, 0)):
+            single, prefixes = _graft_costs(sides[target], waves[target], sides[origin], ids, changed)
+            values[f"graft{direction}"][picked] = single
+            values[f"cumulative{direction}"][picked] = prefixes
+    tokens = TokenPredictions(drift_PBT, kl_PT, *_texts(read, longest, top_PT))
+    return difference(
+        values,
+        tokens,
+        floor,
+        output_floor,
+        changes,
+        [prompt.id for prompt in read],
+        (sides[0].name, sides[1].name),
+        sampling,
+    )
 
 
-def _streams(wave: Wavefront, model: Model, ids: Sequence[Sequence[int]]) -> list[Tensor]:
-    """Return the residual stream at every boundary, [batch, tokens, width] each."""
-    reader = BoundaryReader(lambda resid_BTD: resid_BTD.detach().double().cpu())
-    wave.run(Batch.of(ids, model.device), [reader])
-    return reader.taken
+def _graft_costs(
+    target: _Side, wave: Wavefront, origin: _Side, ids: Sequence[Sequence[int]], changed: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return KL of a model from itself with single blocks of the other, and with all blocks up to one, [prompts, L]."""
+    n_blocks = target.model.n_blocks
+    # Blocks of equal weights are the block itself: their histories are the full one, and cost nothing.
+    single = [grafted(n_blocks, {*changed} & {block}, _OTHER) for block in range(n_blocks)]
+    prefixes = [grafted(n_blocks, {*changed} & {*range(block + 1)}, _OTHER) for block in range(n_blocks)]
+    with target.running():
+        costs = tree_costs(
+            wave,
+            Batch.of(ids, target.model.device),
+            Tree([grafted(n_blocks, (), _OTHER), *single, *prefixes]),
+            ("kl",),
+            variants={_OTHER: origin.blocks},
+        )["kl"]
+    return costs[1 : n_blocks + 1].T, costs[n_blocks + 1 :].T
 
 
-def _relative(other: Sequence[Tensor], reference: Sequence[Tensor], lengths: Sequence[int]) -> NDArray[np.float64]:
-    """Return the distance over the reference's norm, averaged over each prompt's tokens, [prompts, boundaries]."""
-    by_boundary = []
-    for left_BTD, right_BTD in zip(other, reference, strict=True):
-        norm_BT = right_BTD.norm(dim=-1)
-        # A stream of zeros that stays one has not moved.
-        ratio_BT = (left_BTD - right_BTD).norm(dim=-1) / norm_BT.clamp_min(torch.finfo(torch.float64).tiny)
-        by_boundary.append([float(ratio_T[:length].mean()) for ratio_T, length in zip(ratio_BT, lengths)])
-    return np.array(by_boundary).T
+class _PlainPass(BoundaryReader):
+    """The streams at every boundary and what the parts add, in float64 on the CPU; and the last stream as it is."""
+
+    def __init__(self, has_parts: bool) -> None:
+        super().__init__(_widen)
+        self.wants_parts = has_parts
+        self.parts: dict[str, list[Tensor]] = {}
+
+    @property
+    def streams(self) -> list[Tensor]:
+        """[batch, tokens, width] each."""
+        return self.taken
+
+    def baseline(self, view: BaselineView) -> None:
+        super().baseline(view)
+        self.last_BTD = view.after_BTD
+        for part, added_BTD in zip(PARTS, (view.attention_BTD, view.mlp_BTD)):
+            if added_BTD is not None:
+                self.parts.setdefault(part, []).append(_widen(added_BTD))
+
+
+def _widen(resid_BTD: Tensor) -> Tensor:
+    return resid_BTD.detach().double().cpu()
+
+
+def _run_plain(side: _Side, wave: Wavefront, ids: Sequence[Sequence[int]]) -> _PlainPass:
+    plain = _PlainPass(side.model.checks.parts)
+    with side.running():
+        wave.run(Batch.of(ids, side.model.device), [plain])
+    return plain
+
+
+@dataclass(frozen=True)
+class _Predictions:
+    """KL(A ‖ B) behind every token, [prompts, tokens], and both models' likeliest next token, [2, prompts, tokens]."""
+
+    kl_PT: NDArray[np.float64]
+    top_SPT: NDArray[np.int64]
 
 
 @torch.no_grad()
-def _output_effect(
-    waves: Sequence[Wavefront], models: Sequence[Model], finals: Sequence[Tensor], batch: Batch
-) -> NDArray[np.float64]:
-    """Return KL(first ‖ second) of the predictions behind two final streams, averaged over each prompt's tokens."""
-    device = models[0].device
-    predicting_BT = batch.predicting().cpu()
-    states = [
-        final_BTD[predicting_BT].to(model.device, model.anatomy.dtype or torch.float32)
-        for final_BTD, model in zip(finals, models)
-    ]
-    readers = [wave.reader for wave in waves]
-    kl_N = torch.empty(len(states[0]), dtype=torch.float64)
-    product_tokens, slice_tokens = readers[0].product_tokens(device), readers[0].slice_tokens(device)
-    for first in range(0, len(kl_N), product_tokens):
-        products = [
-            reader.product(reader.head.normed(state_ND[first : first + product_tokens]), device)
-            for reader, state_ND in zip(readers, states)
-        ]
-        for place in range(0, len(products[0]), slice_tokens):
-            slices = [product_NV[place : place + slice_tokens] for product_NV in products]
-            left, right = (Distribution(reader.head.finish(slice_NV)) for reader, slice_NV in zip(readers, slices))
-            begin = first + place
-            kl_N[begin : begin + len(slices[0])] = (left.neg_entropy - right.mean_log_p(left)).cpu()
-    counts = predicting_BT.sum(1).tolist()
-    return np.array([float(prompt_kl.mean()) for prompt_kl in kl_N.split(counts)])
+def _compare_predictions(waves: Sequence[Wavefront], passes: Sequence[_PlainPass]) -> _Predictions:
+    """Read both models out by their own heads, a few tokens at a time; of the second the prompts of the first."""
+    shape = passes[0].last_BTD.shape[:2]
+    states = [plain.last_BTD[: shape[0]].flatten(0, 1) for plain in passes]
+    step = max(1, _LOGITS // waves[0].anatomy.vocabulary)
+    kl_N, tops_SN = [], []
+    for first in range(0, len(states[0]), step):
+        logits = [wave.reader.read(state[first : first + step]).cpu() for wave, state in zip(waves, states)]
+        log_p, log_q = (values.double().log_softmax(-1) for values in logits)
+        # Equal logits give exactly 0: each summand is p · 0.
+        kl_N.append((log_p.exp() * (log_p - log_q)).sum(-1))
+        tops_SN.append(torch.stack([values.argmax(-1) for values in logits]))
+    tops = torch.cat(tops_SN, dim=1).view(2, *shape).numpy()
+    return _Predictions(torch.cat(kl_N).view(shape).numpy(), tops)
+
+
+def _output_of(compared: _Predictions, lengths: Sequence[int]) -> list[float]:
+    """Return the mean over the tokens that have a next one, for every prompt."""
+    return [float(compared.kl_PT[row, : length - 1].mean()) for row, length in enumerate(lengths)]
+
+
+def _texts(read: Prompts, longest: int, top_PT: NDArray[np.int64]) -> list[NDArray[np.str_]]:
+    """Return the tokens of the prompts and both predictions as text, or as ids without a tokenizer."""
+    ids_PT = np.array([[*prompt.ids, *[-1] * (longest - len(prompt))] for prompt in read])
+    tokenizer = read.tokenizer
+
+    def written(token: int) -> str:
+        if token < 0:
+            return ""
+        return str(token) if tokenizer is None else str(tokenizer.decode([token]))
+
+    text_by_id = {int(token): written(int(token)) for token in np.unique(np.concatenate([ids_PT[None], top_PT]))}
+    return [np.vectorize(text_by_id.__getitem__, otypes=[str])(ids) for ids in (ids_PT, *top_PT)]
+
+
+def _relative(other: Sequence[Tensor], reference: Sequence[Tensor]) -> NDArray[np.float64]:
+    """Return the distance over the reference's norm at every token, [boundaries or blocks, prompts, tokens]."""
+    ratios = []
+    for left_BTD, right_BTD in zip(other, reference, strict=True):
+        # A stream of zeros that stays one has not moved.
+        norm_BT = right_BTD.norm(dim=-1).clamp_min(torch.finfo(torch.float64).tiny)
+        ratios.append(((left_BTD - right_BTD).norm(dim=-1) / norm_BT).numpy())
+    return np.stack(ratios)
+
+
+def _means(ratio_XPT: NDArray[np.float64], lengths: Sequence[int]) -> NDArray[np.float64]:
+    """Return means over each prompt's tokens, [prompts, boundaries or blocks]."""
+    return np.stack([ratio_XPT[:, row, :length].mean(-1) for row, length in enumerate(lengths)])
 
 
 def _weight_changes(a: Model, b: Model) -> tuple[NDArray[np.float64], list[bool]]:
@@ -244,64 +375,7 @@ def _weight_change(left_block: nn.Module, right_block: nn.Module) -> tuple[float
     return float(np.sqrt(squares[0] / squares[1])) if squares[1] else 0.0, equal and squares[0] == 0
 
 
-def _label(
-    values: dict[str, NDArray[np.float64]],
-    floor: NDArray[np.float64],
-    output_floor: float,
-    changes: NDArray[np.float64],
-    read: Prompts,
-    models: Sequence[Model],
-    sampling: Sampling,
-) -> xr.Dataset:
-    """Return the labelled arrays, with means over prompts and their intervals."""
-    n_blocks = len(changes)
-    texts = {
-        "drift": ("boundary", "distance of the streams over the norm of the first", "1", "‖h_b^B − h_b^A‖ / ‖h_b^A‖"),
-        "graft": ("block", "effect of the second model's block in the first", "nats", "KL(A ‖ A with block of B)"),
-        "graft_back": ("block", "effect of the first model's block in the second", "nats", "KL(B ‖ B with block of A)"),
-        "cumulative": ("block", "effect of all blocks up to this one", "nats", "KL(A ‖ A with blocks ≤ l of B)"),
-    }
-    arrays: dict[str, Any] = {}
-    for name, (dimension, long_name, units, formula) in texts.items():
-        arrays[name] = variable(["prompt", dimension], values[name], long_name, units, formula=formula, source="own")
-        _add_means(arrays, name, [dimension], values[name], f"{long_name}, mean over prompts", units, sampling)
-    unexplained = values["cumulative"][:, -1] - values["graft"].sum(1)
-    long_name = "effect of all blocks together, less the sum of the single grafts"
-    arrays["unexplained"] = variable(["prompt"], unexplained, long_name, "nats", source="own")
-    _add_means(arrays, "unexplained", [], unexplained[:, None], f"{long_name}, mean over prompts", "nats", sampling)
-    long_name = "effect of the whole second model in place of the first"
-    output = values["output"][:, 0]
-    arrays["output"] = variable(["prompt"], output, long_name, "nats", formula="KL(A ‖ B)", source="own")
-    _add_means(arrays, "output", [], output[:, None], f"{long_name}, mean over prompts", "nats", sampling)
-    arrays["output_floor"] = variable(
-        [], output_floor, "the same of either model and itself in a batch of twice the size", "nats", source="own"
-    )
-    arrays["weight_change"] = variable(
-        ["block"], changes, "change of the weights over their norm", "1", formula="‖W_B − W_A‖ / ‖W_A‖", source="own"
-    )
-    arrays["noise_floor"] = variable(
-        ["boundary"], floor, "drift of either model from itself in a batch of twice the size", "1", source="own"
-    )
-    coords = {
-        "prompt": [prompt.id for prompt in read],
-        "boundary": np.arange(n_blocks + 1),
-        "block": np.arange(n_blocks),
-    }
-    attrs = {"model": models[0].name, "other": models[1].name, **sampling.record}
-    return xr.Dataset(arrays, coords, attrs)
-
-
-def _add_means(
-    arrays: dict[str, Any],
-    name: str,
-    dims: list[str],
-    values_PX: NDArray[np.float64],
-    long_name: str,
-    units: str,
-    sampling: Sampling,
-) -> None:
-    """Add the mean over prompts of some values and the ends of its interval."""
-    ends = np.array(mean_intervals(values_PX, sampling))
-    columns = {"mean": values_PX.mean(0), "low": ends[:, 0], "high": ends[:, 1]}
-    for end, column in columns.items():
-        arrays[f"{name}_{end}"] = variable(dims, column if dims else column[0], long_name, units, source="own")
+def _adapter_changes(model: Model) -> tuple[NDArray[np.float64], list[bool]]:
+    """Return unknown changes of weights, and which blocks hold adapters."""
+    differs = [any(is_adapted(module) for module in block.modules()) for block in model.anatomy.blocks]
+    return np.full(model.n_blocks, np.nan), differs

@@ -91,8 +91,34 @@ def fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
         "large_change_small_effect": quiet,
         "small_change_large_effect": loud,
         **{name: [None if np.isnan(value) else value for value in values] for name, values in totals.items()},
+        "tokens": rows_of(parting_tokens(data)),
         "blocks": rows_of(tabulate(data)),
     }
+
+
+def parting_tokens(data: xr.Dataset, most: int = 12) -> pd.DataFrame:
+    """Return the tokens at which the models predict different next ones, the largest difference first.
+
+    Prompts that begin alike are compared once up to where they stop doing so.
+
+    Returns:
+        Columns prompt, token (position), piece, predicted (by A), other (by B) and kl (nats).
+    """
+    kl_PT = data["token_kl"].values
+    parts_PT = np.isfinite(kl_PT) & (data["predicted"].values != data["other"].values)
+    pieces = data["piece"].values.tolist()
+    first_with = {tuple(pieces[p][: t + 1]): (p, t) for p, t in reversed(list(zip(*np.nonzero(parts_PT))))}
+    places = sorted(first_with.values(), key=lambda place: -kl_PT[place])[:most]
+    rows = [
+        {
+            "prompt": str(data["prompt"].values[prompt]),
+            "token": int(token),
+            **{name: str(data[name].values[prompt, token]) for name in ("piece", "predicted", "other")},
+            "kl": float(kl_PT[prompt, token]),
+        }
+        for prompt, token in places
+    ]
+    return pd.DataFrame(rows, columns=["prompt", "token", "piece", "predicted", "other", "kl"])
 
 
 def tabulate(data: xr.Dataset) -> pd.DataFrame:

@@ -22,6 +22,7 @@ Examples:
   bathyscope report runs/qwen --out qwen.html
   bathyscope report runs/qwen runs/llama --out compared.html
   bathyscope report runs/qwen runs/qwen-pruned --out decided.html
+  bathyscope report runs/course --out course.html
   bathyscope report runs/qwen-pruned repaired --out decided.html
   bathyscope report runs/qwen --figures pictures --formats svg,pdf"""
 
@@ -50,7 +51,8 @@ def report_command(
     """Draw runs.
 
     Args:
-        runs: folders that surveys wrote; those that prune or repair wrote have a section each, and may stand alone.
+        runs: folders that surveys wrote; those that prune, repair or course wrote have a section each, and may stand
+            alone.
         figures: folder for every figure as a file; several runs get a folder each inside, and one in which they
             stand side by side.
         prompts: some of them alone, by number (0-4,7), id, or label (level=2).
@@ -112,9 +114,10 @@ def _refuse_flags_without_files(request: _Request) -> None:
 
 
 def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathyscope.Run], list[Any]]:
-    """Return the runs, and what prune or repair wrote."""
+    """Return the runs, and what prune, repair or a course wrote."""
     from bathyscope.surgery.plan import is_plan
     from bathyscope.surgery.repaired import is_repaired
+    from bathyscope.surveying.training.folder import is_course
 
     acts: list[Any] = []
     runs: list[bathyscope.Run] = []
@@ -123,6 +126,8 @@ def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathysc
             acts.append(bathyscope.open_plan(folder))
         elif is_repaired(folder):
             acts.append(bathyscope.open_repaired(folder))
+        elif is_course(folder):
+            acts.append(bathyscope.open_course(folder))
         else:
             runs.append(bathyscope.open(folder, partial=partial))
     return runs, acts

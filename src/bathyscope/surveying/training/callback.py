@@ -10,6 +10,7 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bathyscope.errors import warn
+from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.surveying.training.watch import MEASURES, Watch
 
@@ -24,7 +25,11 @@ class DepthCallback(TrainerCallback):
         prompts: as for ``survey``.
         every: steps between two surveys; the model is surveyed before the first step too.
         out: folder of the course.
-        measures, max_share, seed: of ``bathyscope.watch``.
+        measures, max_share, seed, progress: of ``bathyscope.watch``.
+        tokenizer: of the model; None = the Trainer's.
+
+    Raises:
+        OptionError, PromptError, ModelError, StoreError: as ``bathyscope.watch``, before the first step.
 
     Example:
         >>> trainer.add_callback(DepthCallback("gsm8k:8", every=500, out="runs/course"))  # doctest: +SKIP
@@ -32,16 +37,24 @@ class DepthCallback(TrainerCallback):
 
     def __init__(
         self,
-        prompts: Source,
+        prompts: Source | Prompts,
         every: int = 500,
         out: str | Path = "runs/course",
         *,
         measures: Sequence[str] = MEASURES,
         max_share: float = 0.05,
         seed: int = 0,
+        tokenizer: Any = None,
+        progress: bool = True,
     ) -> None:
-        self._prompts, self._out = prompts, out
-        self._options: dict[str, Any] = {"every": every, "measures": measures, "max_share": max_share, "seed": seed}
+        self._prompts, self._out, self._tokenizer = prompts, out, tokenizer
+        self._options: dict[str, Any] = {
+            "every": every,
+            "measures": measures,
+            "max_share": max_share,
+            "seed": seed,
+            "progress": progress,
+        }
         self._watch: Watch | None = None
         self._trainer: Trainer | None = None
 
@@ -49,16 +62,25 @@ class DepthCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Look at the model, and survey it before the first step (or where a training goes on)."""
-        tokenizer = kwargs.get("processing_class")
+        tokenizer = kwargs.get("processing_class") if self._tokenizer is None else self._tokenizer
         self._watch = Watch(kwargs["model"], self._prompts, self._out, tokenizer=tokenizer, **self._options)
-        self._trainer = _trainer_of(self)
+        self._trainer = _trainer_of(state)
         if self._trainer is None:
-            warn("DepthCallback does not find its Trainer, and its numbers stand in the folder of the course alone.")
+            warn("DepthCallback cannot find its Trainer; its numbers are in the folder of the course alone.")
         self._look(state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Survey the model where the step is due."""
         self._look(state, control)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        """Write what the surveys took."""
+        if self._watch is not None:
+            self._watch.end()
+        # A finished training is released with its weights, however long the callback lives.
+        self._trainer = None
 
     def _look(self, state: TrainerState, control: TrainerControl) -> None:
         assert self._watch is not None
@@ -70,13 +92,14 @@ class DepthCallback(TrainerCallback):
             control.should_log = self._trainer.control.should_log = logs_the_loss
 
 
-def _trainer_of(callback: DepthCallback) -> Trainer | None:
-    """Return the Trainer that a callback was added to.
+def _trainer_of(state: TrainerState) -> Trainer | None:
+    """Return the Trainer that a state belongs to.
 
     Callbacks are not told of it, and what they change of a log comes after the reports of it; its own ``log`` reaches
-    all of them.
+    all of them. The class is looked up without ``isinstance``, which would run code of objects that stand for others.
     """
-    for trainer in gc.get_objects():
-        if isinstance(trainer, Trainer) and callback in getattr(trainer.callback_handler, "callbacks", ()):
+    for candidate in gc.get_objects():
+        if issubclass(type(candidate), Trainer) and getattr(candidate, "state", None) is state:
+            trainer: Trainer = candidate
             return trainer
     return None

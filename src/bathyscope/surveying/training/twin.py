@@ -30,7 +30,7 @@ def twin_of(model: nn.Module) -> PreTrainedModel:
     """Return a copy of the innermost model that shares parameters and buffers, without hooks and in evaluation mode.
 
     Raises:
-        ModelError: weights that are scattered over processes, or no model of transformers.
+        ModelError: weights that are scattered over processes, no model of transformers, or modules without copies.
     """
     inner = unwrapped(model)
     memo: dict[int, Any] = {id(tensor): tensor for tensor in (*inner.parameters(), *inner.buffers())}
@@ -41,7 +41,14 @@ def twin_of(model: nn.Module) -> PreTrainedModel:
             # what stands before the class's own forward: mixed precision, or a compiled call
             if name in module.__dict__:
                 memo[id(module.__dict__[name])] = None
-    twin = cast(PreTrainedModel, copy.deepcopy(inner, memo))
+    try:
+        twin = cast(PreTrainedModel, copy.deepcopy(inner, memo))
+    except TypeError as error:
+        # modules that hold locks, sockets or generators
+        raise ModelError(
+            f"The modules of {type(inner).__name__} cannot be copied, so it is not watched ({error}). Survey its "
+            "checkpoints instead: bathyscope course FOLDER."
+        ) from error
     for module in twin.modules():
         for name in ("forward", "_compiled_call_impl", "_original_forward"):
             module.__dict__.pop(name, None)

@@ -1,0 +1,144 @@
+"""What ``diff`` gives: the labelled arrays, their conclusion and table. Loads no model library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import xarray as xr
+from numpy.typing import NDArray
+
+from bathyscope.analysis.between.diff_text import conclude, fields, first_beyond, tabulate
+from bathyscope.core.result import LabelledResult
+from bathyscope.labels import variable
+from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.statistics.sampling import Sampling
+
+PARTS: Final = ("attention", "mlp")
+_TEXTS: Final = {
+    "drift": ("boundary", "distance of the streams over the norm of the first", "1", "‖h_b^B − h_b^A‖ / ‖h_b^A‖"),
+    "part_drift": ("block part", "distance of what a part adds over its norm in the first", "1", "‖c^B − c^A‖ / ‖c^A‖"),
+    "graft": ("block", "effect of the second model's block in the first", "nats", "KL(A ‖ A with block of B)"),
+    "graft_back": ("block", "effect of the first model's block in the second", "nats", "KL(B ‖ B with block of A)"),
+    "cumulative": ("block", "effect of all blocks up to this one", "nats", "KL(A ‖ A with blocks ≤ l of B)"),
+    "cumulative_back": ("block", "the same in the second model", "nats", "KL(B ‖ B with blocks ≤ l of A)"),
+    "output": ("", "effect of the whole second model in place of the first", "nats", "KL(A ‖ B)"),
+    "unexplained": ("", "effect of all blocks together, less the sum of the single grafts", "nats", ""),
+    "unexplained_back": ("", "the same in the second model", "nats", ""),
+}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Difference(LabelledResult):
+    """Where two models part; ``bathyscope.report`` draws it.
+
+    Args:
+        first: the first block behind which the drift exceeds the noise floor, 0 also where the embeddings differ; None
+            where none does.
+    """
+
+    first: int | None = None
+
+
+@dataclass(frozen=True)
+class TokenPredictions:
+    """What the models predict, token by token: [prompts, tokens], padded behind a prompt's end.
+
+    Args:
+        drift: [prompts, boundaries, tokens], of the streams; NaN behind the end.
+        kl: KL(A ‖ B) of the prediction behind each token, in nats; NaN behind the end.
+        pieces: the tokens as text, or their ids.
+        predicted, other: the most probable next token of either model, as text or id.
+    """
+
+    drift: NDArray[np.float64]
+    kl: NDArray[np.float64]
+    pieces: NDArray[np.str_]
+    predicted: NDArray[np.str_]
+    other: NDArray[np.str_]
+
+
+def difference(
+    values: Mapping[str, NDArray[np.float64]],
+    tokens: TokenPredictions,
+    floor: NDArray[np.float64],
+    output_floor: float,
+    changes: NDArray[np.float64],
+    prompt_ids: Sequence[str],
+    names: tuple[str, str],
+    sampling: Sampling,
+) -> Difference:
+    """Return the result of the numbers, with means over prompts and their intervals.
+
+    Args:
+        values: variable → [prompts, …].
+        floor: [boundaries], what rounding alone does.
+        output_floor: the same of the predictions, in nats.
+        changes: [blocks], of the weights.
+        names: of the models.
+    """
+    n_blocks = len(changes)
+    arrays: dict[str, Any] = {}
+    unexplained = {
+        "unexplained": values["cumulative"][:, -1] - values["graft"].sum(1),
+        "unexplained_back": values["cumulative_back"][:, -1] - values["graft_back"].sum(1),
+    }
+    for name, (dims, long_name, units, formula) in _TEXTS.items():
+        column = {**values, **unexplained}[name]
+        arrays[name] = variable(["prompt", *dims.split()], column, long_name, units, formula=formula, source="own")
+        _add_means(arrays, name, dims.split(), column, f"{long_name}, mean over prompts", units, sampling)
+    arrays["weight_change"] = variable(
+        ["block"], changes, "change of the weights over their norm", "1", formula="‖W_B − W_A‖ / ‖W_A‖", source="own"
+    )
+    arrays["noise_floor"] = variable(
+        ["boundary"], floor, "drift of either model from itself in a batch of twice the size", "1", source="own"
+    )
+    arrays["output_floor"] = variable(
+        [], output_floor, "the same of either model and itself in a batch of twice the size", "nats", source="own"
+    )
+    arrays["token_drift"] = variable(
+        ["prompt", "boundary", "token"], tokens.drift, "distance of the streams at a token", "1", source="own"
+    )
+    arrays["token_kl"] = variable(
+        ["prompt", "token"], tokens.kl, "difference of the prediction behind a token", "nats", source="own"
+    )
+    for name, texts in (("piece", tokens.pieces), ("predicted", tokens.predicted), ("other", tokens.other)):
+        arrays[name] = (("prompt", "token"), texts)
+    coords = {
+        "prompt": list(prompt_ids),
+        "boundary": np.arange(n_blocks + 1),
+        "block": np.arange(n_blocks),
+        "part": list(PARTS),
+        "token": np.arange(tokens.kl.shape[1]),
+    }
+    data = xr.Dataset(arrays, coords, {"model": names[0], "other": names[1], **sampling.record})
+    first = first_beyond(data)
+    return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
+
+
+def without_words(data: xr.Dataset) -> xr.Dataset:
+    """Return the data with numbers of tokens in the place of their words: what differs still does."""
+    names = ("piece", "predicted", "other")
+    numbers = np.unique(np.stack([data[name].values for name in names]), return_inverse=True)[1]
+    shape = (len(names), *data["piece"].shape)
+    written = {name: (("prompt", "token"), ids.astype(str)) for name, ids in zip(names, numbers.reshape(shape))}
+    return data.assign(written)
+
+
+def _add_means(
+    arrays: dict[str, Any],
+    name: str,
+    dims: list[str],
+    values_PX: NDArray[np.float64],
+    long_name: str,
+    units: str,
+    sampling: Sampling,
+) -> None:
+    """Add the mean over prompts of some values and the ends of its interval."""
+    flat_PX = values_PX.reshape(len(values_PX), -1)
+    ends = np.array(mean_intervals(flat_PX, sampling))
+    columns = {"mean": flat_PX.mean(0), "low": ends[:, 0], "high": ends[:, 1]}
+    for end, column in columns.items():
+        arrays[f"{name}_{end}"] = variable(dims, column.reshape(values_PX.shape[1:]), long_name, units, source="own")

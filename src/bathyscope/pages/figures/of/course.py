@@ -1,0 +1,116 @@
+"""A course: depth over the steps of a training, and which blocks matter when. Drawn from ``open_course``."""
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
+
+from bathyscope.pages.figures.kind import Drawing, Panel
+from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.colours import Colours, Kind
+from bathyscope.pages.figures.kit.heat_map import HeatMap, Side, describe_largest, draw_colour_bar, draw_heat
+from bathyscope.pages.figures.kit.series import BLOCK_LABEL, Look
+
+_READINGS: Final = {
+    "readable": ("a token is final", Look(style.BLUE, "o", "-")),
+    "own": ("the output changes", Look(style.VERMILION, "s", "--")),
+    "later": ("later tokens change", Look(style.GREEN, "^", ":")),
+}
+_STEP_LABEL: Final = "step of the training"
+_MAPS: Final = {
+    "added_loss": ("Loss added without a block", "added loss (nats per token)", "added loss"),
+    "skip_effect": ("Effect of skipping a block on the output", "change of the output (dimensionless)", "effect"),
+}
+_TICKS: Final = 8
+
+
+def drawing(data: xr.Dataset) -> Drawing:
+    """Draw the readings and the loss over steps, and block × step maps of drop and skip effects."""
+    panels = []
+    if "readable" in data:
+        ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
+        alt = f"Readings of depth by step; blocks until a token is final: {ends[0]} at first, {ends[1]} at last."
+        panels.append(Panel("depth", partial(_draw_readings, data=data), alt))
+    if "loss" in data:
+        alt = f"Loss of the prompts by step: {', '.join(f'{value:.3g}' for value in data['loss'].values)} nats."
+        panels.append(Panel("loss", partial(_draw_loss, data=data), alt))
+    for name, (title, quantity, short) in _MAPS.items():
+        if name in data:
+            heat = _map_of(data, name, title, quantity, short)
+            alt = f"Heat map of {data.sizes['block']} blocks by {data.sizes['step']} steps. {title}: "
+            panels.append(Panel(name, partial(_draw_map, heat=heat, data=data), alt + describe_largest(heat) + "."))
+    note = (
+        f"{data.attrs['model']} on {data.attrs['prompts']}. Bands: 95 % intervals over prompts, the same at each step. "
+        f"{_null_note(data)} Maps: every column is a step, in order and not to scale; ringed is the step since which "
+        "dropping a block surely adds more than 0.01 nats."
+    )
+    return Drawing(panels, note, heading="Depth by step", blocks=int(data.attrs["n_blocks"]))
+
+
+def _null_note(data: xr.Dataset) -> str:
+    if int(data["step"][0]) == 0:
+        return "Step 0 is the model before this training: what it reads there is the null of all that follows."
+    return "There is no survey of step 0, so that what an untrained model reads is not known."
+
+
+def _draw_readings(figure: FigureBase, data: xr.Dataset) -> None:
+    ax, x = figure.subplots(), data["step"].values
+    for name, (label, look) in _READINGS.items():
+        if np.isfinite(data[name].values).any():
+            ax.fill_between(x, data[f"{name}_low"], data[f"{name}_high"], color=look.colour, alpha=0.15, linewidth=0)
+            ax.plot(x, data[name], look.line, marker=look.marker, color=look.colour, markersize=3.5, label=label)
+    blocks = int(data.attrs["n_blocks"])
+    ax.axhline(blocks, **style.BROKEN, zorder=1)
+    ax.set(xlabel=_STEP_LABEL, ylabel=f"blocks done (of {blocks})", title="Until which block …")
+    ax.set_ylim(0, 1.05 * blocks)
+    ax.legend(fontsize=6.5)
+
+
+def _draw_loss(figure: FigureBase, data: xr.Dataset) -> None:
+    ax, x = figure.subplots(), data["step"].values
+    ax.plot(x, data["loss"], "-o", color=style.PURPLE, markersize=3.5, label="loss")
+    ax.set(xlabel=_STEP_LABEL, ylabel="loss (nats per token)", title="Loss of the prompts, and idle blocks")
+    idle = ax.twinx()
+    idle.plot(x, data["idle_blocks"], "--s", color=style.MUTED, markersize=3, label="idle blocks")
+    idle.set_ylabel("blocks shown to be idle")
+    idle.set_ylim(0, int(data.attrs["n_blocks"]))
+    idle.grid(visible=False)
+    handles = [*ax.get_lines(), *idle.get_lines()]
+    ax.legend(handles, [str(line.get_label()) for line in handles], fontsize=6.5)
+
+
+def _map_of(data: xr.Dataset, name: str, title: str, quantity: str, short: str) -> HeatMap:
+    values = data[name].transpose("block", "step").values
+    # An untrained model may gain by losing a block; the colours of a signed map show which blocks hurt.
+    kind: Kind = "signed" if (values < -0.1 * np.nanmax(np.abs(values))).any() else "linear"
+    return HeatMap(
+        values=values,
+        title=title,
+        rows=Side(BLOCK_LABEL, "block"),
+        columns=Side(_STEP_LABEL, "surveyed step"),
+        quantity=quantity,
+        short=short,
+        colours=Colours.spanning(values, kind, clips=True),
+    )
+
+
+def _draw_map(figure: FigureBase, heat: HeatMap, data: xr.Dataset) -> None:
+    ax = figure.subplots()
+    image = draw_heat(ax, heat)
+    _name_steps(ax, data["step"].values)
+    if heat.short == "added loss":
+        steps = data["step"].values.tolist()
+        places = [(steps.index(step), block) for block, step in enumerate(data["matters_from"].values) if step == step]
+        if places:
+            columns, rows = zip(*places)
+            ax.plot(columns, rows, "o", markerfacecolor="none", markeredgecolor=style.VERMILION, markersize=6)
+    draw_colour_bar(figure, image, [heat], [ax])
+
+
+def _name_steps(ax: Axes, steps: np.ndarray) -> None:
+    """Write the steps under the columns, as many as there is room for."""
+    places = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), _TICKS)).round().astype(int))
+    ax.set_xticks(places.tolist(), [str(steps[place]) for place in places])

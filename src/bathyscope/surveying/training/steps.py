@@ -1,0 +1,242 @@
+"""The surveys of a course as one dataset by step: readings with intervals, trends, and when blocks begin to matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bathyscope.core.result import LabelledResult
+from bathyscope.errors import StoreError
+from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.runs.folder import folder_path
+from bathyscope.runs.run import Run, open_run
+from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.statistics.difference import Term, contrast, slope_coefficients
+from bathyscope.statistics.reading import Reading, only_entry
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.surveying.training.folder import finished_runs
+
+READINGS: Final = ("readable", "own", "later")
+IDLE: Final = 0.01
+"""Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
+_PER_STEPS: Final = 1000
+_by_step = partial(Label, "step", source="own")
+_by_block = partial(Label, "step block", source="own")
+_by_reading = partial(Label, "reading", source="own")
+_TABLE: Final[Table] = {
+    **{
+        name: label
+        for reading in READINGS
+        for name, label in {
+            reading: _by_step(f"the verdict's reading {reading}", "block", "mean over prompts"),
+            **interval(reading, _by_step, f"the 95 % interval of {reading}", "block", "bootstrap over prompts"),
+        }.items()
+    },
+    "idle_blocks": _by_step(
+        "blocks whose drop changes the loss by less than 0.01 nats", "block", "test of equivalence"
+    ),
+    "loss": _by_step("cross-entropy of the prompts", "nats", "mean over prompts"),
+    "added_loss": _by_block("loss added without a block", "nats", "mean over prompts"),
+    **interval("added_loss", _by_block, "the 95 % interval of added_loss", "nats", "bootstrap over prompts"),
+    "skip_effect": _by_block("effect of skipping a block on the output", "1", "mean over tokens and prompts"),
+    "matters_from": Label(
+        "block",
+        "first step since which dropping the block surely adds more than 0.01 nats",
+        "step",
+        source="own",
+    ),
+    "change": _by_reading("reading at the last step less that at the first", "block", "paired by prompt"),
+    **interval("change", _by_reading, "the 95 % interval of change", "block", "bootstrap over prompts"),
+    "slope": _by_reading(f"trend of the reading over {_PER_STEPS} steps", "block", "least squares over steps"),
+    **interval("slope", _by_reading, "the 95 % interval of slope", "block", "bootstrap over prompts"),
+}
+
+
+class Course(LabelledResult):
+    """Depth by step of one training; ``bathyscope.report`` draws it."""
+
+
+def open_course(folder: str | Path) -> Course:
+    """Return the course in a folder: one labelled dataset with a ``step`` dimension.
+
+    Args:
+        folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
+
+    Returns:
+        By ``step``: the verdict's readings with intervals, the idle blocks and the loss. By step and ``block``: the
+        added loss without the block, with its interval, and the effect of skipping it. By block: ``matters_from``, the
+        first step since which dropping it surely adds more than 0.01 nats (NaN without one). By ``reading``:
+        its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired by prompt.
+
+    Raises:
+        StoreError: no finished survey, or surveys of models of different depth or of different prompts.
+
+    Example:
+        >>> bathyscope.open_course("runs/course").readable.dims  # doctest: +SKIP
+        ('step',)
+    """
+    place = folder_path(folder)
+    runs = {step: open_run(run) for step, run in finished_runs(place).items()}
+    if not runs:
+        raise StoreError(f"There is no finished survey in {str(folder)!r}; give the folder of a course.")
+    depths = {run.n_blocks for run in runs.values()}
+    if len(depths) > 1:
+        raise StoreError(f"The models of this course have {sorted(depths)} blocks; open its runs one by one.")
+    _require_same_prompts(runs)
+    n_blocks = depths.pop()
+    rows = [_row(run) for run in runs.values()]
+    values: dict[str, Any] = {
+        name: np.stack([row[name] for row in rows]) for name in _TABLE if all(name in row for row in rows)
+    }
+    coords: dict[str, Any] = {"step": list(runs), "block": np.arange(n_blocks)}
+    if "added_loss" in values:
+        values["matters_from"] = _first_steps(values["added_loss_low"] > IDLE, list(runs))
+    if "readable" in values:
+        values |= _trends(list(runs.values()), list(runs))
+        coords["reading"] = list(READINGS)
+    data = labelled(_TABLE, values, coords).assign_attrs(
+        {"model": _last_name(runs), "prompts": next(iter(runs.values())).identity.dataset, "n_blocks": n_blocks}
+    )
+    return Course(data, _conclude(data, n_blocks), _table_by_step)
+
+
+def _require_same_prompts(runs: Mapping[int, Run]) -> None:
+    """Refuse steps whose readings would differ without any training.
+
+    Raises:
+        StoreError: two steps were surveyed on different prompts.
+    """
+    first, *others = runs
+    for step in others:
+        if runs[step].prompts.hash != runs[first].prompts.hash:
+            raise StoreError(
+                f"The steps of this course were surveyed on different prompts (step {step} on others than step "
+                f"{first}). Survey each set of prompts in a folder of its own."
+            )
+
+
+def _last_name(runs: dict[int, Run]) -> str:
+    return Path(str(list(runs.values())[-1].identity.model)).name
+
+
+def _row(run: Run) -> dict[str, Any]:
+    """Return the values of the table for one run, as far as its measures tell them."""
+    row: dict[str, Any] = {}
+    if "lens" in run:
+        for name, reading in _readings_of(run).items():
+            row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
+    if "drop" in run:
+        added_PL = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).transpose("prompt", "dropped").values
+        ends = np.array(mean_intervals(added_PL))
+        row |= {"added_loss": np.nanmean(added_PL, axis=0)}
+        row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
+        row |= {"idle_blocks": float(idle_blocks(run).sum()), "loss": float(run["drop"]["baseline_loss"].mean())}
+    if "skip" in run and "output_all" in run["skip"]:
+        effect = run["skip"]["output_all"].sel(part="block", reduction="mean")
+        row["skip_effect"] = effect.mean("prompt").transpose("skipped").values
+    return row
+
+
+def _readings_of(run: Run) -> dict[str, Any]:
+    verdict = run.verdict
+    return dict(zip(READINGS, (verdict.readable, verdict.own, verdict.later)))
+
+
+def _first_steps(matters_SL: np.ndarray, steps: Sequence[int]) -> np.ndarray:
+    """Return for each block the first step since which it matters at every step, [L]; NaN without one."""
+    # A step counts where all steps behind it matter too: the running "and" from the last step backwards.
+    from_here_on_SL = np.logical_and.accumulate(matters_SL[::-1], axis=0)[::-1]
+    first = from_here_on_SL.argmax(0)
+    return np.where(from_here_on_SL.any(0), np.array(steps, dtype=float)[first], np.nan)
+
+
+def _trends(runs: Sequence[Run], steps: Sequence[int]) -> dict[str, np.ndarray]:
+    """Return change and slope of every reading with their intervals, [readings]; NaN with a single step."""
+    columns: dict[str, list[float]] = {
+        f"{name}{end}": [] for name in ("change", "slope") for end in ("", "_low", "_high")
+    }
+    by_run = [_readings_of(run) for run in runs]
+    for name in READINGS:
+        readings = [
+            Reading(
+                of_run[name].by_prompt[:, None],
+                np.ones(len(of_run[name].by_prompt)),
+                only_entry,
+                (0.0, float(of_run[name].n_blocks)),
+                cluster=of_run[name].cluster,
+            )
+            for of_run in by_run
+        ]
+        coefficients = {"change": np.zeros(len(steps)), "slope": np.full(len(steps), np.nan)}
+        if len(steps) > 1:
+            coefficients["change"][[0, -1]] = -1.0, 1.0
+            coefficients["slope"] = slope_coefficients(steps) * _PER_STEPS
+        for kind, values in coefficients.items():
+            ends = [np.nan] * 3
+            if len(steps) > 1:
+                result = contrast([[Term(reading, float(c)) for reading, c in zip(readings, values)]])
+                ends = [result.estimate, result.ci_low, result.ci_high]
+            for end, value in zip(("", "_low", "_high"), ends):
+                columns[kind + end].append(value)
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def _conclude(data: xr.Dataset, n_blocks: int) -> str:
+    """Return from where to where the readings went, in at most three sentences."""
+    first, last = (int(data["step"][place]) for place in (0, -1))
+    if first == last:
+        return _describe_step(data, n_blocks)
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
+    if "readable" in data:
+        ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
+        text += f" A token is final after {ends[0]} of {n_blocks} blocks at step {first}, and after {ends[1]} at {last}"
+        change, low, high = (float(data[f"change{end}"].sel(reading="readable")) for end in ("", "_low", "_high"))
+        text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
+    if "idle_blocks" in data:
+        counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
+        text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
+    return text
+
+
+def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
+    """Return the readings of the only step."""
+    text = f"One step was surveyed, {int(data['step'][0])}."
+    if "readable" in data:
+        text += f" A token is final after {float(data['readable'][0]):.1f} of {n_blocks} blocks."
+    if "idle_blocks" in data:
+        text += f" Blocks shown to be idle: {int(data['idle_blocks'][0])}."
+    return text
+
+
+def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
+    """Return a row for every step; what is by block stays in the arrays."""
+    by_step = [str(name) for name in data.data_vars if data[name].dims == ("step",)]
+    return data[by_step].to_dataframe().reset_index()
+
+
+def depths_of(run: Run) -> dict[str, float]:
+    """Return what a training logs of a run: the verdict's readings in blocks, and how many blocks are idle."""
+    values: dict[str, float] = {}
+    if "lens" in run:
+        verdict = run.verdict
+        readings = {"readable": verdict.readable, "own": verdict.own, "later": verdict.later}
+        values |= {f"depth/{name}": r.value for name, r in readings.items() if not np.isnan(r.value)}
+    if "drop" in run:
+        values["depth/idle_blocks"] = float(idle_blocks(run).sum())
+    return values
+
+
+def idle_blocks(run: Run, bound: float = IDLE) -> np.ndarray:
+    """Return for each block whether its drop surely changes the loss by less than ``bound`` nats, [L].
+
+    The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference.
+    """
+    drop = run["drop"]
+    added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
+    return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, Sampling(level=0.9))])

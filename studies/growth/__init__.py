@@ -1,0 +1,1 @@
+"""Do blocks that a model is grown by come into use."""

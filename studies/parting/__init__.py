@@ -1,0 +1,1 @@
+"""Where a model and its changed copy part: one trained block, fewer digits, a short fine-tuning."""

@@ -1,0 +1,122 @@
+"""The comparisons: which block is named, and what grafts leave unexplained, for changes that are known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+import bathyscope
+from bathyscope.analysis.between.diff_text import parting_tokens
+from bathyscope.analysis.between.parting import Difference
+from bathyscope.model import Model
+from bathyscope.model.reading import tokenized
+from bathyscope.prompts.prompts import Prompts
+from studies.parting.copies import int8_copy, trained_copy
+
+Comparison = Callable[[], Difference]
+BLOCKS: Final = (0, 5, 11)
+_STEPS, _RATE, _BATCH = 10, 3e-4, 4
+_CURVES: Final = ("drift", "graft", "graft_back", "cumulative", "cumulative_back")
+_DIGITS: Final = 6
+
+
+def known_changes(
+    model: str, seeds: Sequence[int], prompts: str, blocks: Sequence[int] = BLOCKS
+) -> dict[str, Comparison]:
+    """Return comparisons of a model with copies that are changed in a known way, by name.
+
+    Args:
+        model: a checkpoint of at least as many blocks as are trained.
+        seeds: of the trainings.
+        prompts: a source of prompts that the models are compared on.
+        blocks: that are trained, each alone.
+    """
+    whole = bathyscope.load(model, dtype="float32")
+    read = tokenized(whole, prompts)
+
+    def against(other: Callable[[], Model]) -> Comparison:
+        return lambda: bathyscope.diff(whole, other(), read)
+
+    def trained(block: int | None, seed: int) -> Model:
+        texts = _ids(whole, "problems:64?steps=1-3", seed=100 + seed)
+        return trained_copy(whole, texts, block=block, steps=_STEPS, rate=_RATE, batch=_BATCH, seed=seed)
+
+    comparisons = {"itself": against(partial(bathyscope.load, model, dtype="float32"))}
+    for seed in seeds:
+        for block in blocks:
+            comparisons[f"block {block}, seed {seed}"] = against(partial(trained, block, seed))
+        comparisons[f"all blocks, seed {seed}"] = against(partial(trained, None, seed))
+    comparisons["int8"] = against(partial(int8_copy, whole))
+    comparisons["bfloat16"] = against(partial(bathyscope.load, model, dtype="bfloat16"))
+    return comparisons
+
+
+def fine_tuned(
+    model: str, gsm8k: Path, seeds: Sequence[int], *, steps: int, compared: int, tokens: int
+) -> dict[str, Comparison]:
+    """Return comparisons of a real model with itself after a short training on GSM8K, by name.
+
+    Args:
+        gsm8k: folder with ``train.jsonl`` and ``test_first600.jsonl``.
+        steps: of the training, with one question and answer each.
+        compared: test questions that the models are compared on.
+        tokens: of each text, at most.
+    """
+    whole = bathyscope.load(model, dtype="float32")
+
+    def against(place: int, seed: int) -> Difference:
+        texts = [ids[:tokens] for ids in _gsm8k_ids(whole, gsm8k / "train.jsonl", steps * len(seeds))]
+        read = [ids[:tokens] for ids in _gsm8k_ids(whole, gsm8k / "test_first600.jsonl", compared)]
+        own = texts[place :: len(seeds)]
+        other = trained_copy(whole, own, block=None, steps=steps, rate=2e-5, batch=1, seed=seed)
+        return bathyscope.diff(whole, other, read)
+
+    return {f"gsm8k, seed {seed}": partial(against, place, seed) for place, seed in enumerate(seeds)}
+
+
+def record_of(result: Difference) -> dict[str, Any]:
+    """Return the numbers of a comparison that are stored, with few digits."""
+    data = result.data
+    means = {
+        f"{name}_{end}": _rounded(data[f"{name}_{end}"].values) for name in _CURVES for end in ("mean", "low", "high")
+    }
+    single = {
+        name: [_rounded(data[f"{name}_{end}"].values) for end in ("mean", "low", "high")]
+        for name in ("output", "unexplained", "unexplained_back")
+    }
+    return {
+        "model": data.attrs["model"],
+        "other": data.attrs["other"],
+        "prompts": data.sizes["prompt"],
+        "text": result.text,
+        "first": result.first,
+        "largest_graft": int(data["graft_mean"].values.argmax()),
+        **means,
+        **single,
+        "noise_floor": _rounded(data["noise_floor"].values),
+        "weight_change": _rounded(data["weight_change"].values),
+        "tokens": parting_tokens(data, 5).to_dict("records"),
+    }
+
+
+def _ids(model: Model, source: str, *, seed: int) -> list[tuple[int, ...]]:
+    return _read(tokenized(model, source, seed=seed))
+
+
+def _read(prompts: Prompts) -> list[tuple[int, ...]]:
+    return [tuple(prompt.ids) for prompt in prompts]
+
+
+def _gsm8k_ids(model: Model, path: Path, count: int) -> list[tuple[int, ...]]:
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()[:count]]
+    return _read(tokenized(model, [f"Question: {row['question']}\nAnswer: {row['answer']}" for row in rows]))
+
+
+def _rounded(values: np.ndarray) -> Any:
+    numbers = np.vectorize(lambda value: float(f"{value:.{_DIGITS}g}"), otypes=[float])(np.asarray(values))
+    return [None if number != number else number for number in numbers.tolist()] if numbers.ndim else float(numbers)
