@@ -384,10 +384,17 @@ def test_the_better_candidate_is_not_said_to_do_as_well() -> None:
 
 
 def test_a_loss_that_falls_is_a_warning_and_no_success() -> None:
-    text = planned({"choice": -0.05}, ["choice"], agreement=0.56)
-    assert "44% of the top-1 tokens change. Warning: the cost is below 0" in text
-    assert "this text is not what the model was trained on; do not decide on it." in text
-    assert "judge on other text before deciding" in planned({"choice": -0.005}, ["choice"])
+    text = planned({"choice": -0.05}, ["choice"], agreement=0.56, max_cost=0.01)
+    assert text.startswith(
+        "Not proved on 4 test prompts: without the choice (drop:0, 3 of 12 blocks within 0.01 nats) the loss falls, so "
+        "this text is not what the model was trained on; do not decide on it. It costs -0.05 (-0.06 to -0.04) "
+    )
+    assert "44% of the top-1 tokens change." in text
+    assert "can go" not in text
+    unsure = planned({"choice": -0.005}, ["choice"])
+    assert unsure.startswith("Proved on")
+    assert "Warning: the cost is below 0, so the model predicts this text better without them" in unsure
+    assert "judge on other text before deciding" in unsure
     assert "Warning" not in planned({"choice": 0.05}, ["choice"])
 
 

@@ -136,6 +136,11 @@ def transfer_cells(data: xr.Dataset) -> list[list[str]]:
     ]
 
 
+def loss_falls(data: xr.Dataset) -> bool:
+    """Return whether the test prompts show that the loss is lower without the choice: they cannot judge it then."""
+    return float(data.isel(candidate=0)["test_cost_high"]) < 0
+
+
 def refusal(data: xr.Dataset) -> str:
     """Return why no block can go, and what to do."""
     attrs = data.attrs
@@ -164,6 +169,12 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         f"It costs {_cost_text(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
         f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
     )
+    if loss_falls(data):
+        return [
+            f"Not proved on {prompts}: without the choice ({subset}, {size} of {units} {unit}s{within}) the loss "
+            "falls, so this text is not what the model was trained on; do not decide on it.",
+            price,
+        ]
     best = data.isel(candidate=_best_place(data))
     name = _candidate_title(str(best["candidate"].item()), False)
     if as_good:
@@ -193,15 +204,13 @@ def _warning_sentences(choice: xr.Dataset) -> list[str]:
     is of another kind, and costs on it do not say what the model loses.
     """
     changed = 1 - float(choice["test_agreement"])
-    cost, high = float(choice["test_cost"]), float(choice["test_cost_high"])
     text = [f"{changed:.0%} of the top-1 tokens change."]
-    if cost < 0:
-        advice = (
-            "this text is not what the model was trained on; do not decide on it."
-            if high < 0
-            else "a sign of text unlike what the model was trained on; judge on other text before deciding."
+    # where it falls for sure, the first sentence says so
+    if float(choice["test_cost"]) < 0 <= float(choice["test_cost_high"]):
+        text.append(
+            "Warning: the cost is below 0, so the model predicts this text better without them: a sign of text unlike "
+            "what the model was trained on; judge on other text before deciding."
         )
-        text.append(f"Warning: the cost is below 0, so the model predicts this text better without them: {advice}")
     return text
 
 

@@ -162,6 +162,9 @@ def test_no_speed_is_above_its_tokens_per_pass_on_a_machine_of_any_load(monkeypa
     assert (data["speed"] <= data["tokens_per_pass"] + 1e-12).all()
     assert (data["bare_speed"] <= data["tokens_per_pass"] + 1e-12).all()
     assert (data["speed_high"] <= data["tokens_per_pass_high"] + 1e-12).all()
+    # a pass gives at least one token, and at most those of its draft and one more: so do the ends of intervals
+    assert (data["tokens_per_pass_low"] >= 1).all()
+    assert (data["tokens_per_pass_high"] <= data["draft"] + 1).all()
     # the scatter of the clocks is in the interval: with exact ones it is narrower
     monkeypatch.setattr(times, "measured", lambda *_: Timings.exact(wild.settled))
     exact = asked(idle_after(2), 1).data

@@ -10,6 +10,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.analysis.depths.leading import (
+    Leading,
+    block_costs,
+    block_data,
+    depth_readings,
+    reading_data,
+)
 from bathyscope.analysis.depths.pairing import match
 from bathyscope.analysis.depths.questions import ComparisonPlan, Pairs, PlannedContrast, plan_comparisons
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
@@ -21,6 +28,7 @@ from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
+from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
 
 NAN = math.nan
@@ -99,7 +107,15 @@ def compare(
         data.attrs["cluster"] = cluster
     if None not in bounds:
         data.attrs["bound"] = bound_text(equivalence, equivalence_unit)
-    return Comparison(data, run_data(compared, estimates_of, chosen), tuple(dict.fromkeys(notes)), tuple(compared))
+    labels, leading = data["comparison"].values.tolist(), [row.leading for row in rows]
+    return Comparison(
+        data,
+        run_data(compared, estimates_of, chosen),
+        tuple(dict.fromkeys(notes)),
+        tuple(compared),
+        reading_data(labels, leading),
+        block_data(labels, leading),
+    )
 
 
 class _Cohort(NamedTuple):
@@ -122,13 +138,7 @@ def _answer(
     order = [member for cohort in cohorts for member in cohort.members]
     contrasts, ratios, reasons = [], [], []
     for name in estimators:
-        terms = [
-            [
-                Term(readings[member][name].take(prompts), comparison.coefficients[member])
-                for member, prompts in zip(cohort.members, cohort.prompts)
-            ]
-            for cohort in cohorts
-        ]
+        terms = _terms([by_name[name] for by_name in readings], comparison.coefficients, cohorts)
         difference = contrast(terms, sampling, bound=bound)
         by_side = dict(zip(order, difference.estimates))
         contrasts.append(difference)
@@ -137,7 +147,36 @@ def _answer(
             _reason(comparison, difference, by_side, [estimates_of[id(side)][name].reason for side in comparison.sides])
         )
     kind = "paired" if len(cohorts) == 1 else "two-sample" if len(cohorts) == len(comparison.sides) else "partly paired"
-    return ComparisonRow(kind, contrasts, ratios, reasons, notes)
+    return ComparisonRow(kind, contrasts, ratios, reasons, notes, _lead(comparison, cohorts, sampling))
+
+
+def _terms(readings: Sequence[Reading], coefficients: Sequence[float], cohorts: Sequence[_Cohort]) -> list[list[Term]]:
+    """Return the terms of a contrast, a list for every cohort, from one reading of each side."""
+    return [
+        [
+            Term(readings[member].take(prompts), coefficients[member])
+            for member, prompts in zip(cohort.members, cohort.prompts)
+        ]
+        for cohort in cohorts
+    ]
+
+
+def _lead(comparison: PlannedContrast, cohorts: Sequence[_Cohort], sampling: Sampling) -> Leading:
+    """Return the contrasts that stand first: of the verdict's readings, and of the costs of blocks."""
+    order = [member for cohort in cohorts for member in cohort.members]
+    by_side = [depth_readings(side) for side in comparison.sides]
+    costs = block_costs(comparison.sides) if comparison.blocks is not None else []
+    ends: dict[str | int, tuple[float, float]] = {}
+
+    def contrasted(quantity: str | int, readings: Sequence[Reading]) -> Contrast:
+        result = contrast(_terms(readings, comparison.coefficients, cohorts), sampling)
+        estimates = dict(zip(order, result.estimates))
+        ends[quantity] = estimates.get(0, NAN), estimates.get(len(comparison.sides) - 1, NAN)
+        return result
+
+    readings = {name: contrasted(name, [side[name] for side in by_side]) for name in by_side[0]}
+    blocks = {block: contrasted(block, [side[block] for side in costs]) for block in (costs[0] if costs else ())}
+    return Leading(readings, blocks, ends)
 
 
 def _cohorts(sides: Sequence[ComparedPrompts], paired: bool | None) -> tuple[list[_Cohort], list[str]]:

@@ -14,7 +14,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.depths.result import gathered, holm
+from bathyscope.analysis.depths.result import gathered
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import LabelledResult
@@ -26,6 +26,7 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, level_name, members_by_value, parts
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.table import tidy
+from bathyscope.statistics.correction import holm
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.effective_depth import DepthEstimate, Estimator, blocks_done

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 import xarray as xr
-from statsmodels.stats.multitest import multipletests
 
+from bathyscope.analysis.depths.leading import Leading, lead_text
 from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import rows_of
 from bathyscope.labels import variable
+from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.effective_depth import DepthEstimate
 
@@ -31,12 +32,17 @@ class Comparison:
         runs: (run, estimator): each run's own ratio and interval, from all its prompts.
         notes: what a reader must know: how prompts were paired, what differs besides, what was left out.
         sides: the runs, or parts of runs, that were compared.
+        readings: (comparison, reading): how the verdict's readings differ, as ratios of L.
+        blocks: (comparison, block): how the loss added without each block differs; None where that was not measured in
+            two runs of equally many blocks.
     """
 
     data: xr.Dataset
     runs: xr.Dataset
     notes: tuple[str, ...]
     sides: tuple[ComparedPrompts, ...]
+    readings: xr.Dataset
+    blocks: xr.Dataset | None = None
 
     def __repr__(self) -> str:
         return f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>"
@@ -53,8 +59,9 @@ class Comparison:
 
     @property
     def text(self) -> str:
-        """How many intervals exclude 0, and how many tests hold after correction."""
-        return self.summary()
+        """How the verdict and the costs of blocks differ, and how many estimators do."""
+        lead = lead_text(self.readings, self.blocks, self.level)
+        return f"{lead} Of the estimators, {self.summary()}" if lead else self.summary()
 
     def record(self) -> list[dict[str, Any]]:
         """Return the rows of the table."""
@@ -115,6 +122,7 @@ class ComparisonRow(NamedTuple):
     """Of the reference and the other run, each from the prompts that are compared."""
     reasons: list[str]
     notes: list[str]
+    leading: Leading
 
 
 def comparison_data(
@@ -178,15 +186,6 @@ def comparison_data(
 def gathered(rows: Sequence[Sequence[Any]], field: str) -> FloatArray:
     """One number of everything that was found, [rows, …]."""
     return np.array([[getattr(item, field) for item in row] for row in rows], dtype=np.float64)
-
-
-def holm(p_values: FloatArray) -> FloatArray:
-    """Return p-values of any shape corrected for the number of tests (Holm); NaN stays NaN and is not counted."""
-    corrected = np.full(p_values.shape, np.nan)
-    tested = np.isfinite(p_values)
-    if tested.any():
-        corrected[tested] = multipletests(p_values[tested], method="holm")[1]
-    return corrected
 
 
 def run_data(

@@ -66,11 +66,14 @@ def compare_command(
 
 
 def _view(comparison: Comparison) -> View:
+    from bathyscope.pages.comparison.leading import leading_tables
     from bathyscope.pages.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
 
     blocks: list[TextTable | str] = []
     for number in range(comparison.data.sizes["comparison"]):
         data = comparison.data.isel(comparison=number)
+        for first in leading_tables(comparison, number):
+            blocks += [TextTable(first.headings, first.rows, first.title), ""]
         headings, rows = difference_rows(comparison, number)
         caption = [*no_difference(comparison, number), *remarks(data)]
         blocks += [TextTable(headings, rows, title(data), caption), ""]

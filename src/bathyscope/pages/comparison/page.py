@@ -9,6 +9,7 @@ from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError
 from bathyscope.pages import html, provenance
 from bathyscope.pages.comparison import curves, forest, size, table
+from bathyscope.pages.comparison.leading import leading_tables
 from bathyscope.pages.export import write_output
 from bathyscope.pages.figures.kind import Drawing, arrange
 from bathyscope.pages.render import FORMATS, render
@@ -61,13 +62,21 @@ def _write_page(comparison: Comparison, title: str, drawings: Mapping[str, Drawi
         "comparison.html.j2",
         path,
         title=title,
-        summary=comparison.summary(),
+        summary=comparison.text,
         notes=comparison.notes,
-        tables=[_make_table(comparison, number) for number in range(comparison.data.sizes["comparison"])],
+        tables=[
+            listed
+            for number in range(comparison.data.sizes["comparison"])
+            for listed in (*_make_leading_tables(comparison, number), _make_table(comparison, number))
+        ],
         legend=table.LEGEND,
         figures=[html.figure(drawing, f"f{n}") for n, drawing in enumerate(drawings.values()) if drawing.panels],
         runs=[{"caption": run.caption(), "configuration": provenance.configuration(run)} for run in runs],
     )
+
+
+def _make_leading_tables(comparison: Comparison, number: int) -> list[dict[str, Any]]:
+    return [{**first._asdict(), "remarks": []} for first in leading_tables(comparison, number)]
 
 
 def _make_table(comparison: Comparison, number: int) -> dict[str, Any]:

@@ -231,11 +231,13 @@ def decide(
             sums = np.concatenate([counts_PF.sum(axis=0, keepdims=True), resampled_counts @ counts_PF])
             data["bare_speed"][at] = settled.speed(sums[0], place + 1, draft, bare=True)
             each_pass = sums[:, Counts._fields.index("tokens")] / sums[:, Counts._fields.index("passes")]
-            ends = bootstrap_interval(float(each_pass[0]), each_pass[1:], tokens, level=level, limits=(0.0, np.inf))
+            # a pass gives one token, whatever its draft was, and no more than the draft and one behind it
+            limits = (1.0, draft + 1.0)
+            ends = bootstrap_interval(float(each_pass[0]), each_pass[1:], tokens, level=level, limits=limits)
             _put_interval(data, "tokens_per_pass", at, float(each_pass[0]), ends)
             # prompts and rounds of timing are drawn again at once; no draw gives more than its tokens per pass
             speed = scattered.speed(sums, place + 1, draft, bare=False)
-            limits = (0.0, max(ends.high, float(each_pass[0])) if np.isfinite(ends.high) else np.inf)
+            limits = (0.0, max(ends.high, float(each_pass[0])) if np.isfinite(ends.high) else draft + 1.0)
             ends = bootstrap_interval(float(speed[0]), speed[1:], tokens, level=level, limits=limits)
             _put_interval(data, "speed", at, float(speed[0]), ends)
     return data
