@@ -55,6 +55,18 @@ def test_no_window_helps_a_trained_model(name: str, windows: int, problems: int)
     assert scan.data.attrs["full_accuracy"] > 0.5
 
 
+def test_prompts_without_answers_may_fill_a_batch() -> None:
+    """Prompts of one length share a batch, and none of this one has an answer to look at."""
+    hf = zoo.build("llama")
+    long, short = zoo.prompts(hf, (12, 12), 1), zoo.prompts(hf, (9, 9), 2)
+    asked = [bathyscope.Prompt(ids=ids, answer_tokens=2) for ids in long]
+    alone = bathyscope.repeat_scan(waves.loaded("llama"), asked, progress=False)
+    mixed = [*asked, *(bathyscope.Prompt(ids=ids) for ids in short)]
+    scan = bathyscope.repeat_scan(waves.loaded("llama"), mixed, progress=False)
+    assert scan.data.attrs["answers"] == 2
+    np.testing.assert_array_equal(scan.data["accuracy"], alone.data["accuracy"])
+
+
 def answered(*lengths: int | None) -> Prompts:
     """Random prompts, whose last tokens are the answer; None = without one."""
     ids = zoo.prompts(zoo.build("llama"), (12,) * len(lengths))

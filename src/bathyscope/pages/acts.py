@@ -5,7 +5,6 @@ They precede the runs, because a reader of a decision looks first for the decisi
 
 from __future__ import annotations
 
-import shlex
 from math import isnan
 from typing import Any
 
@@ -17,6 +16,7 @@ from bathyscope.analysis.between.parting import Difference, without_words
 from bathyscope.core.text import visible
 from bathyscope.pages import html
 from bathyscope.pages.arguments import Act
+from bathyscope.pages.commands import quote_model
 from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.pages.figures.of import plan as plan_figure
@@ -155,9 +155,7 @@ def _write_export_command(plan: Plan) -> str:
     """Return the command that writes the smaller model; empty where nothing can be written."""
     if not plan.fits or not plan.leaves_blocks:
         return ""
-    # A folder may contain blanks, and the command on the page is meant to be pasted into a shell.
-    model = shlex.quote(str(plan.data.attrs["model"]))
-    return f"bathyscope export {model} --schedule {plan.schedule} --out SMALLER"
+    return f"bathyscope export {quote_model(plan.place)} --schedule {plan.schedule} --out SMALLER"
 
 
 def _format_number(value: object) -> str:

@@ -83,7 +83,9 @@ class CallResult:
 
 
 def even_pieces(rows: int, most: int) -> Iterator[tuple[int, int]]:
-    """Split ``rows`` into as few ranges of at most ``most`` as possible, of nearly equal size."""
+    """Split ``rows`` into as few ranges of at most ``most`` as possible, of nearly equal size; none of no rows."""
+    if not rows:
+        return
     pieces = -(-rows // max(1, most))
     edges = [rows * i // pieces for i in range(pieces + 1)]
     yield from pairwise(edges)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.pages.commands import quote_model
 from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
@@ -23,8 +21,6 @@ if TYPE_CHECKING:
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
-_LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
-"""Names that a model on the hub can have."""
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
 _MEASURES: Final = ("lens", "skip", "drop", "tokens")
 """Measures that a page answers from; the last is optional."""
@@ -109,11 +105,11 @@ def _is_of_same_name(plan: Plan, run: Run) -> bool:
 
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     """Return what a reader does next, and the command for it; both empty where nothing is missing."""
-    survey = f"bathyscope survey {_quote_model(run)} --prompts YOURS.jsonl --measures"
+    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts YOURS.jsonl --measures"
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
-        prune = f"bathyscope prune {_quote_model(run)} --calibration YOURS.jsonl --test OTHERS.jsonl"
+        prune = f"bathyscope prune {quote_model(run.identity.model)} --calibration YOURS.jsonl --test OTHERS.jsonl"
         return "To know what they cost together", f"{prune} --drop {droppable}"
     if any(measure not in run for measure in _MEASURES[:-1]):
         return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
@@ -122,12 +118,6 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
     return "", ""
-
-
-def _quote_model(run: Run) -> str:
-    """Return the model as a shell takes it; MODEL where the run's name for it cannot be loaded."""
-    name = run.identity.model
-    return shlex.quote(name) if _LOADABLE.fullmatch(name) or Path(name).is_dir() else "MODEL"
 
 
 def _choose_blocks(cost: ByPlace | None) -> _Choice:

@@ -1,0 +1,17 @@
+"""How commands that a page recommends name a model: as a shell takes it, or MODEL where no command could load it."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Final
+
+_LOADABLE: Final = re.compile(r"[\w.-]+(/[\w.-]+)?")
+"""Names that a model on the hub can have."""
+_CLASS: Final = re.compile(r"\w+(ForCausalLM|LMHeadModel|ForConditionalGeneration)")
+"""A model that was made in memory is called by its class, which nobody can load."""
+
+
+def quote_model(name: str) -> str:
+    """Return the model as a shell takes it; MODEL where its name cannot be loaded."""
+    is_loadable = _LOADABLE.fullmatch(name) and not _CLASS.fullmatch(name)
+    return shlex.quote(name) if is_loadable or Path(name).is_dir() else "MODEL"

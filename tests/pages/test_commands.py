@@ -1,0 +1,28 @@
+"""Commands on a page name models that can be loaded."""
+
+from pathlib import Path
+
+import pytest
+
+from bathyscope.pages.commands import quote_model
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("gpt2", "gpt2"),
+        ("Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-1.5B"),
+        ("LlamaForCausalLM", "MODEL"),
+        ("GPT2LMHeadModel", "MODEL"),
+        ("/no/such/folder", "MODEL"),
+        ("a b", "MODEL"),
+    ],
+)
+def test_names_that_nobody_can_load_are_placeholders(name: str, text: str) -> None:
+    assert quote_model(name) == text
+
+
+def test_a_folder_is_quoted(tmp_path: Path) -> None:
+    place = tmp_path / "my model"
+    place.mkdir()
+    assert quote_model(str(place)) == f"'{place}'"
