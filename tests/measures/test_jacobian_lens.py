@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -213,6 +214,21 @@ def test_refusals(options: dict[str, Any], error: type[Exception], message: str)
         options["lens"] = lens("gpt2")
     with pytest.raises(error, match=message):
         surveyed(**options)
+
+
+def test_a_lens_of_other_weights_or_another_shape_is_refused() -> None:
+    own, ids = lens(), prompts()[1]
+    other = zoo.entry("llama").build()
+    with torch.no_grad():
+        next(other.parameters()).add_(0.01)
+    with pytest.raises(ModelError, match=r"was fitted to other weights \(of LlamaForCausalLM\) than this model's"):
+        bathyscope.survey(other, ids, ["jacobian_lens"], jacobian_lens={"lens": own}, progress=False)
+    narrow = FittedLens(own.origin, own.boundaries, own.sums_HBDD[..., :-1, :-1], own.counts, own.squares_B)
+    with pytest.raises(ModelError, match=rf"is {own.width - 1} wide and the model {own.width}; fit one to this model"):
+        surveyed(lens=narrow)
+    deeper = FittedLens(replace(own.origin, n_blocks=9), own.boundaries, own.sums_HBDD, own.counts, own.squares_B)
+    with pytest.raises(ModelError, match=r"is of a model of 9 blocks, and this one has \d+; fit another"):
+        surveyed(lens=deeper)
 
 
 def test_a_survey_of_all_measures_leaves_it_out_where_nothing_is_given() -> None:

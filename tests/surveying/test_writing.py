@@ -57,6 +57,27 @@ def test_numbers_are_those_of_the_same_tokens_handed_in(name: str) -> None:
             np.testing.assert_array_equal(written[measure][variable], values, f"{measure}.{variable}")
 
 
+def test_single_tokens_are_all_there_however_long_the_question() -> None:
+    """The measure tokens takes 256 tokens of a text that was handed in, and a question may be longer."""
+    (ids,) = zoo.prompts(zoo.build("llama"), (40,))
+    hf = zoo.entry("llama").build()
+    hf.config.max_position_embeddings = 512
+    run = bathyscope.survey(bathyscope.load(hf), [(ids * 7)[:262]], ["lens", "tokens"], write=NEW, progress=False)
+    tokens = run["tokens"].isel(prompt=0)
+    assert tokens.sizes["token"] == 262 + NEW
+    depths = tokens["settle_depth"].isel(token=slice(261, 261 + NEW))
+    assert float(depths.mean()) == pytest.approx(float(run["lens"]["settle_depth"].mean()))
+    options = {"write": NEW, "tokens": {"length": 9}, "progress": False}
+    shorter = bathyscope.survey(waves.loaded("llama"), [ids], ["lens", "tokens"], **options)
+    assert shorter["tokens"].sizes["token"] == 9
+
+
+def test_what_is_written_is_measured_without_the_lens() -> None:
+    """The lens's own options come only where it is asked for."""
+    run = bathyscope.survey(waves.loaded("llama"), questions("llama"), ["drop"], write=2, progress=False)
+    assert run["drop"]["written"].values.tolist() == [2, 2, 2]
+
+
 def test_labels_say_what_was_written() -> None:
     ids = zoo.prompts(zoo.build("llama"), (7, 9))
     answers = [greedy("llama", ids[0], 2)[-2:], [1, 2]]

@@ -35,12 +35,13 @@ Measures = Sequence[Asked] | Asked | None
 class Survey:
     """A request that holds for any model and prompts: the same for a model and for its controls.
 
-    The arguments are those of ``survey``, and three more.
+    The arguments are those of ``survey``, and four more.
 
     Args:
         before: how the run that is continued was cut; None = nothing is continued.
         measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
         device: the one that will compute; None = the one that the model is on.
+        defaults: measure → options that count where none are given, before those of a preset.
     """
 
     measures: Measures = None
@@ -57,12 +58,15 @@ class Survey:
     chat: bool = False
     keep_text: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def declared(self) -> dict[str, tuple[Any, Any]]:
         """Name → each measure and its options, those that others require included."""
         paper = preset_of(self.preset)
-        return chosen(_named(self.measures, paper), self.options, paper.options)
+        measures = {*paper.options, *self.defaults}
+        defaults = {name: {**paper.options.get(name, {}), **self.defaults.get(name, {})} for name in measures}
+        return chosen(_named(self.measures, paper), self.options, defaults)
 
     def plan(self, model: AnyModel, prompts: Source | Prompts, *, warns_of_repeats: bool = True) -> SurveyPlan:
         """Decide and check everything before any compute (see ``survey``).

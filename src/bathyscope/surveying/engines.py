@@ -27,7 +27,7 @@ from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
-from bathyscope.surveying.writing import writing_of
+from bathyscope.surveying.writing import OF_WRITTEN, writing_of
 
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
@@ -99,8 +99,8 @@ def survey(
             ``run.stopped`` says why it ended.
         budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
         write: let the model continue each prompt by up to so many tokens, in the place of its answer, and measure what
-            it wrote (``lens.positions`` is then "answer" unless given). Prompts get the labels written, ended and,
-            where they have answers, right.
+            it wrote. ``lens.positions`` is then "answer" and ``tokens.length`` 4096, unless given. Prompts get the
+            labels written, ended and, where they have answers, right.
         temperature: of what it writes; None = the most probable token each time.
         engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
@@ -149,8 +149,6 @@ def survey(
     if grow or goal is not None:
         _require_growth(folder, {entry.label for entry in controls})
     writing = writing_of(write, temperature, seed or 0, alone=engine is None and share is None)
-    if writing is not None:
-        options = {**options, "lens": _at_answers(options.get("lens"))}
     request = Survey(
         measures=measures,
         seed=seed,
@@ -166,6 +164,7 @@ def survey(
         chat=chat,
         keep_text=keep_text,
         options=options,
+        defaults={} if writing is None else OF_WRITTEN,
     )
     if goal is not None:
         _require_readings(request.declared)
@@ -239,11 +238,6 @@ def _survey_with_controls(
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)
-
-
-def _at_answers(lens: Any) -> Any:
-    """Return the options of the lens, which looks at the answers where its positions are not given."""
-    return {"positions": "answer", **(lens or {})} if lens is None or isinstance(lens, Mapping) else lens
 
 
 def _require_engine(engine: str | None, workers: int | None, address: str | None) -> None:

@@ -150,6 +150,17 @@ def test_of_linear_blocks_it_is_their_product() -> None:
         torch.testing.assert_close(lens.matrix(boundary), product)
 
 
+def test_the_identity_is_not_sampled() -> None:
+    """Where blocks add nothing, one direction is enough for the whole lens."""
+    hf = LinearModel().eval()
+    for block in hf.blocks:
+        torch.nn.init.zeros_(block.map.weight)
+    lens = bathyscope.fit_lens(hf, [[1, 2, 3, 4, 5], [6, 7, 8, 9]], directions=1, skip_first=0, progress=False)
+    for boundary in lens.boundaries:
+        torch.testing.assert_close(lens.matrix(boundary), torch.eye(12))
+    assert float(lens.data.sampling_error.max()) < 1e-6
+
+
 def test_as_many_directions_as_the_width_are_exact() -> None:
     width = exact().width
     assert gap(matrices(fitted("llama", directions=width)), matrices(exact())) < 1e-5
