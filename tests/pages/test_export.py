@@ -1,13 +1,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from support.synthetic import small_run
+from matplotlib.figure import Figure
+from support.artists import visible_texts
+from support.synthetic import small_run, synthetic_run
 
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.pages import export
 from bathyscope.pages.export import save_figures
+from bathyscope.pages.figures.kind import Panel, arrange
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.registry import FIGURES
 
 SMALL = small_run()
 HEADS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
@@ -72,3 +79,29 @@ def test_arguments_of_another_type_are_one_sentence(arguments: tuple[object, ...
     with pytest.raises(OptionError, match=words):
         save_figures(run, tmp_path, *rest[1:])  # type: ignore[arg-type]
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("heading", [True, False])
+def test_exported_files_carry_no_noise_floor_and_no_heading_when_none_is_wanted(
+    heading: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headings = []
+
+    def record(text: str, panels: Sequence[Panel]) -> Figure:
+        headings.append(text)
+        return arrange(text, panels)
+
+    monkeypatch.setattr(export, "arrange", record)
+    options = FigureOptions(heading=heading)
+    export.save_figures(SMALL, tmp_path, ["svg"], options)
+    assert "noise floor" in SMALL.caption()
+    assert set(headings) == {SMALL.caption(noise=False) if heading else ""}
+    assert "noise" not in headings[0]
+
+
+def test_a_figure_without_a_heading_keeps_no_room_for_one() -> None:
+    panels = FIGURES["drop"].panels(synthetic_run(3, 3))
+    bare, headed = arrange("", panels), arrange("model on data", panels)
+    assert bare.get_figheight() == pytest.approx(sum(row.size[1] for row in panels[::2]), abs=0.01)
+    assert headed.get_figheight() > bare.get_figheight()
+    assert not [text for text, _ in visible_texts(bare) if text == "model on data"]

@@ -229,7 +229,7 @@ def test_tokens_are_escaped_everywhere(tmp_path: Path) -> None:
 
 
 def test_wide_pictures_have_rows_of_their_own() -> None:
-    run = complete_run(L=3, prompts=2, tokens=60)
+    run = complete_run(L=60, prompts=2, tokens=60)
     kept = without(run, *(name for name in run.measures if name != "erasure"))
     (picture,) = [attrs for attrs in Reader(rendered([kept])).named("div") if attrs.get("role") == "img"]
     assert picture["class"] == "panel wide sheet"

@@ -19,7 +19,7 @@ from bathyscope.pages.plotting import _find_panel
 NOT_DRAWN_HERE = {
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
     *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.trust"),
-    "patching.prompt_N",
+    *(f"patching.{name}_N" for name in ("prompt", "attention", "mlp")),
 }
 """Panels that need more prompts, pairs of them, or others to fit to, than the run of these tests has."""
 
@@ -37,7 +37,7 @@ def run() -> bathyscope.Run:
 @pytest.mark.filterwarnings("ignore")
 def test_the_list_holds_every_panel_that_is_drawn(run: bathyscope.Run) -> None:
     drawn = {
-        re.sub(r"(\.prompt_)\d+$", r"\1N", f"{figure}.{panel.name}")
+        re.sub(r"(\.(?:prompt|later|attention|mlp)_)\d+$", r"\1N", f"{figure}.{panel.name}")
         for figure, drawing in drawings(run).items()
         for panel in drawing.panels
     }
@@ -63,7 +63,7 @@ def test_the_variables_of_the_list_are_those_of_the_measures() -> None:
         ("lens.kl_lens_final", "kl"),
         ("lens.overlap", "agreement"),
         ("residual.norm_mlp_max", "norms_max"),
-        ("erasure.effect_future", "prompt_0"),
+        ("erasure.effect_future", "later_0"),
         ("drop.loss", "loss"),
         ("effective_depth.depth", "estimates"),
     ],

@@ -61,7 +61,7 @@ def test_map_is_an_embedded_picture_of_its_cells() -> None:
     assert first == "data:image/png;base64,"
 
 
-@pytest.mark.parametrize(("measure", "signed"), [("integrated_gradients", True), ("pairs", True), ("skip", False)])
+@pytest.mark.parametrize(("measure", "signed"), [("integrated_gradients", True), ("pairs", False), ("skip", False)])
 def test_a_map_and_its_colour_bar_are_turned_over_together(measure: str, signed: bool) -> None:
     """In the dark, where both have the name by which the page knows signed maps, or neither."""
     panel = FIGURES_OF_MAPS[measure].panels(complete_run(L=4, prompts=2, tokens=8), FigureOptions())[0]

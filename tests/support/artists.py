@@ -22,10 +22,17 @@ from bathyscope.runs.run import Run
 
 
 def axes_titled(figure: Figure, title: str) -> Axes:
-    """The one axes whose title begins so; a prompt that had to have a line of its own stands behind a colon."""
-    titles = {ax: ax.get_title(loc="left").replace("\nprompt ", ": prompt ") for ax in figure.axes}
-    (found,) = (ax for ax, own in titles.items() if own.startswith(title))
+    """The one axes whose title, or whose figure's heading, begins so; a prompt in a line of its own follows a colon."""
+    titles = {ax: [heading.replace("\nprompt ", ": prompt ") for heading in _headings(ax)] for ax in figure.axes}
+    (found,) = (ax for ax, own in titles.items() if any(heading.startswith(title) for heading in own))
     return found
+
+
+def _headings(ax: Axes) -> list[str]:
+    """The title of an axes, and the heading of its figure where it is the only one there."""
+    plots = [other for other in ax.figure.axes if other.get_label() != "<colorbar>"]
+    heading = getattr(ax.figure, "_suptitle", None)
+    return [ax.get_title(loc="left"), *([heading.get_text()] if heading is not None and plots == [ax] else [])]
 
 
 def curve(ax: Axes, label: str) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from bathyscope.cli import session
+from bathyscope.cli.wrapping import units, wrap
 from bathyscope.core.strict import plain
 from bathyscope.core.text import shown
 from bathyscope.errors import BathyscopeError
@@ -93,7 +94,7 @@ def say(text: str, quiet: bool = False, level: session.Level = "info", values: M
         entry = {"time": now, "level": level, "message": text.removeprefix(f"{level}: "), **(values or {})}
         print(json.dumps(plain(entry)), file=sys.stderr, flush=True)
     else:
-        print(_make_legible(text, sys.stderr), file=sys.stderr, flush=True)
+        print(_make_legible(_wrap_lines(text, sys.stderr), sys.stderr), file=sys.stderr, flush=True)
 
 
 class _LineHandler(logging.Handler):
@@ -125,8 +126,25 @@ def log_lines(level: session.Level, as_json: bool) -> None:
 
 
 def write(text: str) -> None:
-    """Write a line of results for people; control characters in data are shown as escapes."""
-    _print(_make_legible(text, sys.stdout))
+    """Write a line of results for people; control characters in data are shown as escapes.
+
+    At a terminal long lines end between words; in a file they stay whole, for programs that read lines.
+    """
+    _print(_make_legible(_wrap_lines(text, sys.stdout), sys.stdout))
+
+
+def _wrap_lines(text: str, stream: TextIO) -> str:
+    if not stream.isatty():
+        return text
+    from rich.console import Console
+
+    width = Console(file=stream).width
+    return "\n".join(part for line in text.split("\n") for part in wrap(line, width))
+
+
+def is_terminal() -> bool:
+    """Return whether people read standard output as it is written, and not a program or a file."""
+    return sys.stdout.isatty()
 
 
 def terminal_width() -> int:
@@ -158,13 +176,14 @@ def write_table(
     columns = terminal_width()
     texts = [[shown(heading), *(row[number].plain for row in cells)] for number, heading in enumerate(headings)]
     widths = _fit_widths(texts, columns - 2 * len(headings))
+    if widths is None:
+        _write_records([shown(heading) for heading in headings], cells, title, caption)
+        return
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
-        # "fold" breaks a word that is wider than its column; cutting it would lose a name or a number.
         table.add_column(
-            Text(shown(heading)),
+            Text("\n".join(wrap(shown(heading), widths[number]))),
             justify="right" if figures else "left",
-            overflow="fold",
             width=widths[number],
         )
     for line in cells:
@@ -207,15 +226,15 @@ def _encode_json(value: Any, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=escaped, allow_nan=False)
 
 
-def _fit_widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int | None]:
+def _fit_widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int] | None:
     """Return the letters of every column: the widest give way first and none breaks a word; None where some must."""
     # Letters of some scripts are two columns wide, so the length of a text is not its width.
     from rich.cells import cell_len
 
     widths = [max(cell_len(text) for text in column) for column in texts]
-    least = [max(cell_len(word) for text in column for word in _breakable(text).split() or [""]) for column in texts]
+    least = [max(cell_len(word) for text in column for word in units(_breakable(text)) or [""]) for column in texts]
     if sum(least) > room:
-        return [None] * len(texts)
+        return None
     while sum(widths) > room:
         widths[max(range(len(widths)), key=lambda column: (widths[column] > least[column], widths[column]))] -= 1
     return widths
@@ -226,13 +245,30 @@ def _breakable(text: str) -> str:
     return re.sub(r",(?=\S)", ", ", text)
 
 
-def _fit_cell(cell: Text, room: int | None) -> Text:
-    """Return a cell whose lists of one word end their lines after commas where they take several."""
+def _fit_cell(cell: Text, room: int) -> Text:
+    """Return a cell broken into lines of its column, where it needs several: between words, or after commas."""
     from rich.cells import cell_len
     from rich.text import Text
 
-    too_long = room is None or any(cell_len(word) > room for word in cell.plain.split())
-    return Text(_breakable(cell.plain), style=cell.style) if too_long and "," in cell.plain else cell
+    if cell_len(cell.plain) <= room:
+        return cell
+    too_long = any(cell_len(word) > room for word in units(cell.plain))
+    text = _breakable(cell.plain) if too_long else cell.plain
+    return Text("\n".join(part for line in text.split("\n") for part in wrap(line, room)), style=cell.style)
+
+
+def _write_records(headings: Sequence[str], rows: Sequence[Sequence[Text]], title: str, caption: Sequence[str]) -> None:
+    """Write a table that is too wide for the terminal row by row, a line for each cell."""
+    if title:
+        write(title)
+    for row in rows:
+        name, *cells = (cell.plain for cell in row)
+        write(name or headings[0])
+        for heading, cell in zip(headings[1:], cells, strict=True):
+            if cell:
+                write(f"  {heading}: {' '.join(cell.split())}")
+    for line in caption:
+        write(line)
 
 
 def _write_cell(value: Any) -> str:

@@ -36,7 +36,8 @@ def save_figures(
     if len(runs) != 1:
         raise OptionError(f"save_figures takes one run, not {len(runs)}. For several runs use save_side_by_side.")
     (run,) = runs
-    figures = {name: arrange(run.caption(), drawing.panels) for name, drawing in drawings(run, options).items()}
+    heading = _write_heading([run], options)
+    figures = {name: arrange(heading, drawing.panels) for name, drawing in drawings(run, options).items()}
     return _save_figures(figures, folder, formats)
 
 
@@ -57,9 +58,16 @@ def save_side_by_side(
     """
     check_formats(formats, options)
     runs = read_runs(runs)
-    heading = " ".join(run.caption() for run in runs)
+    heading = _write_heading(runs, options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}
     return _save_figures(figures, folder, formats)
+
+
+def _write_heading(runs: Sequence[Run], options: FigureOptions | None) -> str:
+    """Write model, data and numbers of the runs; empty where no heading is wanted."""
+    if options is not None and not options.heading:
+        return ""
+    return " ".join(run.caption(noise=False) for run in runs)
 
 
 def check_formats(formats: Sequence[str], options: object) -> None:

@@ -16,7 +16,7 @@ _EFFECTS: Final = {
     "prompts_future": ("effect_future",),
 }
 _PROMPT: Final = "prompt_"
-"""Prefix of a panel of one prompt; the prompt's number follows."""
+"""Prefix of a panel of one prompt; like every name here that ends so, the prompt's number follows."""
 
 PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "effective_depth": {"estimates": ("depth", "ratio", "index")},
@@ -60,9 +60,12 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "top1_agreement": ("top1_agreement",),
         "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
     },
-    "patching": {_PROMPT: ("recovered", "change")},
-    "erasure": {_PROMPT: ("effect", "effect_future")},
-    "integrated_gradients": {_PROMPT: ("attribution",), "completeness": ("completeness",)},
+    "patching": dict.fromkeys((_PROMPT, "attention_", "mlp_"), ("recovered", "change")),
+    "erasure": {_PROMPT: ("effect",), "later_": ("effect_future",)},
+    "integrated_gradients": {
+        **dict.fromkeys((_PROMPT, "attention_", "mlp_"), ("attribution",)),
+        "completeness": ("completeness",),
+    },
     "gradient": {"norms": ("norm", "norm_own", "norm_rest")},
     "drop": _COSTS,
     "swap": _COSTS,
@@ -93,7 +96,7 @@ def panel_of(figure: str, variable: str, panels: Collection[str]) -> str | None:
     for panel, variables in PANELS.get(figure, {}).items():
         if variable in variables:
             for name in panels:
-                if name == panel or (panel == _PROMPT and name.startswith(_PROMPT)):
+                if name == panel or (panel.endswith("_") and name.startswith(panel)):
                     return name
     return None
 
@@ -102,7 +105,7 @@ def panel_rows() -> list[dict[str, str]]:
     """Return every panel with its variables, for ``names``; ``N`` stands for the number of a prompt."""
     return [
         {
-            "name": f"{figure}.{panel}{'N' if panel == _PROMPT else ''}",
+            "name": f"{figure}.{panel}{'N' if panel.endswith('_') else ''}",
             "variables": ", ".join(f"{figure}.{name}" for name in variables),
         }
         for figure, panels in PANELS.items()

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +56,7 @@ def plot(
     _check_arguments(what, ax, width)
     panel = _find_panel(run, what, options)
     if ax is None:
-        return draw_panel(panel if width is None else _scale_panel(panel, width))
+        return draw_panel(panel, width)
     place = ax.get_subplotspec()
     whole = ax.get_figure()
     if place is None or whole is None:
@@ -94,17 +93,13 @@ def save_panels(
     kinds = figures_of(run)
     for name, drawing in drawings(run, options).items():
         for panel in drawing.panels:
-            panel_figure = draw_panel(_scale_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN))
+            panel_figure = draw_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN)
             for format_ in formats:
                 keep(f"{name}.{panel.name}.{format_}", render(panel_figure, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
         if rows := list(numbers(drawing, run[kinds[name].measure])):
             keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
     return written
-
-
-def _scale_panel(panel: Panel, width: float) -> Panel:
-    return replace(panel, size=(width, panel.size[1] * width / panel.size[0]))
 
 
 def _check_arguments(what: object, ax: object, width: object) -> None:

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from bathyscope.runs.verdict import Verdict
 
 
-def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds: bool) -> str:
+def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds: bool, noise: bool = True) -> str:
     """Model, data, prompts and tokens, precision, noise floor; of a part of a run, how many of its prompts are there.
 
     Args:
         noise_holds: whether effects beyond the noise floor are more than rounding.
+        noise: whether to write the noise floors.
     """
     prompts = [dataset.sizes[PROMPT] for dataset in datasets.values() if PROMPT in dataset.sizes]
     tokens = [dataset["n_tokens"] for dataset in datasets.values() if "n_tokens" in dataset.coords]
@@ -30,7 +31,7 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     if tokens:
         extent.append(_counted(int(tokens[0].sum()), "token"))
     extent.append(identity.dtype)
-    floor = _floors(datasets["noise"]) if "noise" in datasets else ""
+    floor = _floors(datasets["noise"]) if noise and "noise" in datasets else ""
     # Below float32 the control and the plain forward round alike, and effects do not: the floor is no bound then.
     unheld = "" if noise_holds or not floor else f" (without the rounding of {identity.dtype} itself)"
     model = without_folders(identity.model)

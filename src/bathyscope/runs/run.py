@@ -363,9 +363,13 @@ class Run:
         """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
         return self.verdict.text if self.judged else ""
 
-    def caption(self) -> str:
-        """One sentence for figures and tables: model, data, prompts and tokens, precision, noise floor."""
-        return caption(self.identity, {name: self[name] for name in self}, self.noise_holds)
+    def caption(self, noise: bool = True) -> str:
+        """Return a sentence for figures and tables: model, data, prompts and tokens, precision, noise floor.
+
+        Args:
+            noise: also write the noise floor of each measure, which the heading of a picture has no room for.
+        """
+        return caption(self.identity, {name: self[name] for name in self}, self.noise_holds, noise)
 
     @property
     def noise_holds(self) -> bool:

@@ -102,7 +102,7 @@ def test_values_for_each_token_give_maps_of_the_first_prompts() -> None:
     run = run_with(heat=(("prompt", "block", "token"), array))
     first, second = drawings(run, FigureOptions(prompts_shown=2))["wobble"].panels
     image = draw_panel(second).axes[0].get_images()[0]
-    np.testing.assert_allclose(np.ma.getdata(image.get_array()), array[1])
+    np.testing.assert_allclose(np.ma.getdata(image.get_array()), array[1].T)
     assert (first.name, second.name) == ("heat_prompt_0", "heat_prompt_1")
 
 

@@ -12,6 +12,7 @@ from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.kind import Drawing, Panel, draw_panel
 from bathyscope.pages.figures.of import evaluation, probes
+from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.pages.side_by_side import join_drawings, side_by_side
 
@@ -58,9 +59,9 @@ def test_a_figure_of_two_measures_needs_both() -> None:
     assert FIGURES["drop_and_swap"].drawable(RUNS[0])
 
 
-def test_the_output_by_block_is_the_largest_over_prompts() -> None:
+def test_the_output_by_block_is_the_largest_over_prompts_where_maxima_are_drawn() -> None:
     run = synthetic_run(6)
-    (ax,) = draw_panel(panel(FIGURES["skip"].drawing(run), "output_future")).axes
+    (ax,) = draw_panel(panel(FIGURES["skip"].drawing(run, FigureOptions(reduction="max")), "output_future")).axes
     largest = run["skip"]["output_future"].sel(reduction="max").squeeze("part", drop=True).max("prompt").values
     np.testing.assert_allclose(ax.lines[0].get_ydata(), largest)
 
@@ -73,7 +74,7 @@ def test_the_effect_of_each_block_by_level() -> None:
     drawing = FIGURES["depth_score"].drawing(run)
     (ax,) = draw_panel(panel(drawing, "by_level_layer")).axes
     label = next(str(name) for name in ("hops", "level") if name in data.coords and data[name].dims == ("prompt",))
-    place = list(data["reduction"].values).index("max")
+    place = list(data["reduction"].values).index("mean")
     for level in data["level"].values:
         own = effect.values[data[label].values == level, place]
         np.testing.assert_allclose(curve(ax, f"{label} {level}")[1], own.mean(0))

@@ -40,8 +40,9 @@ skip: all future influence_all influence_future output_all output_future prompts
 direct: all future influence_all influence_future prompts_all prompts_future
 depth_score: layer output by_level_output
 erasure: prompt_1 prompt_2 prompt_3 prompt_4
-patching: prompt_1 prompt_2 prompt_3 prompt_4
-integrated_gradients: prompt_1 prompt_2 prompt_3 prompt_4 completeness
+patching: prompt_1 prompt_2 prompt_3 prompt_4 mlp_1 mlp_2 mlp_3 mlp_4
+integrated_gradients: prompt_1 prompt_2 prompt_3 prompt_4 attention_1 attention_2 attention_3 attention_4 mlp_1 mlp_2 \
+mlp_3 mlp_4 completeness
 gradient: norms
 drop: kl top1_agreement loss entropy
 swap: kl top1_agreement loss entropy

@@ -2,8 +2,10 @@
 
 import bathyscope
 from bathyscope.cli.arguments import ResultFormat, make_app
-from bathyscope.cli.printing import print_result
-from bathyscope.core.result import TableResult
+from bathyscope.cli.console import is_terminal, terminal_width
+from bathyscope.cli.printing import View, frame_table, print_result
+from bathyscope.cli.wrapping import cut
+from bathyscope.core.result import TableResult, rows_of
 from bathyscope.pages.catalogue import Kind
 
 _EXAMPLES = """\
@@ -23,8 +25,25 @@ def list_command(kind: Kind, /, *, format: ResultFormat = "table") -> int:
 
     rows = bathyscope.names(kind)
     result = TableResult(pd.DataFrame(list(rows), dtype=object), f"{len(rows)} {kind}.", fields=rows)
-    print_result(result, format)
+    print_result(result, format, lambda: _view(result, kind))
     return 0
+
+
+def _view(result: TableResult, kind: Kind) -> View:
+    """Return all columns; at a terminal, measures in one line each."""
+    frame = result.to_dataframe()
+    if kind != "measures" or not is_terminal():
+        return View([frame_table(frame)])
+    rows = rows_of(frame)
+    marks = [f"{'*' if row['by_default'] else ' '}{'a' if row['needs_answers'] else ' '}" for row in rows]
+    longest = max(len(str(row["name"])) for row in rows)
+    lines = [f"{mark} {row['name']!s:<{longest}}  {row['measures']}" for mark, row in zip(marks, rows, strict=True)]
+    return View(
+        [
+            *(cut(line, terminal_width()) for line in lines),
+            "*: by default; a: needs answers. All columns: --format csv.",
+        ]
+    )
 
 
 app = make_app(list_command, _EXAMPLES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -14,14 +15,19 @@ from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
 from bathyscope.core.result import TableResult, rows_of
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.by_place import cost_of_leaving_out
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from bathyscope.runs.by_place import ByPlace
 
 _BAR: Final = 24
 """Letters of the longest bar where there is room."""
 _OTHER_COLUMNS: Final = 34
 """Letters of the columns next to the bars."""
+_WIDE: Final = 120
+"""Columns of a terminal from which on the list of variables has all its columns."""
 _READINGS: Final = """\
 readable: blocks until the likeliest token is the final one, a mean over tokens.
 own: blocks until 90 % of the summed effect on the output of leaving out one.
@@ -84,7 +90,11 @@ def show_command(
         print_result(
             result,
             format,
-            lambda: View([effective_depth_table(opened)], conclusion=()) if depths else _measure_view(frame, cluster),
+            lambda: (
+                View([effective_depth_table(opened)], conclusion=())
+                if depths
+                else _measure_view(frame, cluster, cost_of_leaving_out(opened, cluster) if measure == "drop" else None)
+            ),
         )
     return 0
 
@@ -113,15 +123,29 @@ def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> 
     print_result(TableResult(frame, verdict.text, fields=rows), format_, lambda: view)
 
 
-def _measure_view(frame: pd.DataFrame, cluster: str | None) -> View:
-    """Return a table for every variable, with its means as bars; values of prompts as they are."""
+def _measure_view(frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None = None) -> View:
+    """Return a table for every variable, with its means as bars; values of prompts as they are.
+
+    Args:
+        cost: of each block, which stands before all variables.
+    """
     if "what" not in frame:
         return View([frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)], conclusion=())
     blocks: list[TextTable | str] = []
+    if cost is not None:
+        blocks += [f"{cost.label}, cheapest first ({cost.units})", _bar_table(_frame_cost(cost))]
     for (_, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
         blocks.append(f"{meaning} ({units})" if units != "1" else str(meaning))
         blocks.append(_bar_table(rows))
     return View([*blocks, f"Intervals resample {resampled(cluster)}."], conclusion=())
+
+
+def _frame_cost(cost: ByPlace) -> pd.DataFrame:
+    """Return the cost of each block with its interval, the cheapest block first."""
+    import pandas as pd
+
+    ends = {f"ci_{end}": [getattr(interval, end) for interval in cost.intervals] for end in ("low", "high")}
+    return pd.DataFrame({"place": cost.places, "mean": cost.mean, **ends}).sort_values("mean")
 
 
 def _bar_table(rows: pd.DataFrame) -> TextTable:
@@ -155,10 +179,23 @@ def _draw_bar(mean: float, largest: float, longest: int) -> str:
 
 def _contents_view(run: bathyscope.Run) -> View:
     rows = rows_of(run.to_dataframe())
+    if terminal_width() < _WIDE:
+        return View([_narrow_contents(rows)], conclusion=headline_lines(run))
     # A measure's name stands once, in front of its first variable.
     names = [rows[0]["measure"], *("" if a["measure"] == b["measure"] else b["measure"] for a, b in pairwise(rows))]
     cells = [[name, *list(row.values())[1:]] for name, row in zip(names, rows, strict=True)]
     return View([TextTable([name.capitalize() for name in rows[0]], cells)], conclusion=headline_lines(run))
+
+
+def _narrow_contents(rows: Sequence[Mapping[str, Any]]) -> TextTable:
+    """Return the variables for a narrow terminal: a measure has a line of its own, and units follow the meaning."""
+    cells: list[list[str]] = []
+    for before, row in zip([None, *rows], rows):
+        if before is None or before["measure"] != row["measure"]:
+            cells.append([str(row["measure"]), "", ""])
+        units = f" ({row['units']})" if row["units"] not in ("", "1") else ""
+        cells.append([f"  {row['variable']}", str(row["dimensions"]), f"{row['meaning']}{units}"])
+    return TextTable(["Variable", "Dimensions", "Meaning"], cells)
 
 
 app = make_app(show_command, _EXAMPLES)

@@ -17,7 +17,7 @@ import xarray as xr
 from bathyscope.labels import token_weights
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import multiples, strip
-from bathyscope.pages.figures.kit.colours import Colours
+from bathyscope.pages.figures.kit.colours import Colours, Kind, choose_scale
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kit.lines import make_panel, unit
 from bathyscope.pages.figures.kit.series import PLACES, Axis, Curve, looks, summarise_curve
@@ -130,7 +130,7 @@ def _make_map_panel(variant: xr.Dataset, name: str, label: str, options: FigureO
         if "prompt" in values.dims
         else _label_quantity(values, name),
         short=name.replace("_", " "),
-        colours=Colours.spanning(map_values, "signed" if signed else options.scale),
+        colours=Colours.spanning(map_values, "signed" if signed else choose_scale(map_values, options.scale)),
     )
     return multiples.make_map_panel("-".join([name, *label.split()]), heat)
 
@@ -141,9 +141,14 @@ def _make_token_panels(data: xr.Dataset, name: str, options: FigureOptions) -> t
     if len(others) != 1:
         return [], f"{_title_variable(values)} has too many dimensions to be drawn: {', '.join(map(str, values.dims))}."
     signed = bool((values < 0).any())
-    rows, colours = _make_side(others[0]), "signed" if signed else options.scale
+    colours: Kind = "signed" if signed else choose_scale(np.asarray(values, dtype=float), options.scale)
     token_values = TokenGrid(
-        values, _title_variable(values), rows, _label_quantity(values, name), name.replace("_", " "), colours
+        values,
+        _title_variable(values),
+        _make_side(others[0]),
+        _label_quantity(values, name),
+        name.replace("_", " "),
+        colours,
     )
     panels, remarks = make_token_panels(data, {name: token_values}, options, "have no values", last=True)
     return [replace(token_panel, name=f"{name}_{token_panel.name}") for token_panel in panels], remarks

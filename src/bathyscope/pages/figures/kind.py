@@ -23,7 +23,8 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
-from bathyscope.pages.figures.kit.layout import MeasuredOnce
+from bathyscope.pages.figures.kit.fitting import fit_texts
+from bathyscope.pages.figures.kit.layout import MeasuredOnce, Rounded
 from bathyscope.pages.figures.kit.texts import drawn_text
 from bathyscope.pages.figures.options import FigureOptions, options_of
 from bathyscope.runs.run import Run
@@ -145,7 +146,7 @@ class FigureKind:
                 f"Figure {self.name!r} needs the measure {needed}; this run holds: "
                 f"{', '.join(run.measures) or 'nothing'}. Survey again with that measure."
             )
-        options = options_of(options, run.identity.seed)
+        options = options_of(options, run.identity.seed, run.identity.preset)
         if options.cluster is not None:
             run.prompts.clusters(options.cluster)
         try:
@@ -180,9 +181,10 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     width = max(widths)
     with style.applied():
         headline = textwrap.wrap(drawn_text(heading), width=int(width * _LETTERS_PER_INCH))
-        top = 0.1 + style.LINE_INCHES * len(headline)
+        top = 0.1 + style.LINE_INCHES * len(headline) if headline else 0.0
         figure = Figure(figsize=(width, sum(heights) + top), layout=MeasuredOnce())
-        figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
+        if headline:
+            figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
         strips = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
         # Each panel has its own subfigure, so it can be drawn by the same function as on a page.
         for row, own_width, strip in zip(rows, widths, strips.flat):
@@ -195,11 +197,15 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
-def draw_panel(panel: Panel) -> Figure:
-    """Draw one panel as a figure of its own size."""
+def draw_panel(panel: Panel, width: float | None = None) -> Figure:
+    """Draw one panel as a figure of its own size, or of another width in inches, as high as its texts then need."""
     with style.applied():
-        figure = Figure(figsize=panel.size, layout=MeasuredOnce())
+        size = panel.size if width is None else (width, panel.size[1] * width / panel.size[0])
+        # In a narrow figure the place of axes changes which ticks they have, and so how far their labels reach.
+        figure = Figure(figsize=size, layout=MeasuredOnce() if width is None else Rounded())
         fill(figure, panel)
+        if width is not None:
+            fit_texts(figure)
     return figure
 
 

@@ -18,10 +18,13 @@ class FigureOptions:
             tokens do (hu2025; csordas2025's norms and cosines).
         band: around a mean, its 95 % bootstrap interval over prompts, the quartiles of the prompts, or none.
         reduction: over the tokens of a prompt, in maps of effects between blocks. ``max`` is also taken over prompts;
-            the others are averaged over prompts.
-        scale: of the colours in maps without negative values.
+            the others are averaged over prompts. ``auto`` is the mean, and the maximum for runs with the preset of a
+            paper that draws maxima.
+        scale: of effects in maps and curves without negative values; ``auto`` is logarithmic where the largest value
+            exceeds ten times the median.
         prompts_shown: how many prompts, from the first, have maps of their own.
         cluster: label of prompts that belong together, such as document; intervals and bands resample them as one.
+        heading: whether exported files carry model, data and numbers above the panels.
 
     Raises:
         OptionError: a value that is not allowed.
@@ -29,10 +32,11 @@ class FigureOptions:
 
     weighting: Literal["prompts", "tokens"] = "prompts"
     band: Literal["bootstrap", "quartiles", "none"] = "bootstrap"
-    reduction: Literal["mean", "p95", "max"] = "max"
-    scale: Literal["linear", "log"] = "linear"
+    reduction: Literal["auto", "mean", "p95", "max"] = "auto"
+    scale: Literal["auto", "linear", "log"] = "auto"
     prompts_shown: Annotated[int, Range(0, PROMPTS_SHOWN_UP_TO)] = 4
     cluster: str | None = None
+    heading: bool = True
 
     def __post_init__(self) -> None:
         require_allowed(self, "figures")
@@ -40,7 +44,7 @@ class FigureOptions:
 
 @dataclass(frozen=True)
 class RunOptions(FigureOptions):
-    """A reader's choices with the settings of a run.
+    """A reader's choices with the settings of a run; its reduction is never ``auto``.
 
     Args:
         seed: the run's seed of the resampling, so that a mean has the same interval everywhere.
@@ -49,6 +53,13 @@ class RunOptions(FigureOptions):
     seed: int = 0
 
 
-def options_of(options: FigureOptions | None, seed: int) -> RunOptions:
-    """Return a reader's choices, or the defaults, for a run with this seed."""
-    return RunOptions(**{**vars(options or FigureOptions()), "seed": seed})
+_DRAW_MAXIMA: Final = ("csordas2025", "hu2025")
+"""Presets of papers whose maps are maxima over tokens and prompts."""
+
+
+def options_of(options: FigureOptions | None, seed: int, preset: str | None = None) -> RunOptions:
+    """Return a reader's choices, or the defaults, for a run with this seed that follows a paper's preset or none."""
+    settings = {**vars(options or FigureOptions()), "seed": seed}
+    if settings["reduction"] == "auto":
+        settings["reduction"] = "max" if preset in _DRAW_MAXIMA else "mean"
+    return RunOptions(**settings)

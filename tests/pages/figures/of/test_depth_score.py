@@ -5,8 +5,9 @@ import functools
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from support.artists import axes_titled, caption_of, curve, drawn_from
+from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -15,6 +16,7 @@ from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.pages.figures.of.depth_score import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
+from bathyscope.statistics.sampling import Sampling
 
 RUN = complete_run(prompts=9, tokens=6)
 DATA = RUN["depth_score"]
@@ -41,19 +43,18 @@ def dots(ax: Axes) -> list[np.ndarray]:
 
 
 def test_the_caption_says_what_diamonds_and_dots_are_reduced_over() -> None:
-    """A level's effects are the largest over tokens whatever they are over prompts; a prompt's are as was asked."""
+    """The measure's own scores of levels take the largest effects over tokens, so next to means they are not drawn."""
     effect = DATA["effect"].sel(reduction="max").values[HOPS.min() == HOPS].mean(0)
     by_block = effect.sum(1) / np.maximum(len(effect) - 1 - np.arange(len(effect)), 1)
     centre = float(np.arange(len(effect)) @ by_block / by_block.sum())
     assert float(DATA["score_layer"].sel(reduction="mean")[0]) == pytest.approx(centre)
     for reduction, level, prompt in (
-        ("mean", "largest over tokens, mean over prompts", "mean over tokens"),
-        ("p95", "largest over tokens, 95th percentile over prompts", "95th percentile over tokens"),
-        ("max", "largest over tokens and prompts", "largest over tokens"),
+        ("mean", "means of a level's dots", "mean over tokens"),
+        ("p95", "means of a level's dots", "95th percentile over tokens"),
+        ("max", "levels, from the largest effects over tokens and prompts", "largest over tokens"),
     ):
         note = FIGURE.drawing(RUN, FigureOptions(reduction=reduction)).note  # type: ignore[arg-type]
-        assert f"scores of levels (effects {level});" in note
-        assert f"prompts, each on its own ({prompt})" in note
+        assert f"Dots: prompts (effects {prompt}); diamonds: {level};" in note
 
 
 def test_levels_of_any_name_can_be_told_apart_and_none_acts() -> None:
@@ -63,17 +64,26 @@ def test_levels_of_any_name_can_be_told_apart_and_none_acts() -> None:
     assert [label.get_text() for label in ax.get_xticklabels()] == [r"\x1b[31mlong long l…", r"turned\u202eround"]
 
 
+def whiskers(ax: Axes) -> np.ndarray:
+    (lines,) = [lines for lines in ax.collections if isinstance(lines, LineCollection)]
+    return np.array([segment[:, 1] for segment in lines.get_segments()])
+
+
 @pytest.mark.parametrize("kind", ["layer", "output"])
 @pytest.mark.parametrize("reduction", ["max", "mean"])
 def test_diamonds_bars_and_dots_are_scores_intervals_and_prompts(kind: str, reduction: str) -> None:
     figure = drawn_from(FIGURE, RUN, FigureOptions(reduction=reduction))  # type: ignore[arg-type]
     ax, own = axes_titled(figure, TITLES[kind]), DATA.sel(reduction=reduction)
     _, scores = curve(ax, "levels")
-    np.testing.assert_array_equal(scores, own[f"score_{kind}"])
-    (bars,) = ax.collections
-    ends = np.array([segment[:, 1] for segment in bars.get_segments()])
-    np.testing.assert_array_equal(ends[:, 0], own["ci_low"].sel(score=kind))
-    np.testing.assert_array_equal(ends[:, 1], own["ci_high"].sel(score=kind))
+    if reduction == "max":
+        np.testing.assert_array_equal(scores, own[f"score_{kind}"])
+        np.testing.assert_array_equal(whiskers(ax)[:, 0], own["ci_low"].sel(score=kind))
+        np.testing.assert_array_equal(whiskers(ax)[:, 1], own["ci_high"].sel(score=kind))
+    else:
+        means = [own[f"prompt_score_{kind}"].values[level == HOPS].mean() for level in (2, 3, 4)]
+        np.testing.assert_allclose(scores, means)
+        assert (whiskers(ax)[:, 0] < means).all()
+        assert (whiskers(ax)[:, 1] > means).all()
     for level, heights in zip((2, 3, 4), dots(ax)):
         np.testing.assert_array_equal(heights, own[f"prompt_score_{kind}"].values[level == HOPS])
 
@@ -87,23 +97,35 @@ def test_levels_stand_on_the_axis_under_the_name_of_their_label() -> None:
 
 def test_trend_is_a_line_with_slope_interval_p_value_and_effect_size() -> None:
     ax = axes_titled(drawn(), TITLES["output"])
-    own = DATA.sel(reduction="max", score="output")
+    own = DATA.sel(reduction="mean", score="output")
     _, heights = curve(ax, "trend")
     np.testing.assert_allclose(np.diff(heights), own["trend_slope"].item())
     np.testing.assert_allclose(heights, np.poly1d(np.polyfit(HOPS, own["prompt_score_output"], 1))([2, 3, 4]))
-    (text,) = [text.get_text() for text in ax.texts]
-    assert text == (
+    assert ax.get_title(loc="left") == (
         f"slope {own['trend_slope'].item():.2g} ({own['trend_ci_low'].item():.2g} to "
         f"{own['trend_ci_high'].item():.2g}) block/level, p = {own['trend_p_value'].item():.2g}, "
         f"effect size {own['trend_effect_size'].item():.2g}"
     )
 
 
+def test_the_band_of_the_line_is_that_of_lines_through_resampled_prompts() -> None:
+    own = DATA["prompt_score_output"].sel(reduction="mean").values
+    lines = []
+    for counts in Sampling(seed=RUN.identity.seed).counts(len(own)):
+        if np.unique(HOPS[counts > 0]).size > 1:
+            lines.append(np.poly1d(np.polyfit(HOPS, own, 1, w=np.sqrt(counts)))([2, 3, 4]))
+    (band,) = bands(axes_titled(drawn(), TITLES["output"]))
+    (outline,) = band.get_paths()
+    for place, ends in enumerate(np.quantile(lines, [0.025, 0.975], axis=0).T):
+        heights = outline.vertices[outline.vertices[:, 0] == place, 1]
+        np.testing.assert_allclose((heights.min(), heights.max()), ends, rtol=1e-6)
+
+
 def test_label_that_made_room_for_the_dimension_is_found() -> None:
     run = by("level", level=("prompt", [5, 1, 1] * 3))
     ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
     assert ax.get_xlabel() == "level (label of the prompts)"
-    scores = run["depth_score"]["prompt_score_layer"].sel(reduction="max").values
+    scores = run["depth_score"]["prompt_score_layer"].sel(reduction="mean").values
     np.testing.assert_array_equal(dots(ax)[1], scores[::3])
 
 
@@ -118,7 +140,7 @@ def test_prompts_without_the_label_have_no_dot() -> None:
 def test_levels_without_an_order_have_no_trend(label: str | None) -> None:
     run = by(label, kind=("prompt", np.array(["sum", "$word"] * 4 + ["sum"], dtype=object)))
     ax = axes_titled(drawn_from(FIGURE, run), TITLES["layer"])
-    assert [text.get_text() for text in ax.texts] == ["no trend"]
+    assert ax.get_title(loc="left") == "no trend"
     assert all(line.get_label() != "trend" for line in ax.get_lines())
     names = ["all"] if label is None else ["$word", "sum"]
     assert [text.get_text() for text in ax.get_xticklabels()] == names
@@ -133,7 +155,7 @@ def test_missing_intervals_are_told_with_their_levels() -> None:
 
 def test_alternative_text_gives_scores_by_level() -> None:
     panel = FIGURE.panels(RUN, FigureOptions())[0]
-    score = DATA["score_layer"].sel(reduction="max", level=3).item()
+    score = DATA["prompt_score_layer"].sel(reduction="mean").values[HOPS == 3].mean()
     assert f"3: {score:.3g} (interval " in panel.alt
 
 
@@ -143,7 +165,7 @@ def test_what_has_no_interval_is_said_without_one() -> None:
     assert not any("nan" in panel.alt for panel in FIGURE.panels(run, FigureOptions()))
     alone = by("hops", hops=("prompt", [1, 2, 2, 2, 2, 2, 2, 2, 2]))
     assert np.isnan(alone["depth_score"]["trend_ci_low"]).all()
-    (text,) = [text.get_text() for text in axes_titled(drawn_from(FIGURE, alone), TITLES["layer"]).texts]
+    text = axes_titled(drawn_from(FIGURE, alone), TITLES["layer"]).get_title(loc="left")
     assert text.startswith("slope ")
     assert "nan" not in text
 

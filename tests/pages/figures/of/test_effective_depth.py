@@ -5,6 +5,7 @@ import pytest
 import xarray as xr
 from support.artists import axes_titled, caption_of, drawn_from, laid_out_from, visible_texts
 from support.synthetic import replaced, synthetic_run
+from support.synthetic_tokens import complete_run
 
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.of.effective_depth import FIGURE
@@ -60,7 +61,34 @@ def test_estimators_of_one_curve_stand_together_under_its_name() -> None:
     ax = axes_titled(drawn_from(FIGURE, RUN), "Effective depth")
     assert [label.get_text() for label in ax.get_yticklabels()] == CHART
     bold = [label.get_text() for label in ax.get_yticklabels() if label.get_fontweight() == "bold"]
-    assert bold == HEADINGS
+    assert bold == []
+    assert [text for text in CHART if text in HEADINGS] == HEADINGS
+
+
+def test_the_readings_of_the_verdict_stand_on_top_and_the_rest_is_thin() -> None:
+    run = complete_run(L)
+    ax, verdict = axes_titled(drawn_from(FIGURE, run), "Effective depth"), run.verdict
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert names[:4] == [
+        "Verdict",
+        "top-1 token settled",
+        "90 % of the effect on the output",
+        "the same, at later tokens",
+    ]
+    marks = {
+        float(np.asarray(line.get_ydata())[0]): line
+        for line in ax.get_lines()
+        if len(np.asarray(line.get_xdata())) == 1
+    }
+    for place, reading in enumerate((verdict.readable, verdict.own, verdict.later), start=1):
+        assert float(np.asarray(marks[place].get_xdata())[0]) == pytest.approx(reading.value)
+        whisker = next(tuple(ends) for ends in lines_of(run)[float(place)] if len(ends) == 2)
+        assert whisker == pytest.approx((reading.low, reading.high))
+    others = [line for place, line in marks.items() if place >= 4]
+    assert others
+    assert all(line.get_markersize() < 0.7 * marks[1].get_markersize() for line in others)
+    (panel,) = FIGURE.drawing(run).panels
+    assert f"90 % of the effect on the output {verdict.own.value:.1f} (interval" in panel.alt
 
 
 def test_no_text_of_all_estimators_leaves_the_panel() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from itertools import pairwise
 
 import numpy as np
@@ -37,17 +38,31 @@ def test_cells_are_the_effects_without_the_last_token(prompt: int) -> None:
     ax = of_prompt(drawn(), prompt)
     (image,) = ax.get_images()
     shown = np.ma.asarray(image.get_array())
-    np.testing.assert_array_equal(shown, DATA["effect"].values[prompt, :, : LENGTHS[prompt] - 1])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("token (␣ space, ⏎ end of line)", "boundary (index)")
-    assert image.colorbar.ax.get_ylabel() == "change of the output\n(L2, 0 to √2, linear)"
+    fixed = np.zeros(shown.shape, dtype=bool)
+    fixed[: LENGTHS[prompt] - ANSWER - 1, -1] = True
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), fixed)
+    np.testing.assert_array_equal(shown[~fixed], DATA["effect"].values[prompt, :, : LENGTHS[prompt] - 1].T[~fixed])
+    assert (ax.get_ylabel(), ax.get_xlabel()) == ("token (␣ space, ⏎ end of line)", "boundary (index)")
+    assert image.colorbar.ax.get_xlabel() == "change of the output (L2, 0 to √2, linear)"
+
+
+def test_what_is_left_grey_is_0_in_a_model_too() -> None:
+    prompts = [bathyscope.Prompt(ids=ids, answer_tokens=3) for ids in zoo.prompts(zoo.build("llama"), (9, 12))]
+    run = bathyscope.survey(waves.loaded("llama"), prompts, ["erasure"], progress=False)
+    for prompt, panel in enumerate(FIGURE.panels(run)):
+        drawn_values = panel.shared[0].content.values
+        measured = run["erasure"]["effect"].values[prompt].T[: len(drawn_values)]
+        grey = np.isnan(drawn_values)
+        assert grey.sum() == len(drawn_values) - 3
+        assert not measured[grey].any()
 
 
 def test_every_token_has_its_text() -> None:
-    shown = of_prompt(laid_out_from(FIGURE, RUN, panels=["prompt_1"]), 1).get_xticklabels()
+    shown = of_prompt(laid_out_from(FIGURE, RUN, panels=["prompt_1"]), 1).get_yticklabels()
     labels = [label.get_text() for label in shown]
     assert labels[:6] == ["␣spouse", "␣of", "⏎", "⇥", "$x_1$", "<b>&"]
     assert len(labels) == LENGTHS[1] - 1
-    assert all(label.get_rotation() == 90 for label in shown)
+    assert all(label.get_rotation() == 0 for label in shown)
     # a dollar sign is no mathematics
     assert not any(label.get_parse_math() for label in shown)
 
@@ -56,13 +71,14 @@ def test_every_token_has_its_text() -> None:
 def test_tokens_that_predict_the_answer_are_marked(prompt: int) -> None:
     (marks,) = of_prompt(drawn(), prompt).get_lines()
     expected = [LENGTHS[prompt] - 1 - ANSWER + place for place in range(ANSWER)]
-    assert list(marks.get_xdata()) == expected
+    assert list(marks.get_ydata()) == expected
     assert "Triangles: tokens at which a token of the answer is predicted" in caption_of(FIGURE, RUN)
 
 
 def test_prompts_share_their_colours_and_nothing_is_clipped() -> None:
     limits = {ax.get_images()[0].get_clim() for ax in drawn().axes if ax.get_images()}
-    assert limits == {(0.0, float(np.nanmax(DATA["effect"].values)))}
+    assert len(limits) == 1
+    assert max(limits)[1] == float(np.nanmax(DATA["effect"].values))
 
 
 def test_prompts_shown_are_limited_and_told() -> None:
@@ -74,13 +90,15 @@ def test_prompts_shown_are_limited_and_told() -> None:
     assert "Shown" not in caption_of(FIGURE, RUN, FigureOptions(prompts_shown=5))
 
 
-def test_effect_on_all_later_positions_stands_below() -> None:
+def test_effect_on_all_later_positions_has_maps_of_its_own_in_the_same_colours() -> None:
     run = replaced(RUN, "erasure", DATA.assign(effect_future=DATA["effect"] * 0.5))
-    (figure,) = [draw_panel(panel) for panel in FIGURE.panels(run, FigureOptions(prompts_shown=1))]
-    above, below = [ax for ax in figure.axes if ax.get_images()]
-    assert below.get_title(loc="left") == "Erasing one token, all later positions: prompt p1"
-    np.testing.assert_allclose(below.get_images()[0].get_array(), above.get_images()[0].get_array() * 0.5)
-    assert not any(label.get_visible() for label in above.get_xticklabels())
+    panels = FIGURE.panels(run, FigureOptions(prompts_shown=1))
+    assert [panel.name for panel in panels] == ["prompt_1", "later_1"]
+    at_answer, later = (draw_panel(panel).axes[0].get_images()[0] for panel in panels)
+    both = ~(np.ma.getmaskarray(at_answer.get_array()) | np.ma.getmaskarray(later.get_array()))
+    np.testing.assert_allclose(later.get_array()[both], at_answer.get_array()[both] * 0.5)
+    assert later.get_clim() == at_answer.get_clim()
+    assert np.ma.getmaskarray(later.get_array())[:, -1].all()
     assert "every position after the token" in caption_of(FIGURE, run)
 
 
@@ -88,11 +106,11 @@ def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
     run = complete_run(L=5, prompts=2, tokens=200)
     figure = laid_out_from(FIGURE, run)
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
-    places = ax.get_xticks()
+    places = ax.get_yticks()
     assert len(places) <= LABELLED_TOKENS
     assert set(np.diff(places)) == {3}
-    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
+    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
     assert "not every token is labelled" in caption_of(FIGURE, run)
     assert "not every token is labelled" not in caption_of(FIGURE, RUN)
 
@@ -100,15 +118,15 @@ def test_long_prompt_labels_some_tokens_that_do_not_overlap() -> None:
 def test_labels_of_a_full_page_do_not_overlap() -> None:
     figure = laid_out_from(FIGURE, complete_run(L=64, prompts=2, tokens=64))
     (ax,) = [ax for ax in figure.axes if ax.get_images()]
-    boxes = [label.get_window_extent() for label in ax.get_xticklabels()]
+    boxes = [label.get_window_extent() for label in ax.get_yticklabels()]
     assert len(boxes) == 63
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+    assert all(above.y0 > below.y1 for above, below in pairwise(boxes))
 
 
 def test_run_without_pieces_numbers_its_tokens() -> None:
     run = replaced(RUN, "erasure", DATA.drop_vars(["piece", "answer_start"]))
     ax = of_prompt(drawn_from(FIGURE, run), 1)
-    assert [label.get_text() for label in ax.get_xticklabels()][:3] == ["0", "1", "2"]
+    assert [label.get_text() for label in ax.get_yticklabels()][:3] == ["0", "1", "2"]
     assert not ax.get_lines()
 
 
@@ -116,7 +134,7 @@ def test_alternative_text_tells_tokens_and_largest_value() -> None:
     panel = FIGURE.panels(RUN, FigureOptions())[0]
     values = DATA["effect"].values[1, :, : LENGTHS[1] - 1]
     boundary, token = np.unravel_index(values.argmax(), values.shape)
-    assert f"largest {values.max():.3g} at boundary {boundary}, token {token} (" in panel.alt
+    assert re.search(rf"largest {values.max():.3g} at token {token} \(.*\), boundary {boundary}\b", panel.alt)
     assert "Tokens: ␣spouse ␣of ⏎ ⇥ $x_1$ <b>& " in panel.alt
     assert PIECES[1] == " spouse"
 

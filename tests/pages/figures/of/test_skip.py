@@ -14,7 +14,9 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.of.skip import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
+from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.influence import influence_given, influence_received
+from bathyscope.statistics.sampling import Sampling
 
 RUN = synthetic_run()
 DATA = RUN["skip"]
@@ -31,9 +33,11 @@ def shown(ax: Axes) -> np.ma.MaskedArray:
     return np.ma.asarray(image.get_array())
 
 
-def output_bars(figure: Figure, number: int) -> list[float]:
-    found = [ax for ax in figure.axes if ax.get_xlabel().startswith("output change")]
-    return [bar.get_width() for bar in found[number].patches]
+def output_profile(figure: Figure, number: int) -> np.ndarray:
+    profiles = [ax for ax in figure.axes if ax.get_xlabel().startswith("output change")]
+    (line,) = profiles[number].get_lines()
+    np.testing.assert_array_equal(line.get_ydata(), range(12))
+    return np.asarray(line.get_xdata())
 
 
 def with_effect(run: Run, name: str, at: tuple[int, int] | None, value: float) -> Run:
@@ -59,26 +63,54 @@ def test_cells_are_the_values(title: str, name: str, reduction: str) -> None:
     np.testing.assert_allclose(values[UPPER], expected[UPPER])
 
 
-def test_bars_are_the_output_change() -> None:
+def test_the_profile_next_to_a_map_is_the_output_change_with_its_interval() -> None:
     figure = drawn()
     for number, name in enumerate(["output_all", "output_future"]):
-        np.testing.assert_allclose(output_bars(figure, number), DATA[name].values[:, 0, 2].max(0))
+        np.testing.assert_allclose(output_profile(figure, number), DATA[name].values[:, 0, 0].mean(0))
+    first = next(ax for ax in figure.axes if ax.get_xlabel().startswith("output change"))
+    ends = np.array([segment[:, 0] for segment in first.collections[0].get_segments()])
+    intervals = mean_intervals(DATA["output_all"].values[:, 0, 0], Sampling(seed=RUN.identity.seed))
+    np.testing.assert_allclose(ends, np.array(intervals))
+
+
+def test_the_mean_is_the_default_and_the_maximum_that_of_the_papers_presets() -> None:
+    paper = Run(RUN.tree, {**RUN.manifest, "identity": {**RUN.manifest["identity"], "preset": "csordas2025"}})
+    other = Run(RUN.tree, {**RUN.manifest, "identity": {**RUN.manifest["identity"], "preset": "lad2024"}})
+    for run, place, over in ((RUN, 0, np.mean), (other, 0, np.mean), (paper, 2, np.max)):
+        values = shown(axes_titled(drawn_from(FIGURE, run, panels=["all"]), "Skipping one block: effect on all"))
+        np.testing.assert_allclose(values[UPPER], over(DATA["effect_all"].values[:, 0, place], axis=0)[UPPER])
+    profile = output_profile(drawn_from(FIGURE, paper, panels=["all"]), 0)
+    np.testing.assert_allclose(profile, DATA["output_all"].values[:, 0, 2].max(0))
+
+
+def test_one_block_that_outweighs_all_others_makes_the_scale_logarithmic() -> None:
+    data = DATA.copy(deep=True)
+    data["effect_all"][..., 0, :] *= 100
+    data["output_all"][..., 0] *= 30
+    figure = drawn_from(FIGURE, replaced(RUN, "skip", data), panels=["all"])
+    (image,) = axes_titled(figure, "Skipping one block: effect on all").get_images()
+    assert isinstance(image.norm, LogNorm)
+    (profile,) = [ax for ax in figure.axes if ax.get_xlabel().startswith("output change")]
+    assert profile.get_xscale() == "log"
+    assert "log" in profile.get_xlabel()
+    assert not any(isinstance(ax.get_images()[0].norm, LogNorm) for ax in drawn().axes if ax.get_images())
 
 
 def test_a_change_of_the_output_that_is_known_as_a_mean_alone_is_drawn_as_one() -> None:
-    """As a survey leaves it that reads only some tokens: the maps are of maxima, and were next to empty bars."""
+    """As a survey leaves it that reads only some tokens."""
     data = RUN["skip"].copy(deep=True)
     for name in ("output_all", "output_future"):
         data[name].loc[{"reduction": ["p95", "max"]}] = np.nan
     run = replaced(RUN, "skip", data)
-    figure = drawn_from(FIGURE, run, panels=["all", "future"])
+    largest = FigureOptions(reduction="max")
+    figure = drawn_from(FIGURE, run, largest, panels=["all", "future"])
     for number, name in enumerate(("output_all", "output_future")):
-        np.testing.assert_allclose(output_bars(figure, number), DATA[name].values[:, 0, 0].mean(0))
-    made = FIGURE.drawing(run)
+        np.testing.assert_allclose(output_profile(figure, number), DATA[name].values[:, 0, 0].mean(0))
+    made = FIGURE.drawing(run, largest)
     assert not any("was not measured" in panel.alt for panel in made.panels)
     assert {"output_all", "output_future"} <= {panel.name for panel in made.panels}
     assert "Change of the output: mean over tokens and prompts, the only reduction that was measured." in made.note
-    assert "the only reduction that was measured" not in FIGURE.drawing(RUN).note
+    assert "the only reduction that was measured" not in FIGURE.drawing(RUN, largest).note
 
 
 def test_attention_keeps_its_own_block_visible() -> None:
@@ -111,7 +143,7 @@ def test_outlier_is_clipped_marked_and_told() -> None:
 def test_ordinary_values_are_not_clipped() -> None:
     figure = drawn_from(FIGURE, RUN, panels=["all"])
     (image,) = axes_titled(figure, "Skipping one block: effect on all").get_images()
-    assert image.norm.vmax == DATA["effect_all"].values[:, 0, 2][:, UPPER].max()
+    assert image.norm.vmax == DATA["effect_all"].values[:, 0, 0].mean(0)[UPPER].max()
     assert image.colorbar.extend == "neither"
 
 
@@ -144,7 +176,7 @@ def test_prompts_too_short_are_left_out_and_counted() -> None:
     data["effect_future"][:2] = np.nan
     run = replaced(RUN, "skip", data)
     values = shown(axes_titled(drawn_from(FIGURE, run, panels=["future"]), "Skipping one block"))
-    np.testing.assert_allclose(values[UPPER], DATA["effect_future"].values[2:, 0, 2].max(0)[UPPER])
+    np.testing.assert_allclose(values[UPPER], DATA["effect_future"].values[2:, 0, 0].mean(0)[UPPER])
     assert "4 of 6 prompts were long enough" in caption_of(FIGURE, run)
     assert "long enough" not in caption_of(FIGURE, RUN)
 
@@ -194,7 +226,7 @@ def test_single_prompts_are_shown_in_the_same_colours() -> None:
     maps = [ax for ax in figure.axes if ax.get_images()]
     assert [ax.get_title(loc="left") for ax in maps] == ["prompt p0", "prompt p1", "prompt p2"]
     for prompt, ax in enumerate(maps):
-        np.testing.assert_allclose(shown(ax)[UPPER], DATA["effect_future"].values[prompt, 0, 2][UPPER])
+        np.testing.assert_allclose(shown(ax)[UPPER], DATA["effect_future"].values[prompt, 0, 0][UPPER])
     assert len({ax.get_images()[0].get_clim() for ax in maps}) == 1
     assert "Prompt by prompt: 3 of 6 prompts" in caption_of(FIGURE, RUN, FigureOptions(prompts_shown=3))
 
@@ -217,7 +249,7 @@ def test_influence_is_the_mean_over_prompts_of_rows_and_columns() -> None:
     ax = axes_titled(
         drawn_from(FIGURE, RUN, panels=["influence_future"]), "Skipping one block: effect on later tokens, by block"
     )
-    effect = DATA["effect_future"].values[:, 0, 2]
+    effect = DATA["effect_future"].values[:, 0, 0]
     x, given = curve(ax, "given to later blocks")
     _, received = curve(ax, "received from earlier blocks")
     np.testing.assert_array_equal(x, range(12))

@@ -10,23 +10,25 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel, drop_empty
 from bathyscope.pages.figures.kit import heat_map, multiples, style
-from bathyscope.pages.figures.kit.colours import Colours
+from bathyscope.pages.figures.kit.colours import Colours, choose_scale
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kit.lines import make_chart
 from bathyscope.pages.figures.kit.lines import make_panel as line_panel
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, PLACES, Axis, Curve, Look, Series
-from bathyscope.pages.figures.kit.summary import describe, summarise
+from bathyscope.pages.figures.kit.summary import Summary, describe, summarise
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.statistics.influence import influence_given, influence_received
 
 _ID_LETTERS: Final = 60
+_MAP_SIZE: Final = (6.8, 4.6)
+"""Of a map with its profile, in inches."""
 
 REACHES: Final = {"all": "all tokens", "future": "later tokens"}
 
@@ -172,39 +174,70 @@ def _make_map(effects: Effects, effect: xr.DataArray, reduction: str, options: F
     visible = np.where(fixed, np.nan, values)
     # Hatching separates rows without a measurement from cells that the definition leaves blank.
     unmeasured = (~fixed).any(1) & ~np.isfinite(visible).any(1)
+    scale = choose_scale(visible, options.scale)
     return HeatMap(
         values=visible,
         title=effects.title,
         rows=Side("skipped block (0-based index)", "skipped block"),
         columns=Side("affected block (0-based index)", "affected block"),
-        quantity=f"relative change of the block's contribution\n(dimensionless, {options.scale} scale; {reduction})",
+        quantity=f"relative change of the block's contribution\n(dimensionless, {scale} scale; {reduction})",
         short="relative change",
-        colours=Colours.spanning(visible, options.scale),
+        colours=Colours.spanning(visible, scale),
         hatched=tuple(np.flatnonzero(unmeasured).tolist()),
     )
 
 
-def _reduce_prompts(values: xr.DataArray, options: FigureOptions, reduction: str | None = None) -> xr.DataArray:
-    return values.max("prompt") if (reduction or options.reduction) == "max" else values.mean("prompt")
+def _reduce_prompts(values: xr.DataArray, options: FigureOptions) -> xr.DataArray:
+    return values.max("prompt") if options.reduction == "max" else values.mean("prompt")
 
 
 def _list_blocks(effect: xr.DataArray) -> NDArray[Any]:
     return np.arange(int(max(effect["skipped"].max(), effect["block"].max())) + 1)
 
 
-def _make_map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
-    """Make a panel of the map, with the change of the output as bars on its right."""
-    L, output = len(heat.values), None
+@dataclass(frozen=True)
+class _Profile:
+    """One number for each row of a map (L,), with its interval over prompts; ``label`` is that of its axis."""
+
+    label: str
+    summary: Summary
+
+    @property
+    def is_logarithmic(self) -> bool:
+        mean = self.summary.mean
+        return bool(np.nanmin(mean) > 0 and choose_scale(mean, "auto") == "log")
+
+
+def _make_profile(effects: Effects, options: FigureOptions) -> _Profile | None:
+    """Make the profile next to a map: the change of the output, or the mean of each row; None without a value."""
+    every = _list_blocks(effects.effect)
+    cluster = clusters_in(effects.effect, options.cluster)
     if effects.output is not None:
-        reduced = _reduce_prompts(effects.output, options, effects.output_reduction)
-        output = reduced.reindex(skipped=_list_blocks(effects.effect)).values
+        label, limits = "output change\n(L2, 0 to √2)", (0.0, math.sqrt(2))
+        values_PL = effects.output.reindex(skipped=every).transpose("prompt", "skipped").values
+    else:
+        label, limits = "mean of the row\n(dimensionless)", (0.0, math.inf)
+        effect = effects.effect.reindex(skipped=every, block=every).transpose("prompt", "skipped", "block")
+        values_PL = influence_given(effect.values)
+    if not np.isfinite(values_PL).any():
+        return None
+    if (effects.output_reduction or options.reduction) == "max":
+        # A maximum over prompts has no interval.
+        with np.errstate(all="ignore"):
+            largest = np.where(np.isfinite(values_PL).any(0), np.nanmax(values_PL, axis=0, initial=-np.inf), np.nan)
+        return _Profile(label, Summary(largest, None, None))
+    return _Profile(label, summarise(values_PL, np.ones(len(values_PL)), options, cluster, limits))
+
+
+def _make_map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
+    """Make a panel of the map, with a profile of its rows on the right."""
+    L, profile = len(heat.values), _make_profile(effects, options)
     alt = (
         f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {REDUCTIONS[options.reduction]}: "
-        f"{heat_map.describe_largest(heat)}. {_describe_output(output)}"
+        f"{heat_map.describe_largest(heat)}. {_describe_profile(profile, effects)}"
     ).strip()
-    return Panel(
-        name, partial(_draw_map, heat=heat, output=output), alt, style.MAP_SIZE, (multiples.share_map(name, heat),)
-    )
+    draw = partial(_draw_map, heat=heat, profile=profile)
+    return Panel(name, draw, alt, _MAP_SIZE if profile else style.MAP_SIZE, (multiples.share_map(name, heat),))
 
 
 def _describe_map(heat: HeatMap) -> Iterator[str]:
@@ -217,34 +250,45 @@ def _describe_map(heat: HeatMap) -> Iterator[str]:
         yield f"{heat.title}: hatched rows ({', '.join(map(str, heat.hatched))}) were not measured."
 
 
-def _draw_map(figure: FigureBase, heat: HeatMap, output: NDArray[Any] | None) -> None:
-    if output is None:
+def _draw_map(figure: FigureBase, heat: HeatMap, profile: _Profile | None) -> None:
+    if profile is None:
         axes = [figure.subplots()]
     else:
-        axes = list(figure.subplots(1, 2, width_ratios=(1, 0.26), sharey=True))
-        _draw_output(axes[1], output)
+        axes = list(figure.subplots(1, 2, width_ratios=(1, 0.45), sharey=True))
+        _draw_profile(axes[1], profile)
     heat_map.draw_colour_bar(figure, heat_map.draw_heat(axes[0], heat), [heat], axes)
 
 
-def _describe_output(output: NDArray[Any] | None) -> str:
-    if output is None:
-        return ""
-    if not np.isfinite(output).any():
-        return "The change of the output was not measured."
-    worst, best = int(np.nanargmax(output)), int(np.nanargmin(output))
+def _describe_profile(profile: _Profile | None, effects: Effects) -> str:
+    if profile is None:
+        return "" if effects.output is None else "The change of the output was not measured."
+    mean = profile.summary.mean
+    most, least = int(np.nanargmax(mean)), int(np.nanargmin(mean))
+    what = "the output changes" if effects.output is not None else "later blocks change"
     return (
-        f"Bars: the output changes most, {output[worst]:.3g}, without block {worst}, and least, "
-        f"{output[best]:.3g}, without block {best}."
+        f"Profile: {what} most, {mean[most]:.3g}, without block {most}, and least, {mean[least]:.3g}, "
+        f"without block {least}."
     )
 
 
-def _draw_output(ax: Axes, output: NDArray[Any]) -> None:
-    # The bars of deep models touch: gaps narrower than a pixel would show as stripes.
-    height = 0.8 if len(output) <= style.MARKERS_UP_TO else 1.0
-    ax.barh(np.arange(len(output)), output, height=height, color=style.VERMILION)
-    ax.set_xlim(left=0)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=2))
+def _draw_profile(ax: Axes, profile: _Profile) -> None:
+    mean, low, high = profile.summary.mean, profile.summary.low, profile.summary.high
+    rows = np.arange(len(mean))
+    few = len(mean) <= style.MARKERS_UP_TO
+    if low is not None and high is not None:
+        ax.hlines(rows, low, high, color=style.VERMILION, linewidth=2 if few else 1, alpha=0.5)
+    ax.plot(mean, rows, "o", color=style.VERMILION, markersize=3.5 if few else 1.5)
+    label = profile.label
+    if profile.is_logarithmic:
+        ax.set_xscale("log")
+        low_end, high_end = ax.get_xlim()
+        ax.set_xlim(max(low_end, float(np.nanmin(mean)) / 2), high_end)
+        ax.xaxis.set_major_locator(LogLocator(numticks=4))
+        ax.xaxis.set_minor_locator(NullLocator())
+        label = label.replace(")", ", log)")
+    else:
+        ax.set_xlim(left=0)
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=3))
     ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    ax.set_xlabel("output change\n(L2, 0 to √2)", fontsize=8)
-    ax.grid(visible=False, axis="y")
+    ax.set_xlabel(label)
     ax.tick_params(axis="y", left=False, labelleft=False)

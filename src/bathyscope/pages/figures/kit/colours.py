@@ -16,6 +16,16 @@ _CLIP_QUANTILE: Final = 0.995
 # Colours are clipped only where the largest value is at least this many times the quantile.
 _CLIP_FROM: Final = 2.0
 _LOG_RANGE: Final = 1e-4
+_LOG_FROM: Final = 10.0
+"""Values are drawn on a logarithmic scale where the largest exceeds the median this many times."""
+
+
+def choose_scale(values: NDArray[Any], scale: Literal["auto", "linear", "log"]) -> Literal["linear", "log"]:
+    """Return the scale of values without a sign: as chosen, or logarithmic where few values outweigh all others."""
+    if scale != "auto":
+        return scale
+    positive = values[np.isfinite(values) & (values > 0)]
+    return "log" if positive.size and positive.max() > _LOG_FROM * np.median(positive) else "linear"
 
 
 @dataclass(frozen=True)

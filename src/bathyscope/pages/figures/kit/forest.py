@@ -14,7 +14,7 @@ from bathyscope.pages.figures.kit.texts import drawn_text
 class EstimateRow:
     """A named estimate with its interval, NaN where missing; without a marker, a heading.
 
-    A ``hollow`` mark is an outline.
+    A ``hollow`` mark is an outline; a ``thin`` row has a smaller mark, a thinner whisker and a muted name.
     """
 
     label: str
@@ -24,6 +24,7 @@ class EstimateRow:
     high: float = math.nan
     marker: str = ""
     hollow: bool = False
+    thin: bool = False
 
 
 def draw_rows(ax: Axes, rows: Sequence[EstimateRow], size: float) -> None:
@@ -31,14 +32,19 @@ def draw_rows(ax: Axes, rows: Sequence[EstimateRow], size: float) -> None:
     name_rows(ax, [row.label for row in rows])
     for place, (label, row) in enumerate(zip(ax.get_yticklabels(), rows)):
         if not row.marker:
-            label.set(fontweight="bold", color=row.colour)
-        elif math.isnan(row.value):
+            label.set(fontweight="normal" if row.thin else "bold", color=row.colour)
+            continue
+        if row.thin:
+            label.set(color=style.MUTED)
+        if math.isnan(row.value):
             ax.text(0, place, "no estimate", va="center", color=style.MUTED, fontstyle="italic", fontsize=8)
         else:
             ends, face = [row.low, row.high], style.PAPER if row.hollow else row.colour
             if not math.isnan(row.low):
-                ax.plot(ends, [place, place], color=row.colour, linewidth=2, solid_capstyle="butt", alpha=0.6)
-            ax.plot([row.value], [place], row.marker, color=row.colour, markerfacecolor=face, markersize=size)
+                width = 1 if row.thin else 2
+                ax.plot(ends, [place, place], color=row.colour, linewidth=width, solid_capstyle="butt", alpha=0.6)
+            mark_size = 0.6 * size if row.thin else size
+            ax.plot([row.value], [place], row.marker, color=row.colour, markerfacecolor=face, markersize=mark_size)
 
 
 def name_rows(ax: Axes, labels: Sequence[str]) -> None:

@@ -12,21 +12,26 @@ from matplotlib.image import AxesImage
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.text import elided
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_ticks, whole_numbers
 from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.texts import drawn_text
+from bathyscope.pages.figures.kit.texts import drawn_text, measure_text
 
 _TOKEN_POINTS: Final = 7
 _MARK_POINTS: Final = 4.5
-_MARKED_PAD: Final = 9
-_TOKEN_INCHES: Final = 0.145
-_FRAME_INCHES: Final = 1.9
-_LETTER_INCHES: Final = 0.075
-_AROUND_INCHES: Final = 0.6
-_TITLE_INCHES: Final = 0.35
-_SHORTEST, _TALLEST = 1.7, 4.0
-_ROW_INCHES: Final = 0.08
+_BESIDE: Final = 1.025
+"""Place of marks at the right of a map, as a share of its width."""
+_TOKEN_INCHES: Final = 0.14
+_FRAME_INCHES: Final = 0.7
+_AROUND_INCHES: Final = 1.5
+_COLUMN_INCHES: Final = 0.14
+_NARROWEST, _WIDEST = 2.4, 6.0
+_SHORTEST: Final = 1.0
+_STAR_POINTS: Final = 6.0
+_STARS_ACROSS: Final = 14
+"""Blocks up to which stars have their full size."""
+_WORD_LETTERS: Final = 24
 LABELLED_TOKENS: Final = 72
 """With more tokens only some are labelled, because labels would run into each other."""
 
@@ -59,6 +64,7 @@ class HeatMap:
         values: (rows, columns), NaN where the map is blank.
         quantity: what colours mean, with the unit; ``short`` in a word or two.
         hatched: rows that should have values and have none.
+        starred: cells (row, column) with a star, whose meaning ``quantity`` says.
         key: maps with the same key show the same thing in different runs; the title where empty.
     """
 
@@ -70,6 +76,7 @@ class HeatMap:
     short: str
     colours: Colours
     hatched: tuple[int, ...] = ()
+    starred: tuple[tuple[int, int], ...] = ()
     key: str = ""
 
     @property
@@ -78,20 +85,24 @@ class HeatMap:
         return self.values[np.isfinite(self.values)]
 
 
-def measure_token_maps(
-    maps: Sequence[HeatMap], frame: float = _FRAME_INCHES, narrowest: float = style.PANEL_SIZE[0]
-) -> tuple[float, float]:
-    """Return width and height in inches at which stacked maps fit every labelled token and its text.
+def measure_token_map(heat: HeatMap, narrowest: float = style.PANEL_SIZE[0]) -> tuple[float, float]:
+    """Return width and height in inches at which a map fits every labelled token with its words on one line.
 
     Args:
-        frame: width around the maps.
         narrowest: width that no panel goes below.
     """
-    pieces = maps[0].columns.pieces or ()
-    width = frame + _TOKEN_INCHES * min(len(pieces), LABELLED_TOKENS)
-    height = min(max(_ROW_INCHES * len(maps[0].values), _SHORTEST), _TALLEST) + _TITLE_INCHES
-    letters = max((len(piece) for piece in pieces), default=0)
-    return max(width, narrowest), len(maps) * height + _LETTER_INCHES * letters + _AROUND_INCHES
+    rows, columns = heat.values.shape
+    words = max((measure_text(word, _TOKEN_POINTS, "normal") for word in _label_rows(heat)[1]), default=0.0)
+    width = words + _FRAME_INCHES + min(max(_COLUMN_INCHES * columns, _NARROWEST), _WIDEST)
+    height = max(_TOKEN_INCHES * min(rows, LABELLED_TOKENS), _SHORTEST)
+    return max(width, narrowest), height + _AROUND_INCHES
+
+
+def _label_rows(heat: HeatMap) -> tuple[range, list[str]]:
+    """Return the rows with a label and their words: every n-th, with n rounded up so that no more than fit."""
+    pieces = heat.rows.pieces or ()
+    places = range(0, len(pieces), max(1, -(-len(pieces) // LABELLED_TOKENS)))
+    return places, [elided(drawn_text(pieces[place]), _WORD_LETTERS) for place in places]
 
 
 def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -> AxesImage:
@@ -117,16 +128,14 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
     ax.set_facecolor(style.VOID)
     ax.grid(visible=False)
     # Triangles need room between the map and its title.
-    ax.set_title(heat.title, pad=_MARKED_PAD if heat.columns.marked else None)
-    ax.yaxis.set_major_locator(whole_numbers(ticks))
-    if heat.columns.pieces is None:
-        ax.xaxis.set_major_locator(whole_numbers(ticks))
+    ax.set_title(heat.title)
+    ax.xaxis.set_major_locator(whole_numbers(ticks))
+    if heat.rows.pieces is None:
+        ax.yaxis.set_major_locator(whole_numbers(ticks))
     else:
-        # Every n-th token has a label, with n rounded up so that there are never more than fit.
-        places = range(0, columns, -(-columns // LABELLED_TOKENS))
-        texts = [drawn_text(heat.columns.pieces[place]) for place in places]
-        ax.set_xticks(places, texts, rotation=90, fontsize=_TOKEN_POINTS)
-    _mark_columns(ax, heat.columns.marked)
+        ax.set_yticks(*_label_rows(heat), fontsize=_TOKEN_POINTS)
+    _draw_stars(ax, heat)
+    _mark_rows(ax, heat.rows.marked)
     if labels:
         ax.set(xlabel=heat.columns.label, ylabel=heat.rows.label)
     # Marks above the map would otherwise widen the limits, and leave an empty margin around it.
@@ -195,23 +204,31 @@ def describe_largest(heat: HeatMap) -> str:
 
 def _describe_cell(heat: HeatMap, place: Any) -> str:
     row, column = np.unravel_index(place, heat.values.shape)
-    pieces = heat.columns.pieces
-    token = "" if pieces is None else f" ({pieces[column]})"
+    pieces = heat.rows.pieces
+    token = "" if pieces is None else f" ({pieces[row]})"
     value = heat.values[row, column]
-    return f"{value:.3g} at {heat.rows.short} {row}, {heat.columns.short} {column}{token}"
+    return f"{value:.3g} at {heat.rows.short} {row}{token}, {heat.columns.short} {column}"
 
 
-def _mark_columns(ax: Axes, places: Sequence[int]) -> None:
-    """Place triangles above columns, outside the map, where they cover no value."""
+def _draw_stars(ax: Axes, heat: HeatMap) -> None:
+    if heat.starred:
+        rows, columns = zip(*heat.starred)
+        size = _STAR_POINTS * min(1.0, _STARS_ACROSS / len(heat.values))
+        (stars,) = ax.plot(columns, rows, "*", markersize=size, color=style.PAPER, label="starred")
+        stars.set(markeredgecolor=style.INK, markeredgewidth=0.08 * size)
+
+
+def _mark_rows(ax: Axes, places: Sequence[int]) -> None:
+    """Place triangles to the right of rows, outside the map, where they cover no value."""
     if places:
         ax.plot(
+            [_BESIDE] * len(places),
             list(places),
-            [1.0] * len(places),
             linestyle="none",
-            marker=7,  # a triangle that stands on its point
+            marker="<",
             markersize=_MARK_POINTS,
             color=style.VERMILION,
-            transform=ax.get_xaxis_transform(),
+            transform=ax.get_yaxis_transform(),
             clip_on=False,
             label="marked",
         )

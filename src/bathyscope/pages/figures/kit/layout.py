@@ -13,7 +13,18 @@ _DIGITS: Final = 9
 """Digits of places, in widths and heights of a figure."""
 
 
-class MeasuredOnce(ConstrainedLayoutEngine):
+class Rounded(ConstrainedLayoutEngine):
+    """matplotlib's constrained layout, whose places are rounded: one figure always gives the same bytes."""
+
+    def execute(self, fig: Figure) -> Any:
+        """Place all axes of the figure."""
+        try:
+            return super().execute(fig)
+        finally:
+            _round_places(fig)
+
+
+class MeasuredOnce(Rounded):
     """matplotlib's constrained layout at half the cost.
 
     It places axes twice, and measures every label of every tick each time, which is most of the cost of drawing. The
@@ -31,7 +42,6 @@ class MeasuredOnce(ConstrainedLayoutEngine):
         finally:
             for ax in watched:
                 del ax.get_tightbbox
-            _round_places(fig)
 
 
 def _round_places(figure: Figure | SubFigure) -> None:

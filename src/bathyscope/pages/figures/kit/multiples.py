@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import ceil
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from matplotlib.figure import FigureBase
@@ -18,7 +18,7 @@ from bathyscope.pages.figures.kit.heat_map import (
     describe_largest,
     draw_colour_bar,
     draw_heat,
-    measure_token_maps,
+    measure_token_map,
 )
 from bathyscope.pages.figures.kit.texts import break_lines
 
@@ -29,8 +29,8 @@ _TITLE_POINTS: Final = 8
 _BESIDE_INCHES: Final = 0.35
 """Width of a cell next to its map, for labels."""
 _TICKS: Final = 5
+_NARROWEST_CELL: Final = 1.5
 _RUN_CELL: Final = (2.6, 2.5)
-_TOKEN_FRAME: Final = 0.6
 
 
 def make_map_panel(name: str, heat: HeatMap) -> Panel:
@@ -73,7 +73,7 @@ def make_panel(
     size = (width, down * cell[1] + _FRAME[1] + style.LINE_INCHES * heading.count("\n"))
     descriptions = "; ".join(f"{heat.title}: {describe_largest(heat)}" for heat in recoloured)
     alt = f"{len(recoloured)} heat maps in the same colours. {title}. {descriptions}."
-    draw = partial(_draw_maps, maps=recoloured, title=heading, across=across, room=cell[0] - _BESIDE_INCHES)
+    draw = partial(_draw_maps, maps=recoloured, title=heading, across=across, cell=cell)
     return Panel(name, draw, alt, size)
 
 
@@ -81,9 +81,9 @@ def _join_runs(name: str, members: Sequence[Member]) -> Panel:
     """Place the maps of several runs next to each other; each keeps its own tokens."""
     maps = [replace(member.content, title=member.run) for member in members]
     title = members[0].content.title
-    if maps[0].columns.pieces is None:
+    if maps[0].rows.pieces is None:
         return make_panel(name, maps, title, cell=_RUN_CELL)
-    sizes = [measure_token_maps([heat], frame=_TOKEN_FRAME, narrowest=_RUN_CELL[0]) for heat in maps]
+    sizes = [measure_token_map(heat, narrowest=_RUN_CELL[0]) for heat in maps]
     cell = (max(width for width, _ in sizes), max(height for _, height in sizes))
     return make_panel(name, maps, title, cell=cell, columns=max(1, int(style.WIDEST // cell[0])))
 
@@ -93,21 +93,27 @@ def _draw_alone(figure: FigureBase, heat: HeatMap) -> None:
     draw_colour_bar(figure, draw_heat(ax, heat), [heat], [ax])
 
 
-def _draw_maps(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, room: float) -> None:
+def _draw_maps(figure: FigureBase, maps: Sequence[HeatMap], title: str, across: int, cell: tuple[float, float]) -> None:
+    # A subfigure measures its own box; the resolution belongs to the whole figure.
+    place: Any = figure
+    width = place.bbox.width / place.figure.dpi
+    # In a figure narrower than the panel's own, cells keep a readable width, and there are fewer in a row.
+    across = max(1, min(across, round((width - _FRAME[0]) / min(cell[0], _NARROWEST_CELL))))
+    room = min(cell[0], (width - _FRAME[0]) / across) - _BESIDE_INCHES
     down = ceil(len(maps) / across)
     grid = figure.subplots(down, across, squeeze=False)
     # The last row may have fewer maps than the grid has places.
     for ax in grid.flat[len(maps) :]:
         ax.remove()
     used = list(grid.flat[: len(maps)])
-    for place, (ax, heat) in enumerate(zip(used, maps)):
+    for place_in_grid, (ax, heat) in enumerate(zip(used, maps)):
         heading = break_lines(heat.title, room, _TITLE_POINTS, "normal")
         image = draw_heat(ax, replace(heat, title=heading), labels=False, ticks=_TICKS)
         ax.set_title(ax.get_title(loc="left"), fontsize=_TITLE_POINTS, fontweight="normal")
         ax.tick_params(axis="y", labelsize=7)
-        if place + across >= len(maps):
+        if place_in_grid + across >= len(maps):
             ax.set_xlabel(heat.columns.label, fontsize=7.5)
-        if place % across == 0:
+        if place_in_grid % across == 0:
             ax.set_ylabel(heat.rows.label, fontsize=7.5)
     head_figure(figure, title)
     draw_colour_bar(figure, image, maps, used)

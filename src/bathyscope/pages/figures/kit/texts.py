@@ -52,3 +52,15 @@ def break_lines(text: str, room: float, points: float, weight: str = "bold") -> 
     if len(wrapped) > 2:
         wrapped[1:] = [f"{wrapped[1]}…"]
     return "\n".join(fit_line(line, room, points, weight) for line in wrapped)
+
+
+def wrap_line(text: str, room: float, points: float, weight: str = "bold") -> list[str]:
+    """Break a line between words into lines of at most ``room`` inches; only words that are wider are cut."""
+    lines: list[str] = []
+    for word in text.split():
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and measure_text(longer, points, weight) <= room:
+            lines[-1] = longer
+        else:
+            lines.append(fit_line(word, room, points, weight))
+    return lines or [text]

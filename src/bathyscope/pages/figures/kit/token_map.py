@@ -1,4 +1,4 @@
-"""Maps of depth against the tokens of one prompt, with the tokens' texts along the axis."""
+"""Maps of the tokens of one prompt against depth: a row for each token, with its words on the left."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +12,7 @@ from matplotlib.figure import FigureBase
 from bathyscope.core.text import elided, visible
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.colours import Colours, Kind
 from bathyscope.pages.figures.kit.heat_map import (
     LABELLED_TOKENS,
@@ -20,20 +21,21 @@ from bathyscope.pages.figures.kit.heat_map import (
     describe_largest,
     draw_colour_bar,
     draw_heat,
-    measure_token_maps,
+    measure_token_map,
 )
 from bathyscope.pages.figures.kit.multiples import share_map
 from bathyscope.pages.figures.kit.texts import fit_line, measure_text
 from bathyscope.pages.figures.options import FigureOptions
 
 _ID_LETTERS: Final = 40
-_LEFT_INCHES: Final = 0.6
-"""Width left of the map, where its title begins."""
+_LEFT_INCHES: Final = 0.2
+"""Width that a title leaves free."""
 
 TOKEN_LABEL: Final = "token (␣ space, ⏎ end of line)"
 SHORT_BOUNDARY_LABEL: Final = "boundary (index)"
 SHORT_BLOCK_LABEL: Final = "block (index)"
 UNANSWERED: Final = "have no answer or are too long"
+FIXED: Final = "Grey: fixed by the definition (nothing after the last boundary reads another token)."
 _MARKS: Final = "Triangles: tokens at which a token of the answer is predicted."
 
 
@@ -42,25 +44,31 @@ class TokenGrid:
     """One quantity for every token and depth, and how its maps are read.
 
     Args:
-        values: (prompt, depth, token) in any order, NaN for unmeasured prompts and beyond a prompt's end.
+        values: (prompt, depth, token) in any order, NaN for unmeasured prompts, beyond a prompt's end, and where the
+            definition fixes the value.
         what: begins the title, e.g. ``"Erasing one token"``.
-        quantity: what colours mean, with the unit; their range is that of all prompts; ``short`` in a word or two.
+        depth: the side of the map along the depth.
+        quantity: what colours mean, with the unit; their range is that of all prompts and of all grids with the same
+            quantity; ``short`` in a word or two.
+        panel: begins the names of its panels, before the number of the prompt.
     """
 
     values: xr.DataArray
     what: str
-    rows: Side
+    depth: Side
     quantity: str
     short: str
     colours: Kind
+    panel: str = "prompt"
 
 
 def make_token_panels(
     data: xr.Dataset, values_by_name: Mapping[str, TokenGrid], options: FigureOptions, others: str, last: bool = False
 ) -> tuple[list[Panel], str]:
-    """Return a panel for each of the first measured prompts, and what the caption says of them.
+    """Return a map for each of the first measured prompts, and what the caption says of them.
 
-    The maps of one prompt stand under each other. The sentences tell of marks, and of prompts and labels left out.
+    Panels are named by their quantity, such as ``mlp_1``, ``mlp_2`` …. The sentences tell of marks, and of prompts
+    and labels left out.
 
     Args:
         data: has the lengths of prompts and, if the run stores them, texts of tokens (``piece``) and the start of the
@@ -71,47 +79,50 @@ def make_token_panels(
     """
     if not values_by_name:
         return [], ""
-    colours = {
-        name: Colours.spanning(np.asarray(token_values.values), token_values.colours, clips=False)
-        for name, token_values in values_by_name.items()
-    }
+    colours = _choose_colours(values_by_name)
     has_values = {
         name: token_values.values.notnull().any(set(token_values.values.dims) - {"prompt"}).values
         for name, token_values in values_by_name.items()
     }
     measured = np.flatnonzero(np.any(list(has_values.values()), axis=0))
     panels: list[Panel] = []
-    drawn_maps: list[HeatMap] = []
-    for prompt in measured[: options.prompts_shown]:
-        prompt_data = data.isel(prompt=prompt)
-        maps = {
-            f"{name}_{prompt}": _make_map(prompt_data, token_values, colours[name], int(prompt), last)
-            for name, token_values in values_by_name.items()
-            if has_values[name][prompt]
-        }
-        panels.append(_make_panel(f"prompt_{prompt}", maps))
-        drawn_maps += maps.values()
-    return panels, _write_remarks(drawn_maps, len(panels), len(measured), data.sizes["prompt"], others)
+    for name, token_values in values_by_name.items():
+        for prompt in measured[: options.prompts_shown]:
+            if has_values[name][prompt]:
+                heat = _make_map(data.isel(prompt=prompt), token_values, colours[name], int(prompt), last)
+                panels.append(_make_panel(f"{token_values.panel}_{prompt}", f"{name}_{prompt}", heat))
+    maps = [panel.shared[0].content for panel in panels]
+    shown = min(len(measured), options.prompts_shown)
+    return panels, _write_remarks(maps, shown, len(measured), data.sizes["prompt"], others)
+
+
+def _choose_colours(values_by_name: Mapping[str, TokenGrid]) -> dict[str, Colours]:
+    """Return the colours of each quantity: one range for all grids that show the same, and for all prompts."""
+    by_quantity: dict[tuple[str, Kind], list[np.ndarray]] = {}
+    for grid in values_by_name.values():
+        by_quantity.setdefault((grid.quantity, grid.colours), []).append(np.asarray(grid.values.values).ravel())
+    ranges = {key: Colours.spanning(np.concatenate(values), key[1], clips=False) for key, values in by_quantity.items()}
+    return {name: ranges[grid.quantity, grid.colours] for name, grid in values_by_name.items()}
 
 
 def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours, prompt: int, last: bool) -> HeatMap:
-    values = token_values.values.isel(prompt=prompt).transpose(..., "token")
+    values = token_values.values.isel(prompt=prompt).transpose("token", ...)
     # Prompts are padded to a common length; the map ends where the prompt does.
     stop = int(prompt_data["n_tokens"]) - (not last)
     start = int(prompt_data["answer_start"]) if "answer_start" in prompt_data else -1
     named = values["piece"] if "piece" in values.coords else values["token"]
     name = str(prompt_data["prompt_id"].item())
     return HeatMap(
-        values=np.asarray(values.values[:, :stop], dtype=np.float64),
+        values=np.asarray(values.values[:stop], dtype=np.float64),
         title=f"{token_values.what}: prompt {elided(name, _ID_LETTERS)}",
-        rows=token_values.rows,
-        columns=Side(
+        rows=Side(
             TOKEN_LABEL,
             "token",
             tuple(visible(str(piece)) for piece in named.values[:stop]),
             # A token is predicted one place before it stands, so marks begin before the answer.
             tuple(range(max(start - 1, 0), stop)) if start >= 0 else (),
         ),
+        columns=token_values.depth,
         quantity=token_values.quantity,
         short=token_values.short,
         colours=colours,
@@ -119,15 +130,13 @@ def _make_map(prompt_data: xr.Dataset, token_values: TokenGrid, colours: Colours
     )
 
 
-def _make_panel(name: str, maps: Mapping[str, HeatMap]) -> Panel:
-    """Stack the maps of one prompt, as wide as its tokens need; the lowest has the tokens' texts."""
-    heats = list(maps.values())
-    shared = tuple(share_map(map_name, heat) for map_name, heat in maps.items())
-    width, height = measure_token_maps(heats)
-    titles = [_fit_title(heat.title, width) for heat in heats]
-    size = (width, height + style.LINE_INCHES * sum(title.count("\n") for title in titles))
-    titled = [replace(heat, title=title) for heat, title in zip(heats, titles)]
-    return Panel(name, partial(_draw_maps, maps=titled), " ".join(map(_describe_map, heats)), size, shared)
+def _make_panel(name: str, shared_name: str, heat: HeatMap) -> Panel:
+    """Make a panel of one prompt's map, as high as its tokens need."""
+    width, height = measure_token_map(heat)
+    title = _fit_title(heat.title, width)
+    size = (width, height + style.LINE_INCHES * title.count("\n"))
+    draw = partial(_draw_map, heat=replace(heat, title=title))
+    return Panel(name, draw, _describe_map(heat), size, (share_map(shared_name, heat),))
 
 
 def _fit_title(title: str, width: float) -> str:
@@ -141,31 +150,30 @@ def _fit_title(title: str, width: float) -> str:
 
 def _write_remarks(maps: Sequence[HeatMap], n_shown: int, measured: int, prompts: int, others: str) -> str:
     sentences = []
-    if any(heat.columns.marked for heat in maps):
+    if any(heat.rows.marked for heat in maps):
         sentences.append(_MARKS)
     if measured < prompts:
         sentences.append(f"{measured} of {prompts} prompts were measured; the others {others}.")
     if n_shown < measured:
         sentences.append(f"Shown: the first {n_shown} of these prompts; {measured - n_shown} more in the run.")
-    if any(len(heat.columns.pieces or ()) > LABELLED_TOKENS for heat in maps):
+    if any(len(heat.rows.pieces or ()) > LABELLED_TOKENS for heat in maps):
         sentences.append(f"In prompts of more than {LABELLED_TOKENS} tokens not every token is labelled.")
     return " ".join(sentences)
 
 
-def _draw_maps(figure: FigureBase, maps: Sequence[HeatMap]) -> None:
-    grid = figure.subplots(len(maps), 1, squeeze=False, sharex=True)
-    for ax, heat in zip(grid.flat, maps):
-        image = draw_heat(ax, heat)
-        ax.label_outer()
-        # Hidden labels would still take room: token texts are long, and stand upright.
-        ax.xaxis.set_visible(ax is grid.flat[-1])
-        draw_colour_bar(figure, image, [heat], [ax], "right")
+def _draw_map(figure: FigureBase, heat: HeatMap) -> None:
+    ax = figure.subplots()
+    image = draw_heat(ax, heat)
+    # The title begins at the figure's edge, because words of tokens may take half of its width.
+    ax.set_title("")
+    head_figure(figure, heat.title)
+    draw_colour_bar(figure, image, [heat], [ax])
 
 
 def _describe_map(heat: HeatMap) -> str:
     rows, columns = heat.values.shape
-    text = " ".join(heat.columns.pieces or ())
+    text = " ".join(heat.rows.pieces or ())
     return (
-        f"Heat map of {rows} places in depth by {columns} tokens. {heat.title}, {heat.short}: "
+        f"Heat map of {rows} tokens by {columns} places in depth. {heat.title}, {heat.short}: "
         f"{describe_largest(heat)}. Tokens: {text}"
     )

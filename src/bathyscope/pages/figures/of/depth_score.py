@@ -3,9 +3,11 @@
 Source: csordas2025 (depth score).
 """
 
+import math
 import re
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import xarray as xr
@@ -17,26 +19,22 @@ from numpy.typing import NDArray
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.block_effects import OVER_TOKENS
 from bathyscope.pages.figures.kit.lines import make_panel
 from bathyscope.pages.figures.kit.series import PLACES, Axis, Series, looks
 from bathyscope.pages.figures.kit.strip import spread
-from bathyscope.pages.figures.kit.summary import summarise
+from bathyscope.pages.figures.kit.summary import LEVEL, Summary, summarise
 from bathyscope.pages.figures.kit.texts import drawn_text
-from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.options import FigureOptions, RunOptions
 from bathyscope.pages.provenance import measure_options
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.runs.run import Run
+from bathyscope.statistics.sampling import Sampling
 
 _TITLES: Final = {"layer": "Depth score by effect on later blocks", "output": "Depth score by effect on the output"}
 _ON: Final = {"layer": "later blocks", "output": "the output"}
 _EFFECTS: Final = {"layer": "mean relative change (dimensionless)", "output": "change of the output (L2, 0 to √2)"}
-_OVER_PROMPTS: Final = {
-    "mean": "largest over tokens, mean over prompts",
-    "p95": "largest over tokens, 95th percentile over prompts",
-    "max": "largest over tokens and prompts",
-}
-"""Reduction of a level's effects; those of single prompts, and so the trend, are only reduced over tokens."""
 _LINES_UP_TO: Final = 7
 """Levels that can be distinguished as lines."""
 _TREND_POINTS: Final = 8
@@ -50,32 +48,102 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     """Draw one panel for the effect on later blocks, and one for the effect on the output."""
     data = run["depth_score"].sel(reduction=options.reduction)
     size = (max(style.PANEL_SIZE[0], 1.2 + 0.45 * data.sizes["level"]), style.PANEL_SIZE[1] + 0.3)
-    panels = [
-        Panel(kind, partial(_draw_scores, data=data, kind=kind), _describe_scores(data, kind), size)
+    scores = {
+        kind: _read_scores(data, kind, options)
         for kind in _TITLES
         if f"score_{kind}" in data and np.isfinite(data[f"score_{kind}"]).any()
+    }
+    panels = [
+        Panel(
+            kind, partial(_draw_scores, data=data, kind=kind, scores=score), _describe_scores(data, kind, score), size
+        )
+        for kind, score in scores.items()
     ]
-    panels += drop_empty([_make_level_panel(data, score.name, options) for score in panels])
+    panels += drop_empty([_make_level_panel(data, panel.name, options) for panel in panels])
     settings = measure_options(run, "depth_score")
     percent, units = settings.get("coverage"), resampled(settings.get("cluster"))
     interval = "bootstrap intervals" if percent is None else f"{percent:.0%} bootstrap intervals"
+    levels = (
+        "levels, from the largest effects over tokens and prompts"
+        if options.reduction == "max"
+        else "means of a level's dots"
+    )
     note = (
         "Depth score: the centre, in blocks, of the effects of skipped blocks where the answer is predicted; a higher "
-        f"score is deeper. Diamonds: scores of levels (effects {_OVER_PROMPTS[options.reduction]}); "
-        f"bars: {interval}, resampling {units}; dots: prompts, each on its own ({OVER_TOKENS[options.reduction]}). "
-        "Line: least squares over the dots; p: "
+        f"score is deeper. Dots: prompts (effects {OVER_TOKENS[options.reduction]}); diamonds: {levels}; "
+        f"bars: {interval}, resampling {units}. "
+        f"Line: least squares over the dots, with its 95 % bootstrap band over {units}; p: "
         f"wild bootstrap test over {units}, two-sided; effect size: slope in standard deviations within a level."
     )
     return Drawing(panels, " ".join([note, *_list_reasons(data)]))
 
 
-def _draw_scores(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
+@dataclass(frozen=True)
+class _LevelScores:
+    """Scores of levels (N,) with their intervals, and the band (N,) of the line through the prompts, if any."""
+
+    level: Summary
+    band: tuple[NDArray[np.float64], NDArray[np.float64]] | None
+
+
+def _read_scores(data: xr.Dataset, kind: str, options: FigureOptions) -> _LevelScores:
+    """Return scores of levels, reduced over tokens as those of prompts are.
+
+    The measure's own scores of levels are the paper's: they take the largest effects over tokens. Next to prompts
+    whose effects are means, a level is the mean of its prompts.
+    """
+    scores, member = data[f"prompt_score_{kind}"].values, _match_levels(data)
+    cluster = clusters_in(data[f"prompt_score_{kind}"], options.cluster)
+    band = _resample_line(data, kind, options, cluster)
+    if options.reduction == "max":
+        low, high = (data[name].sel(score=kind).values for name in ("ci_low", "ci_high"))
+        return _LevelScores(Summary(data[f"score_{kind}"].values, low, high), band)
+    by_level = []
+    for place in range(data.sizes["level"]):
+        chosen = member == place
+        together = None if cluster is None else cluster[chosen]
+        limits = (0.0, float(data["skipped"].max()))
+        by_level.append(summarise(scores[chosen][:, None], np.ones(chosen.sum()), options, together, limits))
+    mean = np.array([summary.mean[0] for summary in by_level])
+    low, high = (
+        np.array([math.nan if end is None else end[0] for end in ends])
+        for ends in zip(*((summary.low, summary.high) for summary in by_level))
+    )
+    return _LevelScores(Summary(mean, low, high), band)
+
+
+def _resample_line(
+    data: xr.Dataset, kind: str, options: FigureOptions, cluster: NDArray[Any] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the band of the least-squares line at each level, over resamples of prompts; None without a line."""
+    if options.band == "none" or not np.isfinite(float(data["trend_slope"].sel(score=kind))):
+        return None
+    member, scores = _match_levels(data), data[f"prompt_score_{kind}"].values
+    scored = (member >= 0) & np.isfinite(scores)
+    levels = data["level"].values.astype(np.float64)
+    x, y = levels[member[scored]], scores[scored]
+    seed = options.seed if isinstance(options, RunOptions) else 0
+    weights_RP = Sampling(seed=seed, cluster=cluster).take(scored).counts(len(y))
+    total = weights_RP.sum(1)
+    mean_x, mean_y = weights_RP @ x / total, weights_RP @ y / total
+    spread = weights_RP @ (x * x) / total - mean_x**2
+    # A resample of prompts of one level has no slope.
+    usable = spread > 1e-12 * np.ptp(levels) ** 2
+    if not usable.any():
+        return None
+    slope = (weights_RP @ (x * y) / total - mean_x * mean_y)[usable] / spread[usable]
+    heights = mean_y[usable, None] + slope[:, None] * (levels - mean_x[usable, None])
+    low, high = np.quantile(heights, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+    return low, high
+
+
+def _draw_scores(figure: FigureBase, data: xr.Dataset, kind: str, scores: _LevelScores) -> None:
     ax = figure.subplots()
     levels = data["level"].values
     member, label = _match_levels(data), _find_label(data)
-    scores = data[f"prompt_score_{kind}"].values
+    prompt_scores = data[f"prompt_score_{kind}"].values
     for place in range(len(levels)):
-        level_scores = scores[(member == place) & np.isfinite(scores)]
+        level_scores = prompt_scores[(member == place) & np.isfinite(prompt_scores)]
         ax.plot(
             place - _ASIDE + spread(len(level_scores)),
             level_scores,
@@ -85,10 +153,12 @@ def _draw_scores(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
             markersize=3.5,
             zorder=1,
         )
-    low, high = (data[name].sel(score=kind).values for name in ("ci_low", "ci_high"))
     places = np.arange(len(levels)) + _ASIDE
-    ax.vlines(places, low, high, color=style.VERMILION, linewidth=2.5)
-    ax.plot(places, data[f"score_{kind}"].values, "D", color=style.VERMILION, markersize=6, label="levels")
+    if scores.level.low is not None and scores.level.high is not None:
+        ax.vlines(places, scores.level.low, scores.level.high, color=style.VERMILION, linewidth=2.5)
+    ax.plot(places, scores.level.mean, "D", color=style.VERMILION, markersize=6, label="levels")
+    if scores.band is not None:
+        ax.fill_between(range(len(levels)), *scores.band, color=style.MUTED, alpha=0.2, linewidth=0, zorder=0)
     _draw_trend(ax, data, kind, member)
     ax.set_xticks(range(len(levels)), [_label_level(level) for level in levels])
     ax.set_xlim(-0.6, len(levels) - 0.4)
@@ -96,8 +166,9 @@ def _draw_scores(figure: FigureBase, data: xr.Dataset, kind: str) -> None:
     ax.grid(visible=False, axis="x")
     ax.set_xlabel("all prompts (no level)" if label is None else f"{elided(label, 60)} (label of the prompts)")
     ax.set_ylabel("depth score (block, 0-based index)")
-    ax.set_title(f"{_TITLES[kind]}\n", loc="left")
-    ax.text(0, 1.02, _describe_trend(data, kind), transform=ax.transAxes, fontsize=_TREND_POINTS, va="bottom")
+    # The trend stands between the axes and the title, and may need more than one line.
+    ax.set_title(_describe_trend(data, kind), fontsize=_TREND_POINTS, fontweight="normal")
+    head_figure(figure, _TITLES[kind])
 
 
 def _make_level_panel(data: xr.Dataset, kind: str, options: FigureOptions) -> Panel | None:
@@ -184,13 +255,14 @@ def _list_reasons(data: xr.Dataset) -> list[str]:
     return sentences + [f"Trend: {reason}." for reason in trends if reason]
 
 
-def _describe_scores(data: xr.Dataset, kind: str) -> str:
+def _describe_scores(data: xr.Dataset, kind: str, scores: _LevelScores) -> str:
     rows = []
-    for level in data["level"].values:
-        level_data = data.sel(level=level)
-        low, high = (float(level_data[name].sel(score=kind)) for name in ("ci_low", "ci_high"))
-        score = float(level_data[f"score_{kind}"])
-        interval = f" (interval {low:.3g} to {high:.3g})" if np.isfinite(low) else ""
+    summary = scores.level
+    for place, level in enumerate(data["level"].values):
+        score = summary.mean[place]
+        interval = ""
+        if summary.low is not None and summary.high is not None and np.isfinite(summary.low[place]):
+            interval = f" (interval {summary.low[place]:.3g} to {summary.high[place]:.3g})"
         rows.append(f"{_format_level(level)}: {f'{score:.3g}' if np.isfinite(score) else 'no score'}{interval}")
     return f"Diamonds with bars, {_TITLES[kind].lower()}, by level: {'; '.join(rows)}. {_describe_trend(data, kind)}."
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
 from bathyscope.core.arrays import FloatArray, IntArray
@@ -125,25 +126,34 @@ def _make_panel(name: str, members: Sequence[Member]) -> Panel:
 
 def _draw_effects(figure: FigureBase, name: str, members: Sequence[Member]) -> None:
     ax = figure.subplots()
+    # A subfigure measures its own box; the resolution belongs to the whole figure.
+    place: Any = figure
+    has_margin = place.bbox.width / place.figure.dpi > style.PANEL_SIZE[0]
     handles: list[Any] = []
     for row, effects in enumerate(member.content for member in members):
         for aside, effect, look in zip((-0.13, 0.13), (effects.drop, effects.swap), _LOOKS.values()):
             ax.hlines([row + aside], effect.ci_low, effect.ci_high, color=look.colour, linewidth=2, alpha=0.6)
             marks = ax.plot([effect.estimate], [row + aside], look.marker, color=look.colour, markersize=5)
             handles += marks if row == 0 else []
-        ax.annotate(
-            _format_difference(effects),
-            (1.02, row),
-            xycoords=ax.get_yaxis_transform(),
-            va="center",
-            fontsize=7.5,
-            clip_on=False,
-        )
-    name_rows(ax, [elided(run, _NAME_LETTERS) for run, *_ in members])
-    ax.annotate("swapped − dropped", (1.02, -0.62), xycoords=ax.get_yaxis_transform(), fontsize=7.5, va="center")
+    differences = [_format_difference(member.content) for member in members]
+    names = [elided(run, _NAME_LETTERS) for run, *_ in members]
+    if has_margin:
+        name_rows(ax, names)
+        _write_margin(ax, [*differences, "swapped − dropped"], [*range(len(members)), -0.62])
+    else:
+        # A narrow picture has no room at the right, so differences stand under the names.
+        name_rows(ax, [f"{name}\nswapped − dropped:\n{difference}" for name, difference in zip(names, differences)])
     metric = _METRICS[name]
     ax.set(ylim=(len(members) - 0.5, -0.8), xlabel=metric.label, title=metric.title)
     legend.draw_legend(figure, handles, list(_LOOKS))
+
+
+def _write_margin(ax: Axes, texts: Sequence[str], rows: Sequence[float]) -> None:
+    """Write texts at the right of rows, outside the axes."""
+    for text, row in zip(texts, rows):
+        ax.annotate(
+            text, (1.02, row), xycoords=ax.get_yaxis_transform(), va="center", fontsize=7.5, annotation_clip=False
+        )
 
 
 def _format_difference(effects: DropAndSwap) -> str:

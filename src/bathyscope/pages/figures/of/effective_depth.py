@@ -1,4 +1,4 @@
-"""Effective depth: every estimate with its interval on the block axis, estimators of one curve together.
+"""Effective depth: the verdict's readings, and below them every other estimate, with intervals on the block axis.
 
 Source: hu2025 (cosine, kl, overlap); csordas2025 (centre of mass of the skip effects).
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import numpy as np
 from matplotlib.figure import FigureBase
 
 from bathyscope.pages import table
@@ -39,6 +40,12 @@ class EstimatorGroup:
     labels: Mapping[str, str]
 
 
+_VERDICT: Final = {
+    "readable": "top-1 token settled",
+    "own": "90 % of the effect on the output",
+    "later": "the same, at later tokens",
+}
+"""The verdict's readings by name, in words."""
 _GROUPS: Final = (
     EstimatorGroup("Cosines", style.BLUE, "o", _name_estimators("cosine")),
     EstimatorGroup("KL", style.VERMILION, "s", _name_estimators("kl")),
@@ -53,17 +60,42 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     rows, attrs = table.effective_depth_rows(run), run[table.MEASURE].attrs
     note = (
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
-        "Dots: estimates in blocks done, grouped by the curve that they come from; "
+        "On top, as diamonds: the readings of the verdict. Below: published and other criteria in blocks done, grouped "
+        "by the curve that they come from; "
         f"whiskers: {attrs['level']:.0%} bootstrap intervals, resampling "
         f"{resampled(measure_options(run, table.MEASURE).get('cluster'))}; numbers at the right: share of "
         f"resamples that meet the criterion. {' '.join(table.remarks(rows))}"
     )
     if all(row["depth"] is None for row in rows):
         return Drawing([], note)
-    lines = list(_list_lines(rows))
+    lines = [*_list_readings(run, options), *_list_lines(rows)]
     size = (style.PANEL_SIZE[0] + _HEADINGS_INCHES, 1.1 + _LINE_INCHES * len(lines))
     draw = partial(_draw_estimates, lines=lines, n_blocks=int(attrs["n_blocks"]))
-    return Drawing([Panel("estimates", draw, _describe_estimates(rows), size)], note)
+    alt = f"{_describe_estimates(rows)} {_describe_readings(lines)}".strip()
+    return Drawing([Panel("estimates", draw, alt, size)], note)
+
+
+def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateRow, table.DepthRow | None]]:
+    """Yield the verdict's readings under their heading; nothing where the run does not tell them."""
+    # The verdict needs every block, and the depths of tokens, which early versions did not write.
+    if "blocks" in run.cut or "lens" not in run.measures or "prediction_depth" not in run["lens"]:
+        return
+    verdict = run.verdict_by(options.cluster)
+    readings = [reading for reading in (verdict.readable, verdict.own, verdict.later) if np.isfinite(reading.value)]
+    if readings:
+        yield EstimateRow("Verdict", style.INK), None
+    for reading in readings:
+        yield (
+            EstimateRow(_VERDICT[reading.name], style.VERMILION, reading.value, reading.low, reading.high, "D"),
+            None,
+        )
+
+
+def _describe_readings(lines: Sequence[tuple[EstimateRow, table.DepthRow | None]]) -> str:
+    """Write the verdict's readings with their intervals; empty where there are none."""
+    readings = [row for row, estimate in lines if estimate is None and not math.isnan(row.value)]
+    texts = (f"{row.label} {row.value:.1f} (interval {row.low:.1f} to {row.high:.1f})" for row in readings)
+    return f"Verdict: {'; '.join(texts)}." if readings else ""
 
 
 def _list_lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[EstimateRow, table.DepthRow | None]]:
@@ -72,13 +104,13 @@ def _list_lines(rows: Sequence[table.DepthRow]) -> Iterator[tuple[EstimateRow, t
     for group in _GROUPS:
         present = [name for name in group.labels if name in by_name]
         if present:
-            yield EstimateRow(group.heading, group.colour), None
+            yield EstimateRow(group.heading, group.colour, thin=True), None
         for name in present:
             row = by_name[name]
             depth, low, high = (
                 math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"])
             )
-            yield EstimateRow(group.labels[name], group.colour, depth, low, high, group.marker), row
+            yield EstimateRow(group.labels[name], group.colour, depth, low, high, group.marker, thin=True), row
 
 
 def _draw_estimates(

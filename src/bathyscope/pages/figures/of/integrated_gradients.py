@@ -5,12 +5,14 @@ Source: csordas2025 (integrated gradients).
 
 from typing import Final
 
+import xarray as xr
+
 from bathyscope.pages.figures.kind import Drawing, FigureKind, drop_empty
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.heat_map import Side
 from bathyscope.pages.figures.kit.lines import make_chart
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, PARTS, Axis, Curve
-from bathyscope.pages.figures.kit.token_map import SHORT_BLOCK_LABEL, UNANSWERED, TokenGrid, make_token_panels
+from bathyscope.pages.figures.kit.token_map import FIXED, SHORT_BLOCK_LABEL, UNANSWERED, TokenGrid, make_token_panels
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
 from bathyscope.runs.run import Run
@@ -29,16 +31,22 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     note = (
         "The summed probability of the answer's tokens, attributed to each token at each block by integrated "
         f"gradients, on the straight path from {start}. Red: the stream there raises the "
-        "probability; blue: it lowers it. Equal colours are equal values within a site. The last token predicts "
+        f"probability; blue: it lowers it. Equal colours are equal values in all maps. {FIXED} The last token predicts "
         "nothing that is measured and is not drawn. "
     )
-    values_by_name = {}
+    values_by_name: dict[str, TokenGrid] = {}
     if "attribution" in data:
-        rows = Side(SHORT_BLOCK_LABEL, "block")
+        depth = Side(SHORT_BLOCK_LABEL, "block")
+        attribution = _blank_fixed(data)
         for site in map(str, data["site"].values):
-            values, what = data["attribution"].sel(site=site), f"Attribution to the {_SITES.get(site, site)}"
             values_by_name[site] = TokenGrid(
-                values, what, rows, "attribution\n(dimensionless, linear)", "attribution", "signed"
+                attribution.sel(site=site),
+                f"Attribution to the {_SITES.get(site, site)}",
+                depth,
+                "attribution (dimensionless, linear)",
+                "attribution",
+                "signed",
+                site if values_by_name else "prompt",
             )
     if "completeness" in data:
         data = data.assign(completeness=abs(data["completeness"]))
@@ -53,6 +61,15 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     ]
     complete = make_chart("completeness", data, _MISSING, curves, options)
     return Drawing(drop_empty([*panels, complete]), note + remarks)
+
+
+def _blank_fixed(data: xr.Dataset) -> xr.DataArray:
+    """Blank what is 0 by definition: the last block's output at a token that predicts no token of the answer."""
+    values = data["attribution"]
+    if "answer_start" not in data:
+        return values
+    at_end = values["block"] == values["block"].max()
+    return values.where(~(at_end & (values["token"] < data["answer_start"] - 1)))
 
 
 FIGURE: Final = FigureKind(

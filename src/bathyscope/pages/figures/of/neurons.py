@@ -4,7 +4,7 @@ Source: lad2024 (prediction and suppression neurons).
 """
 
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import xarray as xr
 from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ from bathyscope.runs.run import Run
 _CLASS: Final = "ing"
 _FEWEST_TOKENS: Final = 20
 """With fewer tokens a histogram shows nothing."""
+_MOST_HISTOGRAMS: Final = 6
 _COLUMNS: Final = 6
 _CELL: Final = (1.5, 1.25)
 _FRAME: Final = (0.5, 0.8)
@@ -42,7 +43,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     data = run["neurons"]
     tokens = int(data["class_tokens"].sel(token_class=_CLASS))
     listed = data.sel(token_class=_CLASS)
-    listed = listed.isel(rank=listed["top_block"].values >= 0)
+    listed = listed.isel(rank=listed["top_block"].values >= 0).isel(rank=slice(_MOST_HISTOGRAMS))
     top_neurons = listed if tokens >= _FEWEST_TOKENS and listed.sizes["rank"] else None
     panels = [
         make_chart("fractions", data, _SHARES, _FRACTIONS, options),
@@ -89,19 +90,23 @@ def _make_histogram_panel(top_neurons: xr.Dataset) -> Panel:
         f"{top_neurons.sizes['rank']} histograms of the effect of single neurons on the logits of tokens that end in "
         f'"ing" and of all others. Differences of the means, largest first: {first}.'
     )
-    return Panel("top_ing", partial(_draw_histograms, top_neurons=top_neurons, down=down), alt, size)
+    return Panel("top_ing", partial(_draw_histograms, top_neurons=top_neurons), alt, size)
 
 
-def _draw_histograms(figure: FigureBase, top_neurons: xr.Dataset, down: int) -> None:
-    axes = figure.subplots(down, _COLUMNS, squeeze=False, sharey=True)
+def _draw_histograms(figure: FigureBase, top_neurons: xr.Dataset) -> None:
+    # A subfigure measures its own box; the resolution belongs to the whole figure.
+    place: Any = figure
+    width = place.bbox.width / place.figure.dpi
     count = top_neurons.sizes["rank"]
+    across = max(1, min(_COLUMNS, count, round((width - _FRAME[0]) / _CELL[0])))
+    axes = figure.subplots(-(-count // across), across, squeeze=False, sharey=True)
     for ax in axes.flat[count:]:
         ax.remove()
     for rank, ax in enumerate(axes.flat[:count]):
         _draw_neuron(ax, top_neurons.isel(rank=rank))
-        if rank + _COLUMNS >= count:
+        if rank + across >= count:
             ax.set_xlabel("effect (logits,\ndimensionless)", fontsize=7)
-        if rank % _COLUMNS == 0:
+        if rank % across == 0:
             ax.set_ylabel("share of tokens", fontsize=7)
         else:
             ax.yaxis.set_visible(False)

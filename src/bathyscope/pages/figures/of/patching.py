@@ -9,7 +9,13 @@ import xarray as xr
 
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.heat_map import Side
-from bathyscope.pages.figures.kit.token_map import SHORT_BLOCK_LABEL, SHORT_BOUNDARY_LABEL, TokenGrid, make_token_panels
+from bathyscope.pages.figures.kit.token_map import (
+    FIXED,
+    SHORT_BLOCK_LABEL,
+    SHORT_BOUNDARY_LABEL,
+    TokenGrid,
+    make_token_panels,
+)
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run
 
@@ -31,8 +37,9 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         "it, is replaced by that of another prompt of the same length (the source), and everything after it is "
         "recomputed. Colour: how far the prediction moves from the prompt's own answer to the source's (0 = "
         "no change, 1 = as in the source; below 0 = away from it), by the difference of both answers' "
-        "log-probabilities; where both have the same answer, KL. The triangle marks the token whose prediction is "
-        "read; where a column fades and another begins, the information has moved from one token to the other. "
+        f"log-probabilities; where both have the same answer, KL. {FIXED} The triangle marks the token whose "
+        "prediction is read; where a row fades and another begins, the information has moved from one token to the "
+        "other. "
         f"A boundary is the input of the block of that index. {remarks}"
     )
     return Drawing(panels, note)
@@ -41,14 +48,25 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
 def _list_values(data: xr.Dataset, part: str) -> list[tuple[str, TokenGrid]]:
     """List the maps of a part: the recovered share, and the KL of pairs with one answer."""
     part_data = data.sel(part=part) if part == "block" else data.sel(part=part).isel(boundary=slice(-1))
-    rows = Side(SHORT_BOUNDARY_LABEL, "boundary") if part == "block" else Side(SHORT_BLOCK_LABEL, "block")
-    share, kl = part_data["recovered"], part_data["kl"]
+    depth = Side(SHORT_BOUNDARY_LABEL, "boundary") if part == "block" else Side(SHORT_BLOCK_LABEL, "block")
+    # Behind the last boundary, and in what the last block adds, a token changes its own prediction alone.
+    at_end = part_data["boundary"] == part_data["boundary"].max()
+    measured = ~(at_end & (part_data["token"] < part_data["read_at"]))
+    panel = "prompt" if part == "block" else part
+    share, kl = part_data["recovered"].where(measured), part_data["kl"].where(measured)
     same = share.isnull().all([dim for dim in share.dims if dim != "prompt"])
     named_values = [
-        (part, TokenGrid(share, _TITLES[part], rows, "way to the source's answer\n(dimensionless)", "way", "signed"))
+        (
+            part,
+            TokenGrid(
+                share, _TITLES[part], depth, "way to the source's answer (dimensionless)", "way", "signed", panel
+            ),
+        )
     ]
     if bool((same & kl.notnull().any(["boundary", "token"])).any()):
-        named_values.append((f"{part}_kl", TokenGrid(kl.where(same), _TITLES[part], rows, "KL (nats)", "KL", "linear")))
+        named_values.append(
+            (f"{part}_kl", TokenGrid(kl.where(same), _TITLES[part], depth, "KL (nats)", "KL", "linear", panel))
+        )
     return named_values
 
 

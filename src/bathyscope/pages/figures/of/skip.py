@@ -15,9 +15,10 @@ from bathyscope.runs.run import Run
 
 _WHAT: Final = (
     "One block at a time is skipped, and everything after it is recomputed. Colour: how much a later "
-    "block's contribution changes, relative to its norm; bars: how far the output probabilities move "
-    "(L2, at most √2). Effect on later tokens: the block is skipped before a position, and measured from "
-    "this position. Grey: fixed by the definition (0 for earlier blocks; the skipped block itself)."
+    "block's contribution changes, relative to its norm; dots at the right: how far the output "
+    "probabilities move (L2, at most √2), with intervals. Effect on later tokens: the block is skipped before "
+    "a position, and measured from this position. Grey: fixed by the definition (0 for earlier blocks; the skipped "
+    "block itself)."
 )
 _PARTS: Final = {"block": "block", "attention": "block's attention", "mlp": "block's MLP"}
 

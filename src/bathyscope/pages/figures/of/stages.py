@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis, log_axis, whole_numbers
+from bathyscope.pages.figures.kit.legend import draw_legend
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL
 from bathyscope.pages.figures.kit.summary import describe_few
 from bathyscope.pages.figures.of import stages_together
@@ -156,7 +157,7 @@ def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
     ax.xaxis.set_major_locator(whole_numbers())
     ax.set(xlabel="number of stages (dimensionless)", ylabel="squared error (dimensionless)")
     ax.set_title("How many stages")
-    figure.legend(loc="outside lower center", ncols=2)
+    draw_legend(figure, *ax.get_legend_handles_labels())
 
 
 def _describe_signatures(data: xr.Dataset) -> str:
