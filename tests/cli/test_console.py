@@ -114,10 +114,10 @@ def test_a_long_list_ends_its_lines_behind_commas(columns: int, monkeypatch: pyt
 
 
 def test_words_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The widest column gives way; where not even all words fit, they are broken and nothing is lost."""
+    """The widest column gives way; where not even all words fit, each cell has lines of its own."""
     out = Terminal()
     monkeypatch.setattr(sys, "stdout", out)
-    for columns, whole in (("46", True), ("24", False)):
+    for columns in ("46", "24"):
         monkeypatch.setenv("COLUMNS", columns)
         out.truncate(0)
         console.write_table(
@@ -125,5 +125,6 @@ def test_words_are_whole_in_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -
         )
         lines = [re.sub(r"\x1b\[\d*m", "", line) for line in out.getvalue().replace("\0", "").splitlines()]
         assert max(map(len, lines)) <= int(columns)
-        assert ("criterion" in " ".join(lines).split()) == whole
-        assert "".join(line[:14].strip() for line in lines).count("crossing_share") == whole
+        words = " ".join(lines).split()
+        assert "criterion" in words
+        assert words.count("crossing_share") == 1

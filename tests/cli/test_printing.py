@@ -86,7 +86,7 @@ def test_rows_keep_whole_numbers_whole() -> None:
 
 
 COMMANDS = sorted(Path(commands.__file__).parent.glob("*.py"))
-OF_A_COMMAND = {"Format", "quiet_libraries", "say", "terminal_width", "write", "write_json"}
+OF_A_COMMAND = {"Format", "is_terminal", "quiet_libraries", "say", "terminal_width", "write", "write_json"}
 """What a command takes of the console: messages, paths that were written, and records that are no result."""
 
 

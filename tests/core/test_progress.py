@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Callable
 
 import pytest
+from rich.progress import TextColumn
 
 from bathyscope.core import progress
 from bathyscope.core.progress import ProgressBar
@@ -126,3 +128,74 @@ def test_a_program_with_logging_gets_records(clock: Clock, caplog: pytest.LogCap
         bar.advance_to(25)
     assert [record.name for record in caplog.records] == ["bathyscope"] * 2
     assert caplog.records[0].values == {"what": "surveying", "share": 0.25, "seconds": 10, "seconds_left": 30}
+
+
+def test_work_whose_first_part_takes_long_says_that_it_has_begun(
+    clock: Clock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The timer acts here when the test says so, and only where it was started and not cancelled."""
+    without_handlers(monkeypatch)
+    timers = stand_in_timers(monkeypatch)
+    with ProgressBar("surveying", total=100) as bar:
+        timers[-1].act()
+        assert capsys.readouterr().err == "surveying: begun\n"
+        clock.now += 30
+        bar.advance_to(50)
+        assert capsys.readouterr().err.startswith("surveying: 50%, 0:00:30 passed")
+    assert timers[-1].cancelled
+    assert capsys.readouterr().err == "surveying: done in 0:00:30\n"
+    with ProgressBar("surveying", total=100) as bar:
+        bar.advance_to(1)
+        timers[-1].act()
+    with ProgressBar("surveying", total=100, quiet=True):
+        assert not timers[-1].started
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("terminal")
+def test_a_bar_labels_its_times_and_shows_itself_before_anything_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    timers = stand_in_timers(monkeypatch)
+    with ProgressBar("surveying", total=100) as bar:
+        timers[-1].act()
+        assert bar._bar is not None
+        labels = [column.text_format for column in bar._bar.columns if isinstance(column, TextColumn)]
+        assert labels[-2:] == ["passed,", "left"]
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_long_work_without_a_measure_says_what_goes_on(
+    quiet: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    without_handlers(monkeypatch)
+    timers = stand_in_timers(monkeypatch)
+    with progress.told_if_long("Drawing the page.", quiet):
+        if timers[-1].started:
+            timers[-1].act()
+    assert timers[-1].cancelled
+    assert timers[-1].seconds == 5.0
+    assert capsys.readouterr().err == ("" if quiet else "Drawing the page.\n")
+
+
+class StandInTimer:
+    """Acts when it is told to, whatever the clock says."""
+
+    def __init__(self, seconds: float, action: Callable[[], None]) -> None:
+        self.seconds, self.act = seconds, action
+        self.started = self.cancelled = False
+
+    def start(self) -> None:
+        self.started = True
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+def stand_in_timers(monkeypatch: pytest.MonkeyPatch) -> list[StandInTimer]:
+    timers: list[StandInTimer] = []
+
+    def make(seconds: float, action: Callable[[], None]) -> StandInTimer:
+        timers.append(StandInTimer(seconds, action))
+        return timers[-1]
+
+    monkeypatch.setattr(progress.threading, "Timer", make)
+    return timers

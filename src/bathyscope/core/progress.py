@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Final
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -21,8 +23,34 @@ _SHORTEST, _LONGEST = 10.0, 600.0
 """Seconds between two lines: a tenth of what has passed, within these."""
 
 
+@contextmanager
+def told_if_long(text: str, quiet: bool = False) -> Iterator[None]:
+    """Say on standard error what goes on, where it takes longer than five seconds; for work that has no measure.
+
+    Args:
+        text: such as ``Drawing the page.``
+    """
+    timer = _start_timer(lambda: write_line(text, {}), quiet)
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _start_timer(action: Callable[[], None], quiet: bool) -> threading.Timer:
+    """Start a timer that acts after the five seconds, unless it is cancelled before, or quiet."""
+    timer = threading.Timer(_PATIENCE, action)
+    # The program may end at any time without waiting for it.
+    timer.daemon = True
+    if not quiet:
+        timer.start()
+    return timer
+
+
 class ProgressBar:
     """Shows itself once the work turns out to take longer than five seconds.
+
+    Where five seconds pass before anything is finished, it says what has begun.
 
     ``total`` is in any unit, ``done`` what was done of it in an earlier, interrupted run.
     """
@@ -37,19 +65,34 @@ class ProgressBar:
         self._bar: Progress | None = None
         self._last_line: float | None = None
         """When the last line was written."""
+        # The first part of the work may take minutes, so a timer looks whether anything was shown by then.
+        self._lock = threading.RLock()
+        self._timer: threading.Timer | None = None
 
     def advance_to(self, done: float) -> None:
         """``done`` of the total is finished."""
         self._done = done
         if self._quiet:
             return
-        if self._bar is None and self._expected() > _PATIENCE:
+        with self._lock:
+            if self._bar is None and self._expected() > _PATIENCE:
+                if LOGGER.handlers or not _draws_bars():
+                    self._tell()
+                else:
+                    self._show()
+            if self._bar is not None:
+                self._bar.update(self._bar.task_ids[0], completed=done)
+
+    def _announce(self) -> None:
+        """Show that the work has begun, where nothing of it is finished yet."""
+        with self._lock:
+            if self._bar is not None or self._last_line is not None or self._done > self._start:
+                return
             if LOGGER.handlers or not _draws_bars():
-                self._tell()
+                self._last_line = time.monotonic()
+                self._line(f"{self._title}: begun", {"share": round(self._done / self._total, 4)})
             else:
                 self._show()
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], completed=done)
 
     def advance(self, work: float) -> None:
         """So much more of the total is finished."""
@@ -85,8 +128,9 @@ class ProgressBar:
             BarColumn(),
             TextColumn("{task.percentage:3.0f} %"),
             TimeElapsedColumn(),
-            TextColumn("left"),
+            TextColumn("passed,"),
             TimeRemainingColumn(),
+            TextColumn("left"),
             console=Console(stderr=True),
             transient=True,
         )
@@ -95,13 +139,17 @@ class ProgressBar:
         self._bar.start()
 
     def __enter__(self) -> ProgressBar:
+        self._timer = _start_timer(self._announce, self._quiet)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            if self._bar is not None:
+                self._bar.stop()
         if self._last_line is not None and kind is None:
             passed = time.monotonic() - self._began
             self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})

@@ -13,6 +13,7 @@ import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, take_options
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import join_options
+from bathyscope.core.progress import told_if_long
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.options import FileOptions, PageOptions
@@ -81,13 +82,14 @@ def report_command(
 
         page_options = dict(request.page_options)
         path = page_options.pop("out")
-        page = report(
-            [*opened, *acts],
-            path,
-            options=request.figure_options,
-            variables=variables,
-            **page_options,
-        )
+        with told_if_long(f"Drawing the page of {len(opened) + len(acts)} results."):
+            page = report(
+                [*opened, *acts],
+                path,
+                options=request.figure_options,
+                variables=variables,
+                **page_options,
+            )
         write(str(page))
     else:
         say("No page written; --out PAGE.html writes one.")
