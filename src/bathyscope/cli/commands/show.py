@@ -27,7 +27,7 @@ _BAR: Final = 24
 _OTHER_COLUMNS: Final = 34
 """Letters of the columns next to the bars."""
 _WIDE: Final = 120
-"""Columns of a terminal from which on the list of variables has all its columns."""
+"""With fewer columns of the terminal, the list of variables has fewer of its own."""
 _READINGS: Final = """\
 readable: blocks until the likeliest token is the final one, a mean over tokens.
 own: blocks until 90 % of the summed effect on the output of leaving out one.

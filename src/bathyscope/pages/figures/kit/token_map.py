@@ -92,8 +92,8 @@ def make_token_panels(
                 heat = _make_map(data.isel(prompt=prompt), token_values, colours[name], int(prompt), last)
                 panels.append(_make_panel(f"{token_values.panel}_{prompt}", f"{name}_{prompt}", heat))
     maps = [panel.shared[0].content for panel in panels]
-    shown = min(len(measured), options.prompts_shown)
-    return panels, _write_remarks(maps, shown, len(measured), data.sizes["prompt"], others)
+    n_shown = min(len(measured), options.prompts_shown)
+    return panels, _write_remarks(maps, n_shown, len(measured), data.sizes["prompt"], others)
 
 
 def _choose_colours(values_by_name: Mapping[str, TokenGrid]) -> dict[str, Colours]:

@@ -20,7 +20,7 @@ from bathyscope.pages.figures.kit.heat_map import (
     describe_largest,
     draw_colour_bar,
     draw_heat,
-    measure_token_maps,
+    measure_token_map,
 )
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, BOUNDARY_LABEL, PARTS, Look
 from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
@@ -146,18 +146,18 @@ def _token_panel(data: xr.Dataset, prompt: int) -> Panel:
     kl_T = data["token_kl"].values[prompt]
     differs = data["predicted"].values[prompt] != data["other"].values[prompt]
     heat = HeatMap(
-        values=values_BT,
+        values=values_BT.T,
         title=f"Drift by token: prompt {data['prompt'].values[prompt]}",
-        rows=Side(SHORT_BOUNDARY_LABEL, "boundary"),
-        columns=Side(TOKEN_LABEL, "token", pieces, tuple(np.flatnonzero(differs & np.isfinite(kl_T)).tolist())),
+        rows=Side(TOKEN_LABEL, "token", pieces, tuple(np.flatnonzero(differs & np.isfinite(kl_T)).tolist())),
+        columns=Side(SHORT_BOUNDARY_LABEL, "boundary"),
         quantity="drift (dimensionless)",
         short="drift",
         colours=Colours.spanning(values_BT, "linear", clips=True),
     )
-    alt = f"Heat map of {values_BT.shape[0]} boundaries by {values_BT.shape[1]} tokens. {describe_largest(heat)}."
-    return Panel(f"prompt_{prompt}", partial(_draw_tokens, heat=heat), alt, measure_token_maps([heat]))
+    alt = f"Heat map of {values_BT.shape[1]} tokens by {values_BT.shape[0]} boundaries. {describe_largest(heat)}."
+    return Panel(f"prompt_{prompt}", partial(_draw_tokens, heat=heat), alt, measure_token_map(heat))
 
 
 def _draw_tokens(figure: FigureBase, heat: HeatMap) -> None:
     ax = figure.subplots()
-    draw_colour_bar(figure, draw_heat(ax, heat), [heat], [ax], "right")
+    draw_colour_bar(figure, draw_heat(ax, heat), [heat], [ax])

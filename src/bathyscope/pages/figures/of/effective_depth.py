@@ -92,7 +92,7 @@ def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateR
 
 
 def _describe_readings(lines: Sequence[tuple[EstimateRow, table.DepthRow | None]]) -> str:
-    """Write the verdict's readings with their intervals; empty where there are none."""
+    """Write the verdict's readings with their intervals; empty without any."""
     readings = [row for row, estimate in lines if estimate is None and not math.isnan(row.value)]
     texts = (f"{row.label} {row.value:.1f} (interval {row.low:.1f} to {row.high:.1f})" for row in readings)
     return f"Verdict: {'; '.join(texts)}." if readings else ""
