@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from typing import Protocol, runtime_checkable
@@ -78,6 +78,13 @@ class Schedule:
             raise OptionError(f"drop:{block}: block {block} does not run in this schedule ({self}).")
         return Schedule(tuple(b for b in self.order if b != block), self.n_blocks)
 
+    def drop_runs(self, runs: Sequence[int]) -> Schedule:
+        """Without several blocks, such as all runs of one block of a loop."""
+        schedule = self
+        for run in runs:
+            schedule = schedule.drop(run)
+        return schedule
+
     def swap(self, block: int) -> Schedule:
         """``block`` and the next one exchange places."""
         block = self._block(block, "swap")
@@ -109,11 +116,15 @@ class Schedule:
         return Schedule(order, self.n_blocks)
 
     @classmethod
-    def parse(cls, text: str, n_blocks: int) -> Schedule:
+    def parse(cls, text: str, n_blocks: int, loop: Sequence[Sequence[int]] = ()) -> Schedule:
         """Read a schedule from text.
 
         The text is ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice), ``repeat:8+5x2`` (three
-        times), ``order:0-2-1``, or several of these joined by commas and applied in turn.
+        times), ``order:0-2-1``, or several of these joined by commas and applied in turn. Of a looped model
+        ``dropruns:1`` leaves out block 1 of the loop in all loops.
+
+        Args:
+            loop: for each block of a loop its runs, in a model that loops.
 
         Raises:
             OptionError: unknown word, missing or malformed number, block out of range, too many steps.
@@ -122,12 +133,16 @@ class Schedule:
             raise OptionError(f"A schedule is written as a text such as 'drop:5'; {text!r} given.")
         schedule = cls.standard(n_blocks)
         for step in (part.strip() for part in text.split(",")):
-            schedule = schedule._apply(step)
+            name, _, rest = step.partition(":")
+            schedule = schedule.drop_runs(_runs_of(rest, step, loop)) if name == "dropruns" else schedule._apply(step)
         return schedule
 
     @classmethod
-    def of(cls, schedule: object, n_blocks: int) -> Schedule:
+    def of(cls, schedule: object, n_blocks: int, loop: Sequence[Sequence[int]] = ()) -> Schedule:
         """Return a schedule for a model of ``n_blocks``, from itself, its text, or a plan that ``prune`` made.
+
+        Args:
+            loop: as for ``parse``.
 
         Raises:
             OptionError: none of these, or made for another number of blocks.
@@ -135,7 +150,7 @@ class Schedule:
         order = schedule.as_schedule() if isinstance(schedule, Scheduling) else schedule
         if not isinstance(order, Schedule | str):
             raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {order!r} given.")
-        chosen = cls.parse(order, n_blocks) if isinstance(order, str) else order
+        chosen = cls.parse(order, n_blocks, loop) if isinstance(order, str) else order
         if chosen.n_blocks != n_blocks:
             raise OptionError(
                 f"The schedule is made for {chosen.n_blocks} blocks and this model has {n_blocks}; make it with "
@@ -147,6 +162,11 @@ class Schedule:
         # Each message shows the form that the step should have.
         match = _STEP.match(step)
         name, rest = (match["name"], match["rest"]) if match else (step, None)
+        if name == "loops":
+            raise OptionError(
+                f"{step!r}: another number of loops is another model, which survey(schedule='loops:6') (--schedule) "
+                "makes of one that declares where its loops are counted; it stands alone."
+            )
         if name not in _NAMES:
             raise OptionError(
                 f"Unknown schedule {step!r}.{did_you_mean(name, _NAMES)} "
@@ -230,6 +250,15 @@ class Schedule:
                 f"0 to {self.n_blocks - 1}."
             )
         return number
+
+
+def _runs_of(block: str, step: str, loop: Sequence[Sequence[int]]) -> Sequence[int]:
+    """Return the runs of a block of the loop."""
+    if not loop:
+        raise OptionError(f"{step!r}: this model runs no block several times; write drop: and one block index.")
+    if not block.isdecimal() or _digits(block) >= len(loop):
+        raise OptionError(f"{step!r}: write dropruns: and one block of the loop, 0 to {len(loop) - 1}.")
+    return loop[_digits(block)]
 
 
 def _whole(value: object, what: str) -> int:

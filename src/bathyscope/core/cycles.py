@@ -71,6 +71,11 @@ class Cycle:
         places = zip(self.loop, self.block_in_loop)
         return tuple(step for step, place in enumerate(places) if place[0] != OUTSIDE and place[1] == block_in_loop)
 
+    @property
+    def runs(self) -> tuple[tuple[int, ...], ...]:
+        """For each block of the loop its runs; empty where the order of blocks does not repeat."""
+        return tuple(self.runs_of(block) for block in range(self.period or 0))
+
     def loops_done(self, blocks_done: float) -> float:
         """Return how many loops are done after some steps, which need be no whole number.
 

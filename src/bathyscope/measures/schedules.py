@@ -34,6 +34,7 @@ class ScheduleMeasure(Measure[Options]):
     by_prompt = True
     dimension: ClassVar[str]
     rows: Mapping[int, Request]
+    rows_in_all_loops: Mapping[int, Request] = {}
     sampler: TokenSampler | None = None
 
     def sample_tokens(self, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
@@ -112,7 +113,7 @@ class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules."""
 
     def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
-        super().__init__(list(measure.rows.values()))
+        super().__init__([*measure.rows.values(), *measure.rows_in_all_loops.values()])
         # the last token has no next one
         self._samples = (
             None
@@ -127,12 +128,15 @@ class ScheduleProbe(MeasureProbe):
         self._facts = facts
         self._batch = batch
         self._rows = measure.rows
+        self._in_all_loops = measure.rows_in_all_loops
         self._results: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
         control = self._read(final.control_BTD)
-        states = [self._read(final.full[r]) for r in self._rows.values()]
+        requests = [*self._rows.values(), *self._in_all_loops.values()]
+        states = [self._read(final.full[r]) for r in requests]
+        n_rows = len(self._rows)
         # Behind the rows come the control, whose entropy and loss are the normal ones, and the plain forward: noise.
         comparison = compare(
             final.reader,
@@ -145,15 +149,15 @@ class ScheduleProbe(MeasureProbe):
             self._results[name] = self._means(name, values)
         if self._samples is not None:
             self._errors = {
-                name: reduce_by_prompt(self._samples, comparison[metric][:-2], TokenSample.error).cpu()
+                name: reduce_by_prompt(self._samples, comparison[metric][:n_rows], TokenSample.error).cpu()
                 for name, metric in _VARIABLES.items()
             }
         # one way to the host for all of them
         self._results = dict(zip(self._results, torch.stack(list(self._results.values())).cpu()))
         if self.tokens is not None and self._measure.dimension == "dropped":
-            added_loss = comparison["loss"][:-2] - comparison["loss"][-2]
+            added_loss = comparison["loss"][:n_rows] - comparison["loss"][-2]
             self.tokens.put("added_loss", self._at_all_tokens(added_loss), dropped=list(self._rows))
-            self.tokens.put("added_kl", self._at_all_tokens(comparison["kl_from_reference"][:-2]))
+            self.tokens.put("added_kl", self._at_all_tokens(comparison["kl_from_reference"][:n_rows]))
         plain = self._at_all_tokens(comparison["kl_from_reference"][-1]).nan_to_num(0.0)
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._results.values())
@@ -181,13 +185,19 @@ class ScheduleProbe(MeasureProbe):
 
     def result(self) -> xr.Dataset:
         data: dict[str, Tensor | np.ndarray] = {
-            name: self._results[metric][:, :-2] for name, metric in _VARIABLES.items()
+            name: self._results[metric][:, : len(self._rows)] for name, metric in _VARIABLES.items()
         }
+        coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
+        if self._in_all_loops:
+            data |= {
+                f"{name}_all_loops": self._results[metric][:, len(self._rows) : -2]
+                for name, metric in _VARIABLES.items()
+            }
+            coords["looped"] = np.array(list(self._in_all_loops), dtype=np.int64)
         data |= {f"baseline_{name}": self._results[name][:, -2] for name in ("entropy", "loss")}
         # all but the last token, or but the first
         data["n_averaged"] = np.array(self._batch.lengths, dtype=np.int64) - 1
         if self._samples is not None:
             data |= {f"{name}_sampling_error": errors for name, errors in self._errors.items()}
             data["n_read"] = np.array([len(sample.places) for sample in self._samples], dtype=np.int64)
-        coords = {self._measure.dimension: np.array(list(self._rows), dtype=np.int64)}
         return labelled(self._measure.table or {}, data, coords)

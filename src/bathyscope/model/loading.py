@@ -24,7 +24,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy, resolve
 from bathyscope.model.anatomy.checks import Checks, check
 from bathyscope.model.anatomy.family import GUIDE, Family
 from bathyscope.model.anatomy.generic import family_of
-from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order
+from bathyscope.model.anatomy.mode import default_settings, evaluating, require_own_order, seeded_states
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
@@ -280,7 +280,9 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
     try:
         with evaluating(hf):
             anatomy = anatomy_of(hf) if family is None else resolve(hf, family)
-            checks = check(anatomy)
+            # what its family says of a random initial state is known only now
+            with seeded_states(hf):
+                checks = check(anatomy)
     # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):

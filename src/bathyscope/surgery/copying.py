@@ -15,6 +15,7 @@ from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import Source
 from bathyscope.surgery.layout import Layout
+from bathyscope.surgery.looping import LOOPS, with_loops
 from bathyscope.surgery.outline import fill, skeleton
 from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
@@ -107,13 +108,16 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     """Return the model that ``export`` would write, in memory and without a copy of its weights.
 
     Args:
-        schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``.
+        schedule: the order of the blocks, or its text such as ``"drop:2,drop:5"``; of a looped model another number of
+            loops, ``"loops:6"``.
 
     Raises:
         OptionError: a schedule that cannot be read or leaves no block.
         ModelError: an order that the family's configuration cannot say, with what differs; streamed blocks; a check
             that fails.
     """
+    if isinstance(schedule, str) and schedule.startswith(LOOPS):
+        return with_loops(model, schedule)
     chosen = schedule_for(schedule, model.n_blocks)
     if chosen.is_standard:
         return model

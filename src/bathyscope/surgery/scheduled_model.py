@@ -90,7 +90,7 @@ def _check_schedule(anatomy: Anatomy, schedule: Schedule | str, arguments: str) 
             f"arguments={arguments!r} is unknown.{did_you_mean(str(arguments), get_args(Arguments))} "
             "Allowed: block, slot."
         )
-    chosen = Schedule.of(schedule, anatomy.n_blocks)
+    chosen = Schedule.of(schedule, anatomy.n_blocks, () if anatomy.cycle is None else anatomy.cycle.runs)
     _require_no_other(anatomy.model)
     for path in anatomy.family.block_lists:
         if not isinstance(submodule(anatomy.model, path), nn.ModuleList):

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks, Positions, ReadTokens, require_next_positions, schedule_table
+from bathyscope.measures.declared.schedules import (
+    Blocks,
+    Positions,
+    ReadTokens,
+    in_all_loops,
+    require_next_positions,
+    schedule_table,
+)
 from bathyscope.options import Range
 
 
@@ -30,6 +37,10 @@ class DropOptions:
         require_next_positions("drop", self.positions, self.read_tokens)
 
 
+_TABLE: Final = schedule_table("dropped")
 DECLARATION: Final = Declaration(
-    "drop", "Next-token statistics without each block in turn.", DropOptions, schedule_table("dropped")
+    "drop",
+    "Next-token statistics without each block in turn.",
+    DropOptions,
+    {**_TABLE, **in_all_loops(_TABLE)},
 )

@@ -1,5 +1,6 @@
 """What the declarations of drop, swap and repeat share: their choices, and the table of their variables."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final, Literal
 
@@ -57,4 +58,18 @@ def schedule_table(index: str) -> dict[str, Label]:
         "n_averaged": plain("tokens that a prompt's means are over", "token"),
         **errors,
         "n_read": plain("tokens that were read out of them; only with read_tokens", "token"),
+    }
+
+
+def in_all_loops(table: dict[str, Label]) -> dict[str, Label]:
+    """Return the variables of a looped model whose block is left out in all loops, along ``looped``."""
+    return {
+        f"{name}_all_loops": replace(
+            table[name],
+            dims="prompt looped",
+            long_name=f"{table[name].long_name}, the block left out in all loops",
+            source="own",
+            optional=True,
+        )
+        for name in SAMPLING_ERRORS
     }

@@ -18,7 +18,12 @@ from bathyscope.model.anatomy.family import Family, Site
 from bathyscope.model.anatomy.gaps import tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding, gaps_by_neighbours
 from bathyscope.model.anatomy.loops import CallOrder, Loops, make_loops
-from bathyscope.model.anatomy.mode import evaluating, require_own_order
+from bathyscope.model.anatomy.mode import (
+    evaluating,
+    note_initial_state,
+    require_own_order,
+    seeded_states,
+)
 from bathyscope.model.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.recording import Recorder, stub
@@ -195,6 +200,12 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     """
     if family.refused:
         raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    note_initial_state(model, family.initial_state)
+    with seeded_states(model):
+        return _resolve(model, family)
+
+
+def _resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
     blocks = _list_blocks(model, family)
     head = _require(model, family.head, family)

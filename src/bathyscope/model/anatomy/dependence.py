@@ -138,8 +138,8 @@ def _require_same(trace: _Trace, again: _Trace, kind: str) -> None:
     for step, (value, other) in enumerate(zip(trace.inputs, again.inputs)):
         if not torch.equal(value, other):
             raise ModelError(
-                f"{kind} cannot be measured: its own forward draws random numbers before step {step}, so that two "
-                "runs of one prompt differ. Give its initial state a seed."
+                f"{kind} cannot be measured: its own forward draws random numbers before step {step}. Name the method "
+                "that draws, load(model, family=Family(..., initial_state='NAME')), and set config.state_seed."
             )
 
 

@@ -68,6 +68,9 @@ class Family:
         logit_multiplier: config attribute that multiplies the logits (Cohere).
         logit_divisor: config attribute that divides the logits (Granite).
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
+        loops: attribute of the configuration that counts the loops of a looped model, so that it can run more or fewer.
+        initial_state: method, by its path, that draws the random state in front of the first loop; with
+            ``config.state_seed`` set, every token of every prompt gets the same draw in all forwards.
         refused: the reason why this family cannot be measured at all, else None.
 
     Example:
@@ -91,6 +94,8 @@ class Family:
     logit_multiplier: str | None = None
     logit_divisor: str | None = None
     logit_softcap: str | None = None
+    loops: str | None = None
+    initial_state: str | None = None
     refused: str | None = None
 
     @property

@@ -21,11 +21,60 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        with default_settings(), full_precision(), _uncompiled(model):
+        with default_settings(), full_precision(), _uncompiled(model), seeded_states(model):
             yield
     finally:
         for module in training:
             module.training = True
+
+
+def note_initial_state(model: nn.Module, path: str | None) -> None:
+    """Note the method of a model that draws a random initial state; None = there is no such method."""
+    if path is not None:
+        _INITIAL_STATES[model] = path
+
+
+@contextmanager
+def seeded_states(model: nn.Module) -> Iterator[None]:
+    """Draw the initial state of a looped model from ``config.state_seed`` inside, where the configuration has one."""
+    path, seed = _INITIAL_STATES.get(model), getattr(getattr(model, "config", None), "state_seed", None)
+    owner_path, _, name = (path or "").rpartition(".")
+    owner = model.get_submodule(owner_path)
+    if path is None or seed is None or name in owner.__dict__:
+        yield
+        return
+    owner.__dict__[name] = SeededDraws(getattr(owner, name), int(seed))
+    try:
+        yield
+    finally:
+        del owner.__dict__[name]
+
+
+class SeededDraws:
+    """Draws a state token by token, each from a seed of its own, so that it depends on neither batch nor length.
+
+    Args:
+        draw: the model's own method, from an embedding [rows, tokens, width] to a state of that shape.
+        seed: of the first token; the others follow from it.
+    """
+
+    def __init__(self, draw: Callable[..., torch.Tensor], seed: int) -> None:
+        self._draw, self._seed = draw, seed
+        self._tokens: list[torch.Tensor] = []
+
+    def __call__(self, embedded: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        """Return the state of some rows, the same in each."""
+        rows, tokens = embedded.shape[:2]
+        while len(self._tokens) < tokens:
+            with torch.random.fork_rng():
+                torch.manual_seed(self._seed * _SEEDS_APART + len(self._tokens))
+                self._tokens.append(self._draw(embedded[:1, :1].detach(), *args, **kwargs))
+        return torch.cat(self._tokens[:tokens], dim=1).to(embedded).expand(rows, -1, -1).clone()
+
+
+_SEEDS_APART = 1_000_003
+_INITIAL_STATES: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
+"""Which method of a model draws a random initial state."""
 
 
 def _uncompiled(model: nn.Module) -> AbstractContextManager[object]:

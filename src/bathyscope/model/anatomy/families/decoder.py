@@ -25,6 +25,7 @@ FAMILIES = (
         ("hrm_text",),
         blocks="model.L_module.layers + model.H_module.layers",
         final_norm="model.H_module.final_norm",
+        loops="H_cycles",
     ),
     # Persimmon: the Llama block under another name for the final norm.
     Family("persimmon", ("persimmon",), final_norm="model.final_layernorm"),
