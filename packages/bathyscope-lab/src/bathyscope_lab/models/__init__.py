@@ -27,7 +27,9 @@ __all__ = [
 # Block l is the l-th execution step. Steps that run the same block are modules of their own with the same parameters,
 # so that an intervention on one leaves the others alone. A model with blocks that norm the sum has no separable
 # contributions.
-FAMILY = Family("shared_layers", ("bathyscope_moeut", "bathyscope_universal"), parts_when=("parts_add", True), loops="repeats")
+FAMILY = Family(
+    "shared_layers", ("bathyscope_moeut", "bathyscope_universal"), parts_when=("parts_add", True), loops="repeats"
+)
 
 for _config, _decoder, _model in (
     (UniversalTransformerConfig, UniversalTransformerModel, UniversalTransformerForCausalLM),
