@@ -47,6 +47,6 @@ def test_the_page_runs_as_printed(
     capsys.readouterr()
     for words in look:
         assert main(words) == 0, words
-    assert "The streams part at block" in " ".join(capsys.readouterr().out.split())
+    assert "The streams part before block 0, in the embedding." in " ".join(capsys.readouterr().out.split())
     for page in ("course", "diff"):
         assert "<svg" in (tmp_path / "runs" / f"{page}.html").read_text(encoding="utf-8")

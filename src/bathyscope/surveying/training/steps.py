@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from bathyscope.surveying.training.folder import finished_runs
 READINGS: Final = ("readable", "own", "later")
 IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
+_STEP_FOLDER: Final = re.compile(r"(?:checkpoint-|step-?)\d+|steps|checkpoints")
 _PER_STEPS: Final = 1000
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
@@ -101,7 +103,7 @@ def open_course(folder: str | Path) -> Course:
         values |= _trends(list(runs.values()), list(runs))
         coords["reading"] = list(READINGS)
     data = labelled(_TABLE, values, coords).assign_attrs(
-        {"model": _last_name(runs), "prompts": next(iter(runs.values())).identity.dataset, "n_blocks": n_blocks}
+        {"model": _name_of(runs), "prompts": next(iter(runs.values())).identity.dataset, "n_blocks": n_blocks}
     )
     return Course(data, _conclude(data, n_blocks), _table_by_step)
 
@@ -121,8 +123,12 @@ def _require_same_prompts(runs: Mapping[int, Run]) -> None:
             )
 
 
-def _last_name(runs: dict[int, Run]) -> str:
-    return Path(str(list(runs.values())[-1].identity.model)).name
+def _name_of(runs: Mapping[int, Run]) -> str:
+    """Return the name of the training: that of its model, without the folders that only tell the step."""
+    path = Path(str(list(runs.values())[-1].identity.model))
+    while _STEP_FOLDER.fullmatch(path.name) and path.parent.name:
+        path = path.parent
+    return path.name
 
 
 def _row(run: Run) -> dict[str, Any]:

@@ -25,6 +25,8 @@ _MAPS: Final = {
     "skip_effect": ("Effect of skipping a block on the output", "change of the output (dimensionless)", "effect"),
 }
 _TICKS: Final = 8
+_SPREAD: Final = 20.0
+"""Largest over median effect from which colours are logarithmic."""
 
 
 def drawing(data: xr.Dataset) -> Drawing:
@@ -84,8 +86,14 @@ def _draw_loss(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _map_of(data: xr.Dataset, name: str, title: str, quantity: str, short: str) -> HeatMap:
     values = data[name].transpose("block", "step").values
-    # An untrained model may gain by losing a block; the colours of a signed map show which blocks hurt.
-    kind: Kind = "signed" if (values < -0.1 * np.nanmax(np.abs(values))).any() else "linear"
+    sizes = np.abs(values[np.isfinite(values)])
+    kind: Kind = "linear"
+    if (values < -0.1 * sizes.max()).any():
+        # An untrained model may gain by losing a block; the colours of a signed map show which blocks hurt.
+        kind = "signed"
+    elif sizes.max() > _SPREAD * np.median(sizes):
+        # The first block is often worth a hundred others, which would all have one colour.
+        kind = "log"
     return HeatMap(
         values=values,
         title=title,
