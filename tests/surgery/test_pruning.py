@@ -376,6 +376,20 @@ def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
     assert "Dropping the last does as well here: 0.1" in tied
 
 
+def test_a_choice_like_random_ones_is_not_proved() -> None:
+    """The prompts cannot tell a search from chance, so that they prove nothing of it; a bound on the cost they may."""
+    text = planned({"choice": 0.1, "random": 0.12, "last": 0.4}, ["choice", "random"])
+    assert text.startswith(
+        "Not proved on 4 test prompts: the choice (drop:0, 3 of 12 blocks) cannot be told from random subsets there "
+        "(0.12 (0.11 to 0.13); p = 1). Give more test prompts. It costs 0.1 (0.09 to 0.11) "
+    )
+    assert "A random subset" not in text
+    assert planned({"choice": 0.1, "random": 0.4}, ["choice"]).startswith("Proved on")
+    bounded = planned({"choice": 0.1, "random": 0.12}, ["choice", "random"], max_cost=0.5)
+    assert bounded.startswith("Proved on 4 test prompts: 3 of 12 blocks can go within 0.5 nats")
+    assert "A random subset does as well here" in bounded
+
+
 def test_the_better_candidate_is_not_said_to_do_as_well() -> None:
     lost = planned({"choice": 0.4, "block influence": 0.1, "last": 0.12}, ["block influence", "last"])
     assert "since block influence (drop:1) is better" in lost

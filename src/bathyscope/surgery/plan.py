@@ -19,7 +19,7 @@ from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
-from bathyscope.surgery.plan_text import HEADINGS, cells, loss_falls, refusal, sentences
+from bathyscope.surgery.plan_text import HEADINGS, cells, is_like_chance, loss_falls, refusal, sentences
 from bathyscope.surgery.records import Act, data_of, model_of, record_of, settings_of
 from bathyscope.surgery.speed import Speeds
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
@@ -119,9 +119,11 @@ class Plan:
     def proved(self) -> bool:
         """Whether the test prompts prove the choice: within ``max_cost``, and nothing is shown to be better.
 
-        Where the loss falls for sure, the text is foreign to the model and proves nothing.
+        Where the loss falls for sure, the text is foreign to the model and proves nothing; nor do prompts that cannot
+        tell the choice from random subsets, unless a bound on the cost is what they prove.
         """
-        return self.fits and bool(self.data["indistinguishable"].values[0]) and not loss_falls(self.data)
+        is_as_good = bool(self.data["indistinguishable"].values[0])
+        return self.fits and is_as_good and not loss_falls(self.data) and not is_like_chance(self.data)
 
     @property
     def left_out(self) -> str:

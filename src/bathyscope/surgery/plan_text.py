@@ -11,6 +11,7 @@ from bathyscope.prompts.samples import by_clusters
 if TYPE_CHECKING:
     import xarray as xr
 
+RANDOM: Final = "random"
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
 HEADINGS: Final = {
@@ -63,6 +64,8 @@ def sentences(data: xr.Dataset) -> list[str]:
     for name in CHEAP:
         if name not in alike or name in (names[0], best):
             continue
+        if name == RANDOM and is_like_chance(data):
+            continue  # the first sentence says so
         candidate = by_name[name]
         if candidate["subset"].item() == choice["subset"].item():
             text.append(f"{_candidate_title(name)} leaves out the same.")
@@ -141,6 +144,16 @@ def loss_falls(data: xr.Dataset) -> bool:
     return float(data.isel(candidate=0)["test_cost_high"]) < 0
 
 
+def is_like_chance(data: xr.Dataset) -> bool:
+    """Return whether random subsets cannot be told from the best candidate, so that nothing of a search is proved.
+
+    A bound on the cost is proved by the interval of the choice alone.
+    """
+    if data.attrs.get("max_cost") or RANDOM not in data["candidate"].values:
+        return False
+    return bool(data["indistinguishable"].sel(candidate=RANDOM))
+
+
 def refusal(data: xr.Dataset) -> str:
     """Return why no block can go, and what to do."""
     attrs = data.attrs
@@ -173,6 +186,13 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         return [
             f"Not proved on {prompts}: without the choice ({subset}, {size} of {units} {unit}s{within}) the loss "
             "falls, so this text is not what the model was trained on; do not decide on it.",
+            price,
+        ]
+    if as_good and is_like_chance(data):
+        random = data.sel(candidate=RANDOM)
+        return [
+            f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s) cannot be told from random "
+            f"subsets there ({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). Give more test prompts.",
             price,
         ]
     best = data.isel(candidate=_best_place(data))
