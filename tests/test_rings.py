@@ -33,8 +33,11 @@ FLOORS = {
     **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
-EXCEPTIONS = {("runs/run.py", "bathyscope.pages.explorer.widget")}
-"""File and module that it imports by a string from a higher floor: ``Run.explore`` shows what is drawn of runs."""
+EXCEPTIONS = {
+    ("runs/run.py", "bathyscope.pages.explorer.widget"),
+    ("runs/run.py", "bathyscope.pages.profile.notebook"),
+}
+"""File and module that it imports by a string from a higher floor: a run shows in a notebook what is drawn of runs."""
 MOST_ENTRIES = 20
 FACADE = ("__init__", "__main__")
 PURE = ("core/arrays.py", "core/text.py", "errors.py", "schedule.py", "runs/verdict.py", "statistics")

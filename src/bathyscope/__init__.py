@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from bathyscope.pages.demonstration import demo as demo
     from bathyscope.pages.page import report as report
     from bathyscope.pages.plotting import plot as plot
+    from bathyscope.pages.profile.badge import badge as badge
+    from bathyscope.pages.profile.card import card as card
     from bathyscope.pages.reproducing.reproduce import reproduce as reproduce
     from bathyscope.runs.run import Run as Run
     from bathyscope.runs.run import open_run as open

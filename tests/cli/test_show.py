@@ -128,7 +128,7 @@ def test_the_verdict_comes_first(run_folder: Path, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out.startswith("\n".join([run.verdict.text, *run.verdict.details, run.caption(), ""]))
     assert all(html.escape(detail) in run._repr_html_() for detail in run.verdict.details)
     assert repr(run).startswith(f"<Run {run.verdict.text} ")
-    assert f"<strong>{run.verdict.text}</strong>" in run._repr_html_()
+    assert html.escape(run.verdict.text, quote=False) in html.unescape(run._repr_html_())
 
 
 @pytest.mark.parametrize(

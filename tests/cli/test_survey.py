@@ -59,7 +59,7 @@ def test_json_is_the_whole_of_stdout_and_has_no_nan(
     found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert found["run"] == str(run_folder)
     assert found["prompts"] == 3
-    assert set(found["measures"]) == {"residual", "lens", "skip", "tokens", "effective_depth", "noise"}
+    assert set(found["measures"]) == {"residual", "lens", "skip", "drop", "tokens", "effective_depth", "noise"}
     depth = open_run(run_folder)["effective_depth"]
     assert [row["estimator"] for row in found["effective_depth"]] == list(depth["estimator"].values)
     for row, value in zip(found["effective_depth"], depth["depth"].values):
@@ -197,7 +197,7 @@ def test_bad_input_gives_its_exit_code_and_one_message(
     out = tmp_path / "run"
     cases = [
         (asked(model_folder, prompts_file, out, "--measures", "lenz"), 2, "Did you mean 'lens'"),
-        (asked(model_folder, prompts_file, out, "--drop.blocks", "1"), 2, "drop is not among the measures"),
+        (asked(model_folder, prompts_file, out, "--swap.blocks", "1"), 2, "swap is not among the measures"),
         (asked(model_folder, prompts_file, out, "--measures", "drop", "--drop.blocks", "9"), 2, "block 9"),
         (
             asked(model_folder, prompts_file, out, "--measures", "drop", "--drop.blocks", "x"),

@@ -61,7 +61,7 @@ def test_wrong_options_are_refused_before_any_measure_is_made() -> None:
         (["effective_depth"], ["residual", "lens", "skip", "effective_depth"]),
         (["all"], list(MEASURES)),
         (["lens", "lens"], ["lens"]),
-        (DEFAULT, ["residual", "lens", "skip", "tokens", "effective_depth"]),
+        (DEFAULT, ["residual", "lens", "skip", "drop", "tokens", "effective_depth"]),
     ],
 )
 def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -> None:

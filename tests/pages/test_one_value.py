@@ -17,6 +17,7 @@ from bathyscope import Prompt
 from bathyscope.pages.figures.kit import lines
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
+from bathyscope.pages.profile.classes import write_cost
 from bathyscope.runs.by_place import by_block
 from bathyscope.runs.run import Run
 
@@ -102,14 +103,20 @@ def test_blocks_cost_the_same_in_the_strip_and_in_tables(html: str, packed: Any)
 
 def test_the_answer_names_the_costs_of_the_strip(html: str, packed: Any) -> None:
     costs = next(one for one in packed[0]["blocks"] if one["key"] == "drop")
-    answer = unescape(re.sub(r"<[^>]*>", "", re.search(r'<div class="answer".*?</div>', html, re.S)[0]))  # type: ignore[index]
-    named = re.search(rf"Costliest alone: block (\d+) \(({NUMBER}), ({NUMBER}) to ({NUMBER}) nats\)(.*?)\.\n", answer)
-    assert named is not None, answer
-    block = costs["places"].index(int(named[1]))
+    section = re.search(r'<section class="profile".*?</section>', html, re.S)
+    assert section is not None
+    words = unescape(re.sub(r"<[^>]*>", " ", section[0]))
+    # the picture's words for readers who cannot see it, its tiles, and the sentence on what carries the model
+    described = unescape(re.findall(r'aria-label="(Depth profile of [^"]*)"', section[0])[-1])
+    by_block = re.findall(r"(\d+): ([+−]?[\d.]+)", described.partition("Loss added")[2])
+    assert [int(block) for block, _ in by_block] == costs["places"]
+    assert [cost.rstrip(".") for _, cost in by_block] == [write_cost(mean) for mean in costs["mean"]]
+    assert all(write_cost(mean) in words for mean in costs["mean"])
+    named = re.search(r"Block (\d+) costs ([+−][\d.]+) nats|Costliest alone: block (\d+), ([+−][\d.]+) nats", words)
+    assert named is not None, words
+    block = costs["places"].index(int(named[1] or named[3]))
     assert block == int(np.argmax(costs["mean"]))
-    assert all(same(named[n], costs[end][block]) for n, end in ((2, "mean"), (3, "low"), (4, "high")))
-    for place, cost in re.findall(rf"(\d+) \(({NUMBER})\)", named[5]):
-        assert same(cost, costs["mean"][costs["places"].index(int(place))])
+    assert (named[2] or named[4]) == write_cost(costs["mean"][block])
 
 
 def test_depths_of_the_verdict_are_those_of_tables_texts_and_prompts(run: Run, html: str, packed: Any) -> None:

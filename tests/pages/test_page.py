@@ -93,9 +93,11 @@ def loads_from_elsewhere(text: str) -> list[str]:
 def test_every_figure_is_on_the_page_with_text_for_who_cannot_see_it() -> None:
     page = Reader(whole_page())
     pictures = [attrs for attrs in page.named("div") if attrs.get("role") == "img"]
-    assert (
-        len(page.named("svg")) == len(pictures) == sum(len(drawing.panels) for drawing in drawings(RUN, ONE).values())
-    )
+    # the profile has a picture for each width, which describe themselves
+    profile = [attrs for attrs in page.named("svg") if attrs.get("role") == "img"]
+    panels = sum(len(drawing.panels) for drawing in drawings(RUN, ONE).values())
+    assert len(page.named("svg")) - len(profile) == len(pictures) == panels
+    assert [len(attrs["aria-label"] or "") > 40 for attrs in profile] == [True, True]
     assert all(len(attrs["aria-label"] or "") > 40 for attrs in pictures)
     assert len(page.named("figure")) == len(page.named("figcaption")) == len(FIGURES)
 
@@ -468,8 +470,8 @@ def test_names_stand_wherever_runs_are_named() -> None:
 def test_every_answer_has_a_name_of_its_own() -> None:
     """As regions of a page do, by which a screen reader goes."""
     one, other = small_run(model="own/one"), small_run(model="own/two")
-    for runs, names in (([one], ["Answer"]), ([one, other], ["Answer of one", "Answer of two"])):
-        assert re.findall(r'role="region" aria-label="(Answer[^"]*)"', rendered(runs)) == names
+    for runs, names in (([one], ["Depth profile"]), ([one, other], ["Depth profile of one", "Depth profile of two"])):
+        assert re.findall(r'<section class="profile" aria-label="([^"]*)"', rendered(runs)) == names
 
 
 def test_figures_of_some_variables_alone() -> None:

@@ -57,7 +57,7 @@ _NAMES: Final = (
 MEASURES: Final[Mapping[str, Declaration]] = {
     name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
 }
-DEFAULT = ("residual", "lens", "skip", "tokens", "effective_depth")
+DEFAULT = ("residual", "lens", "skip", "drop", "tokens", "effective_depth")
 _RESERVED = frozenset(("all", "noise"))
 
 

@@ -20,6 +20,7 @@ from bathyscope.pages.commands import quote_model
 from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.pages.figures.of import plan as plan_figure
+from bathyscope.pages.plan_page import plan_html
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_text import (
     AGAIN_HEADINGS,
@@ -53,7 +54,7 @@ def act_section(act: Act, anchor: str, *, text: bool = True) -> dict[str, Any]:
     Args:
         text: show the words of prompts and predictions.
     """
-    section = {"anchor": anchor, "heading": heading_of(act), "text": act.text}
+    section = {"anchor": anchor, "heading": heading_of(act), "text": act.text, "head": ""}
     if isinstance(act, Plan):
         return {**section, **_show_plan(act, anchor)}
     if isinstance(act, Course):
@@ -137,7 +138,8 @@ def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
     return {
         "figure": html.figure(plan_figure.drawing(plan), anchor, ["candidate", *HEADINGS.values()], cells(plan.data)),
         "tables": tables,
-        "command": _write_export_command(plan),
+        "head": plan_html(plan, _write_export_command(plan)),
+        "command": "",
         "shows_figure": False,
     }
 

@@ -6,14 +6,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from bathyscope.core.text import shown
+from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.export import write_output
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
+from bathyscope.pages.profile.drawing import profile_style
 from bathyscope.pages.svg import inline_svg
 
 # At this scale letters in a panel are about as large as the page's own notes.
@@ -41,20 +41,15 @@ def write_page(template: str, out: Path, **content: Any) -> None:
     Raises:
         StoreError: the file cannot be written.
     """
-    environment = Environment(
-        loader=PackageLoader("bathyscope.pages"),
-        autoescape=True,
-        # A misspelt name in a template is an error here, and not an empty place on somebody's page.
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        # Autoescape keeps control characters and marks of direction. Markup is left alone: its type is not str itself.
-        finalize=lambda value: shown(value) if type(value) is str else value,
-    )
     style_sheet = (files("bathyscope.pages") / "templates" / "page.css").read_text(encoding="utf-8")
-    page = environment.get_template(template).render(
-        style=Markup(style_sheet + assets.style()),
-        version=metadata.version("bathyscope"),
-        **content,
+    page = (
+        environment()
+        .get_template(template)
+        .render(
+            style=Markup(style_sheet + assets.style() + profile_style()),
+            version=metadata.version("bathyscope"),
+            **content,
+        )
     )
     write_output(out, page.encode("utf-8"))
 

@@ -15,14 +15,16 @@ from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
 from bathyscope.pages.acts import act_section, heading_of
 from bathyscope.pages.arguments import Act, check_options, describe_type, name_runs, split_acts
+from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.explorer import assets
-from bathyscope.pages.explorer.answer import answer, plan_for
+from bathyscope.pages.explorer.answer import plan_for
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
-from bathyscope.pages.side_by_side import draw_differences, join_drawings
+from bathyscope.pages.profile.section import profile_html
+from bathyscope.pages.side_by_side import compare_named, draw_forest, join_drawings
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan import Plan
@@ -85,7 +87,16 @@ def report(
         path,
         title=title or _choose_title(names, acts),
         sections=[
-            _make_section(run, f"run-{i + 1}", names[i], run_drawings[i], text, cluster, plan_for(run, plans))
+            _make_section(
+                run,
+                f"run-{i + 1}",
+                names[i],
+                run_drawings[i],
+                text,
+                cluster,
+                plan_for(run, plans),
+                several=len(runs) > 1,
+            )
             for i, run in enumerate(runs)
         ],
         acts=[act_section(act, f"act-{i + 1}", text=text) for i, act in enumerate(acts)],
@@ -131,13 +142,15 @@ def _make_section(
     text: bool,
     cluster: str | None,
     plan: Plan | None,
+    *,
+    several: bool,
 ) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
     depths = _list_depths(run)
     return {
         "anchor": anchor,
         "name": name,
-        "answer": answer(run, cluster, plan),
+        "profile": profile_html(run, cluster, plan, level=3 if several else 2, name=name if several else ""),
         "content": content(run, name, text=text, cluster=cluster),
         "caption": run.caption(),
         "noise": _write_noise_note(run),
@@ -223,10 +236,18 @@ def _compare_depths(runs: Sequence[Run], names: Sequence[str]) -> dict[str, Any]
 
 
 def _draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None) -> dict[str, Any]:
-    """Draw the differences between runs, or give the reason for their absence; neither for one run."""
-    drawing_or_reason = draw_differences(runs, names, cluster) if len(runs) > 1 else ""
-    picture = None if isinstance(drawing_or_reason, str) else html.figure(drawing_or_reason, "differences")
-    return {"differences": picture, "not_compared": drawing_or_reason if isinstance(drawing_or_reason, str) else ""}
+    """Draw what differs between runs, or give the reason for its absence; neither for one run."""
+    if len(runs) < 2:
+        return {"compared": None, "differences": None, "not_compared": ""}
+    comparison = compare_named(runs, names, cluster)
+    if isinstance(comparison, str):
+        return {"compared": None, "differences": None, "not_compared": comparison}
+    forest = draw_forest(comparison)
+    return {
+        "compared": comparison_html(comparison),
+        "differences": None if isinstance(forest, str) else html.figure(forest, "differences"),
+        "not_compared": forest if isinstance(forest, str) else "",
+    }
 
 
 def _format_depth(row: table.DepthRow | None) -> str:

@@ -103,7 +103,8 @@ def panel_of(figure: str, variable: str, panels: Collection[str]) -> str | None:
 
 def panel_rows() -> list[dict[str, str]]:
     """Return every panel with its variables, for ``names``; ``N`` stands for the number of a prompt."""
-    return [
+    profile = "lens.top1_agreement, lens.prediction_depth, skip.output_all, drop.loss"
+    return [{"name": "profile", "variables": profile}] + [
         {
             "name": f"{figure}.{panel}{'N' if panel.endswith('_') else ''}",
             "variables": ", ".join(f"{figure}.{name}" for name in variables),

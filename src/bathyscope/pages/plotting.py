@@ -19,6 +19,8 @@ from bathyscope.pages.figures.kit.lines import numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.panels import panel_of
+from bathyscope.pages.profile.panel import NAME as PROFILE
+from bathyscope.pages.profile.panel import profile_panel
 from bathyscope.pages.render import FORMATS, render
 from bathyscope.runs.run import Run
 
@@ -36,7 +38,8 @@ def plot(
     Args:
         run: a run with the figure's measure.
         what: the figure and its panel, such as ``lens.kl``, or a variable that a panel shows, such as
-            ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them.
+            ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them. ``profile``
+            is the depth profile at the top of a page.
         ax: axes of a grid (``plt.subplots``) that the panel replaces; None = a new figure.
         width: of the new figure in inches; None = as in reports. ``3.3`` and ``6.75`` are common in journals.
         options: weighting, bands, reduction and scale.
@@ -54,9 +57,13 @@ def plot(
     (run,) = read_runs(run)
     check_options(options)
     _check_arguments(what, ax, width)
-    panel = _find_panel(run, what, options)
+    if what == PROFILE:
+        panel = profile_panel(run, None if options is None else options.cluster, width)
+    else:
+        panel = _find_panel(run, what, options)
     if ax is None:
-        return draw_panel(panel, width)
+        # The profile chooses a height of its own for each width.
+        return draw_panel(panel, None if what == PROFILE else width)
     place = ax.get_subplotspec()
     whole = ax.get_figure()
     if place is None or whole is None:
@@ -121,8 +128,8 @@ def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
     kinds = figures_of(run)
     if name not in kinds:
         raise OptionError(
-            f"This run has no figure {name!r}.{did_you_mean(name, kinds)} Allowed: {', '.join(kinds) or 'none'}; add a "
-            "panel, such as lens.kl."
+            f"This run has no figure {name!r}.{did_you_mean(name, [PROFILE, *kinds])} Allowed: "
+            f"{', '.join([PROFILE, *kinds])}; add a panel to a figure's name, such as lens.kl."
         )
     panels = {panel.name: panel for panel in kinds[name].panels(run, options)}
     if not panel_name and len(panels) == 1:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from bathyscope.analysis.depths import compare
+from bathyscope.analysis.depths import Comparison, compare
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import name_runs
 from bathyscope.pages.comparison import forest
@@ -32,15 +32,33 @@ def side_by_side(
     return join_drawings([drawings(run, options) for run in runs], name_runs(runs, names))
 
 
-def draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Drawing | str:
-    """Draw how far effective depths differ from the first run's, or return why that is unknown."""
+def compare_named(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Comparison | str:
+    """Compare runs with the first under the names of a page, or return why they cannot be compared."""
     try:
         comparison = compare(runs, resamples=1000, cluster=cluster)
     # The page states the reason; its other parts need no comparison.
     except OptionError as error:
         return str(error)
-    labels = [f"{name} − {names[0]}" for name in names[1:]]
-    drawing = forest.drawing(replace(comparison, data=comparison.data.assign_coords(comparison=labels)))
+    sides = tuple(replace(side, name=name) for side, name in zip(comparison.sides, names))
+    if len(sides) < len(names):
+        return "Some of these runs are one and the same, which is not compared with itself."
+    data = comparison.data.assign_coords(
+        comparison=[f"{name} − {names[0]}" for name in names[1:]],
+        reference=("comparison", [names[0]] * (len(names) - 1)),
+        other=("comparison", list(names[1:])),
+    )
+    return replace(comparison, data=data, runs=comparison.runs.assign_coords(run=list(names)), sides=sides)
+
+
+def draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | None = None) -> Drawing | str:
+    """Draw how far effective depths differ from the first run's, or return why that is unknown."""
+    comparison = compare_named(runs, names, cluster)
+    return comparison if isinstance(comparison, str) else draw_forest(comparison)
+
+
+def draw_forest(comparison: Comparison) -> Drawing | str:
+    """Draw the differences of a comparison, or return why there are none."""
+    drawing = forest.drawing(comparison)
     return drawing if drawing.panels else f"No estimator has a difference. {comparison.summary()}"
 
 

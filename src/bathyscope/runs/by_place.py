@@ -141,7 +141,9 @@ def _of_blocks(run: Run) -> Iterator[tuple[str, str, str, str, xr.DataArray]]:
     for name, what in (("output_all", "output"), ("output_future", "output at later tokens")):
         if "skip" in run and name in run["skip"]:
             values = run["skip"][name]
-            if "block" in values["part"].values and "mean" in values["reduction"].values:
+            # Runs of earlier versions have neither dimension, and no means to read.
+            has_dims = {"part", "reduction"} <= set(values.dims)
+            if has_dims and "block" in values["part"].values and "mean" in values["reduction"].values:
                 means = values.sel(part="block", reduction="mean")
                 if bool(means.notnull().any()):  # a survey may have been asked for other reductions alone
                     label = f"change of the {what} without the block (L2 of probabilities, mean over tokens)"

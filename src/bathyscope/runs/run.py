@@ -16,7 +16,7 @@ import xarray as xr
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.runs.card import caption, card
+from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, verified
 from bathyscope.runs.hub import HUB, pulled, push_folder
@@ -335,8 +335,13 @@ class Run:
         if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         member = None if cluster is None else self.prompts.clusters(cluster)
-        controls = {label: {name: run[name] for name in run} for label, run in self.controls.items()}
         measures = {name: self[name] for name in self}
+        controls = {
+            label: {name: run[name] for name in run}
+            for label, run in self.controls.items()
+            # Differences are paired by prompt, which a control with other prompts, or unfinished, does not allow.
+            if run.judged and run["lens"].sizes.get("prompt") == self["lens"].sizes.get("prompt")
+        }
         return verdict_of(
             measures,
             controls,
@@ -413,8 +418,9 @@ class Run:
         return f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
 
     def _repr_html_(self) -> str:
-        verdict = self.verdict if self.judged else None
-        return card(verdict, self.caption(), self._place, {name: self[name] for name in self})
+        # The profile is drawn from runs, so its code lies above this room.
+        html: str = import_module("bathyscope.pages.profile.notebook").notebook_html(self, self._place)
+        return html
 
     @property
     def _place(self) -> str:

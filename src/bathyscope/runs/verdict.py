@@ -180,12 +180,16 @@ class Verdict:
         if math.isnan(self.readable.value):
             loops = self._in_loops(self.own.value)
             return f"The output changes until {self.own} of {counted}{loops} on average{self._caveats()}."
-        return f"Two readings of depth disagree{self._caveats()}."
+        return self._both_sentence()
 
     def _disagreement_sentence(self) -> str:
-        """Both readings; empty where one is missing, since the first sentence then has the other."""
+        """That the readings disagree; empty where one is missing, since the first sentence then has the other."""
         if math.isnan(self.own.value) or math.isnan(self.readable.value):
             return ""
+        return f"The two readings disagree{self._caveats()}."
+
+    def _both_sentence(self) -> str:
+        """Both readings in one sentence, where they disagree."""
         last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
         loops, until = self._in_loops(self.readable.value), f"{self.own}{self._in_loops(self.own.value)}"
         token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"

@@ -72,8 +72,8 @@ def survey(
             model wait for each other.
         prompts: a source text (``gsm8k:10``, ``stories.txt:100``), a list of texts, ``Prompt`` objects or
             token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
-        measures: names, ``"all"``, or None for residual, lens, skip, tokens and effective_depth (or the preset's);
-            also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
+        measures: names, ``"all"``, or None for residual, lens, skip, drop, tokens and effective_depth (or the
+            preset's); also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
         out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
         seed: of sampled positions and of resampling; None = 0, or the preset's.
         batch_tokens: tokens of prompts in one shard, the unit that survives an interruption. None = 2048, or more where

@@ -483,7 +483,7 @@ def test_a_table_that_no_paper_holds_says_so(show: Show, tmp_path: Path) -> None
 def test_without_scripts_the_answer_and_all_sections_are_there(chromium: Any, page: Path) -> None:
     with opened(chromium, page, java_script_enabled=False) as one:
         assert "need JavaScript" in one.page.locator("#explorer").inner_text()
-        assert one.page.locator(".answer").is_visible()
+        assert one.page.locator(".profile .headline").is_visible()
         one.page.locator(".folded > summary").nth(2).click()
         assert one.page.locator(".folded svg").first.count() == 1
 
@@ -562,7 +562,7 @@ def test_a_page_keeps_its_budget(run: Run, page: Path) -> None:
 
 
 def test_a_page_with_every_measure_keeps_its_budget(full: Run, full_page: Path) -> None:
-    """Some 75 pictures, which are to be seen without scripts."""
+    """Some 75 pictures, which are to be seen without scripts; the profile has two layouts, of 8 kB each."""
     own = weights(full_page)
     assert own["number"] > 70
     data = own["tables"] + own["maps"] + _CELL * int(full["tokens"].n_tokens.sum()) * 13

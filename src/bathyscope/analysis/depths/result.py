@@ -59,6 +59,13 @@ class Comparison:
 
     @property
     def text(self) -> str:
+        """What the first comparison says in a sentence, then what stands behind it."""
+        from bathyscope.analysis.depths.sentences import sentence
+
+        return f"{sentence(self)}. {self.explanation}"
+
+    @property
+    def explanation(self) -> str:
         """How the verdict and the costs of blocks differ, and how many estimators do."""
         lead = lead_text(self.readings, self.blocks, self.level)
         return f"{lead} Of the estimators, {self.summary()}" if lead else self.summary()

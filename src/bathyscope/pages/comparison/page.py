@@ -10,6 +10,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages import html, provenance
 from bathyscope.pages.comparison import curves, forest, size, table
 from bathyscope.pages.comparison.leading import leading_tables
+from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.export import write_output
 from bathyscope.pages.figures.kind import Drawing, arrange
 from bathyscope.pages.render import FORMATS, render
@@ -62,7 +63,8 @@ def _write_page(comparison: Comparison, title: str, drawings: Mapping[str, Drawi
         "comparison.html.j2",
         path,
         title=title,
-        summary=comparison.text,
+        head=comparison_html(comparison),
+        summary=comparison.explanation,
         notes=comparison.notes,
         tables=[
             listed

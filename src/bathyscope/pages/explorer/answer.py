@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.errors import PromptError
 from bathyscope.pages.commands import quote_model
 from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
+from bathyscope.prompts.spec import parse as parse_source
 from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
@@ -38,6 +41,7 @@ class Answer:
         purpose: of the command; empty without one.
         command: measures the cost of the cheap blocks together, or what is missing to name them; may be empty.
         blocks: the cheap blocks in order.
+        planned: whether a plan says which blocks can go.
     """
 
     headline: str
@@ -47,6 +51,7 @@ class Answer:
     purpose: str = ""
     command: str = ""
     blocks: tuple[int, ...] = ()
+    planned: bool = False
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,8 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     choice = _choose_blocks(cost)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
-        return Answer(
-            headline, f"Which blocks can go, by bathyscope prune: {plan.text}", _name_costly_blocks(cost), tuple(trust)
-        )
+        cheap = f"Which blocks can go, by bathyscope prune: {plan.text}"
+        return Answer(headline, cheap, _name_costly_blocks(cost), tuple(trust), planned=True)
     purpose, command = _suggest_command(run, choice)
     return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
 
@@ -105,12 +109,13 @@ def _is_of_same_name(plan: Plan, run: Run) -> bool:
 
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     """Return what a reader does next, and the command for it; both empty where nothing is missing."""
-    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts YOURS.jsonl --measures"
+    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts {_quote_prompts(run)} --measures"
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
-        prune = f"bathyscope prune {quote_model(run.identity.model)} --calibration YOURS.jsonl --test OTHERS.jsonl"
-        return "To know what they cost together", f"{prune} --drop {droppable}"
+        prompts = f"--calibration {_quote_prompts(run)} --test OTHERS.jsonl"
+        prune = f"bathyscope prune {quote_model(run.identity.model)} {prompts} --drop {droppable}"
+        return "To know what they cost together", prune
     if any(measure not in run for measure in _MEASURES[:-1]):
         return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
@@ -118,6 +123,16 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
     return "", ""
+
+
+def _quote_prompts(run: Run) -> str:
+    """Return the prompts as a shell takes them; YOURS.jsonl where their name is no source."""
+    name = run.identity.dataset
+    try:
+        parse_source(name)
+    except PromptError:
+        return "YOURS.jsonl"
+    return shlex.quote(name)
 
 
 def _choose_blocks(cost: ByPlace | None) -> _Choice:
@@ -139,8 +154,7 @@ def _choose_blocks(cost: ByPlace | None) -> _Choice:
         subject = "block costs" if len(blocks) == 1 else "blocks cost"
         together = f" {_ADD_UP}" if len(blocks) > 1 else ""
         return _Choice(
-            f"{len(blocks)} of {len(places)} {subject} least when left out: {_format_blocks(blocks)}; "
-            f"{most}.{together}",
+            f"{len(blocks)} of {len(places)} {subject} least when left out: {format_blocks(blocks)}; {most}.{together}",
             blocks,
             measured=len(places),
         )
@@ -171,7 +185,7 @@ def _warn_of_foreign_text(cost: ByPlace | None) -> list[str]:
     better = [int(place) for place, interval in zip(cost.places, cost.intervals) if interval.high < 0]
     if not better:
         return []
-    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {_format_blocks(better)}"
+    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {format_blocks(better)}"
     return [
         f"Leaving out {blocks} lowers the loss: this text may differ from the training data, so do not base a decision "
         "on it."
@@ -196,7 +210,7 @@ def _format_estimate(cost: ByPlace, place: int) -> str:
     return f"{cost.mean[place]:+.2g}{between}"
 
 
-def _format_blocks(blocks: Sequence[int]) -> str:
+def format_blocks(blocks: Sequence[int]) -> str:
     """Write ``2, 5 to 7``: three or more neighbouring blocks by their ends."""
     ranges, start = [], 0
     for end in range(1, len(blocks) + 1):

@@ -10,7 +10,19 @@ from typing import Any, Final
 from bathyscope.pages.explorer.pack import packed
 
 LIBRARIES: Final = ("d3.min.js", "plot.min.js")
-VIEWS: Final = ("core", "strip", "prompts", "skyline", "grid", "maps", "explore", "sections", "page", "notebook")
+VIEWS: Final = (
+    "core",
+    "profile",
+    "strip",
+    "prompts",
+    "skyline",
+    "grid",
+    "maps",
+    "explore",
+    "sections",
+    "page",
+    "notebook",
+)
 """Scripts in the order of the page; ``explore`` draws all views for ``page`` and ``notebook``."""
 
 

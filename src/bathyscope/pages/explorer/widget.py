@@ -11,6 +11,8 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
+from bathyscope.pages.profile.drawing import profile_style
+from bathyscope.pages.profile.section import profile_html
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 
@@ -47,7 +49,11 @@ def explorer(
     if len(names) != len(runs):
         raise OptionError(f"names={names} is not allowed; give {len(runs)} names, one for each run.")
     run_contents = [
-        {"name": name, "text": content(run, name, text=text, cluster=cluster)}
+        {
+            "name": name,
+            "text": content(run, name, text=text, cluster=cluster),
+            "profile": str(profile_html(run, cluster)),
+        }
         for run, name in zip(runs, names, strict=True)
     ]
     return _make_widget_class()(runs=run_contents)
@@ -64,7 +70,7 @@ def _make_widget_class() -> Any:
         """``selection`` holds run, block, boundary, prompt and token; reader and program can both change it."""
 
         _esm = assets.module()
-        style = traitlets.Unicode(assets.style()).tag(sync=True)
+        style = traitlets.Unicode(assets.style() + profile_style()).tag(sync=True)
         runs: Any = traitlets.List().tag(sync=True)
         selection: Any = traitlets.Dict().tag(sync=True)
 

@@ -19,7 +19,7 @@ async function explore(root, at, held, selection) {
     selection.boundary = within(selection.boundary, data.nBlocks + 1);
     const tokens = tokensOf(data, selection.prompt);
     selection.token = tokens ? within(selection.token, tokens.length + 1) : null;
-    views.replaceChildren(...[stripView, promptsView, skylineView, mapsView].map(view => view(data, selection)));
+    views.replaceChildren(...profileView(held[run]), ...[stripView, promptsView, skylineView, mapsView].map(view => view(data, selection)));
     selection.on(() => (within(selection.run, held.length) ?? 0) === run ? undefined : redraw());
   }
 }

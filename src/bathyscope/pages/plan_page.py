@@ -1,0 +1,257 @@
+"""The head of a plan's page: proved or not, what every candidate costs on the test text, and what stays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from markupsafe import Markup
+
+from bathyscope.pages.environment import environment
+from bathyscope.pages.explorer.answer import format_blocks
+from bathyscope.pages.profile.canvas import Canvas, text_width
+from bathyscope.pages.profile.section import Fact
+
+if TYPE_CHECKING:
+    from bathyscope.surgery.plan import Plan
+
+_ROW: Final = 27.0
+_SURE: Final = 0.9
+"""Share of resamples from where a choice is called stable."""
+_DROPPED: Final = "#c4501b"
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """One candidate: its mean cost on the test prompts with its interval, and whether it is as good as the best."""
+
+    name: str
+    subset: str
+    cost: float
+    low: float
+    high: float
+    alike: bool
+
+
+def candidate_rows(plan: Plan) -> list[CandidateRow]:
+    """Return the candidates, the choice first."""
+    data = plan.data
+    columns = ("candidate", "subset", "test_cost", "test_cost_low", "test_cost_high", "indistinguishable")
+    columns_of = (data[column].values.tolist() for column in columns)
+    return [
+        CandidateRow(str(name), str(subset), float(cost), float(low), float(high), bool(alike))
+        for name, subset, cost, low, high, alike in zip(*columns_of)
+    ]
+
+
+def plan_headline(plan: Plan) -> str:
+    """Return one sentence: whether the test prompts prove that something can go, and at which cost."""
+    choice = candidate_rows(plan)[0]
+    parts = _name_parts(plan)
+    cost = f"{_signed(choice.cost)} nats"
+    if not plan.fits:
+        limit = float(plan.data.attrs.get("max_cost") or 0)
+        # The upper end of the interval decides, so the mean itself may lie below the limit.
+        over = "over" if choice.cost > limit else "not proved to be within"
+        return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
+    if plan.proved:
+        return f"Proved: {parts} can go at {cost} per token, and nothing tried is shown to be better"
+    best = min(candidate_rows(plan), key=lambda row: row.cost)
+    return f"Not proved: leaving out {parts} costs {cost}, and {best.name} is better at {_signed(best.cost)}"
+
+
+def plan_basis(plan: Plan) -> str:
+    """Return what the sentence rests on: prompts, interval, and how often resampled prompts choose the same."""
+    choice = candidate_rows(plan)[0]
+    level = f"{float(plan.data.attrs['level']):.0%}".replace("%", " %")
+    interval = "" if math.isnan(choice.low) else f"{level} interval {_signed(choice.low)} to {_signed(choice.high)} on "
+    prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
+    sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
+    again = chosen_again(plan)
+    if not math.isnan(again):
+        how = "stable" if again >= _SURE else "not stable"
+        sentences.append(f"The choice is {how}: {100 * again:.0f} % of resampled calibration prompts choose it again.")
+    return " ".join(sentences)
+
+
+def chosen_again(plan: Plan) -> float:
+    """Return how often bootstraps of the calibration prompts make the same choice; NaN where that was not measured."""
+    data = plan.data
+    return float(data["chosen_again"].values[0]) if "chosen_again" in data else math.nan
+
+
+def left_out_blocks(plan: Plan) -> list[int]:
+    """Return the blocks of which something is left out by the choice, whether or not they can go."""
+    return sorted(
+        {int(part.partition(":")[2]) for part in plan.left_out.split(",") if part.partition(":")[2].isdigit()}
+    )
+
+
+def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
+    """Return the head of a plan's page.
+
+    Args:
+        command: that writes the smaller model; empty without one.
+    """
+    macros: Any = environment().get_template("parts.html.j2").module
+    section = {
+        "headline": f"{plan_headline(plan)}.",
+        "basis": plan_basis(plan),
+        "wide": Markup(draw_plan(plan, 1000.0)),
+        "narrow": Markup(draw_plan(plan, 400.0)),
+        "facts": _list_facts(plan, command),
+        "trust": [plan.text],
+    }
+    return Markup(macros.profile(section, level, "", "Plan"))
+
+
+def draw_plan(plan: Plan, width: float) -> str:
+    """Draw a strip of the blocks that stay, and below it every candidate's cost with its interval."""
+    narrow = width < 600
+    canvas = Canvas(width)
+    left, right = (8.0, 8.0) if narrow else (64.0, 36.0)
+    y = _draw_strip(canvas, plan, left, width - right, narrow=narrow)
+    rows = candidate_rows(plan)
+    names = 8.0 if narrow else 250.0
+    start, end = (left + 8, width - right - 8) if narrow else (left + names, width - right - 150)
+    limit = plan.data.attrs.get("max_cost")
+    ends = [value for row in rows for value in (row.cost, row.low, row.high, 0.0) if not math.isnan(value)]
+    low, high = min(ends), max([*ends, float(limit) if limit else 0.0])
+    span = (high - low) or 1.0
+
+    def across(cost: float) -> float:
+        return start + (end - start) * (cost - low) / span
+
+    y += 26
+    words = "loss added on the test prompts, nats per token"
+    canvas.text(left, y, words, 13, role="muted")
+    top = y + 12
+    step = 42.0 if narrow else _ROW
+    foot = top + step * len(rows)
+    canvas.line(across(0), top, across(0), foot, "muted", 1)
+    if limit:
+        canvas.line(across(float(limit)), top, across(float(limit)), foot, "vermilion", 1.2, "4 3")
+    for number, row in enumerate(rows):
+        _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
+    # The two lines may lie next to each other, so what they mean stands in one line below.
+    words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
+    canvas.text(left, foot + 20, f"{words}. Filled: no other is shown to be better.", 12, role="muted")
+    name = "bp bp-narrow" if narrow else "bp bp-wide"
+    return canvas.svg(foot + 32, _describe(plan), name=name)
+
+
+def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
+    n_blocks = int(plan.data.attrs["n_blocks"])
+    dropped = set(left_out_blocks(plan)) if plan.fits else set()
+    again = _share_by_block(plan)
+    step = (right - left) / n_blocks
+    gap = 2.0 if step > 24 else 0.8
+    tile, y = 34.0, 22.0
+    canvas.text(left, 13, "blocks that stay, and those that go (crossed out)", 13, role="muted")
+    for block in range(n_blocks):
+        x, w = left + step * block + gap, step - 2 * gap
+        canvas.rect(x, y, w, tile, fill=_DROPPED if block in dropped else "#8fb8d8", radius=4 if step > 12 else 0)
+        if block in dropped:
+            canvas.line(x + 3, y + tile - 4, x + w - 3, y + 4, "paper", 1.5)
+        every = next(number for number in (1, 2, 5, 10, 20, 50, 1000) if number * step >= 24)
+        if block % every == 0:
+            canvas.text(x + w / 2, y + tile + 16, str(block), 12, role="muted", anchor="middle")
+        if block in again and step >= 34:
+            canvas.text(x + w / 2, y + tile / 2 + 4, f"{100 * again[block]:.0f} %", 12, anchor="middle", fill="#20242b")
+    bottom = y + tile + 22
+    if again and step >= 34:
+        words = "in the tiles: share of resampled calibration prompts that leave the block out"
+        canvas.text(left, bottom + 12, words, 12, role="muted")
+        bottom += 16
+    return bottom
+
+
+def _draw_candidate(
+    canvas: Canvas,
+    row: CandidateRow,
+    number: int,
+    y: float,
+    across: Any,
+    edges: tuple[float, float, float],
+    *,
+    narrow: bool,
+) -> None:
+    left, start, end = edges
+    role = "blue" if number == 0 else "muted"
+    middle = y + (30 if narrow else _ROW / 2)
+    subset = row.subset.replace("drop:", "").replace(",", ", ")
+    room = (end - left) if narrow else start - left - 14
+    label = row.name if number else "the choice"
+    remark = subset if text_width(f"{label}  {subset}", 13, bold=True) < room - (120 if narrow else 0) else ""
+    baseline = y + 14 if narrow else middle + 5
+    canvas.text(left, baseline, label, 13, bold=number == 0, remark=remark, remark_size=12)
+    if not math.isnan(row.low):
+        canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
+    canvas.circle(across(row.cost), middle, 5, role)
+    if not row.alike:
+        canvas.circle(across(row.cost), middle, 2.8, "paper")
+    text = _signed(row.cost)
+    interval = "" if math.isnan(row.low) else f"{_signed(row.low)} to {_signed(row.high)}"
+    if narrow:
+        canvas.text(canvas.width - 8, baseline, f"{text} ({interval})" if interval else text, 12, anchor="end")
+    else:
+        canvas.text(end + 14, baseline, text, 13, bold=number == 0, remark=interval, remark_size=11.5)
+
+
+def _list_facts(plan: Plan, command: str) -> list[Fact]:
+    rows = candidate_rows(plan)
+    alike = [row.name for row in rows[1:] if row.alike]
+    facts = [
+        Fact(
+            "As good on this text" if alike else "Nothing else does as well",
+            f"{', '.join(alike)}: no difference from the best is shown."
+            if alike
+            else f"{len(rows) - 1} other candidates are worse than the best.",
+        )
+    ]
+    if plan.leaves_blocks and plan.fits:
+        stays = [block for block in range(int(plan.data.attrs["n_blocks"])) if block not in left_out_blocks(plan)]
+        facts.append(Fact(f"{len(stays)} blocks stay", f"{format_blocks(stays)}."))
+    if command:
+        facts.append(Fact("Next", "To write the smaller model:", command))
+    return facts
+
+
+def _share_by_block(plan: Plan) -> dict[int, float]:
+    """Return how often resampled calibration prompts leave out each block; empty where that was not measured."""
+    data = plan.data
+    if "blocks_again" not in data or not plan.leaves_blocks:
+        return {}
+    dim = data["blocks_again"].dims[0]
+    shares = {}
+    for unit, share in zip(data[dim].values.tolist(), np.asarray(data["blocks_again"].values).tolist()):
+        number = str(unit).rpartition(":")[2]
+        if number.isdigit() and not math.isnan(share):
+            shares[int(number)] = float(share)
+    return shares
+
+
+def _name_parts(plan: Plan) -> str:
+    if not plan.leaves_blocks:
+        return plan.left_out.replace(",", ", ")
+    blocks = left_out_blocks(plan)
+    return f"block{'' if len(blocks) == 1 else 's'} {format_blocks(blocks)}"
+
+
+def _signed(cost: float) -> str:
+    """Return a cost with its sign and three decimals below 1, else two."""
+    text = f"{abs(cost):.{3 if abs(cost) < 1 else 2}f}"
+    if float(text) == 0:
+        return text
+    return f"{'−' if cost < 0 else '+'}{text}"
+
+
+def _describe(plan: Plan) -> str:
+    rows = [
+        f"{row.name} ({row.subset}) {_signed(row.cost)}"
+        + ("" if math.isnan(row.low) else f" ({_signed(row.low)} to {_signed(row.high)})")
+        for row in candidate_rows(plan)
+    ]
+    return f"Costs on the test prompts in nats: {'; '.join(rows)}. {plan_headline(plan)}."

@@ -1,0 +1,1 @@
+"""The depth profile: the one picture of a run, from one source of numbers, as SVG, figure, badge and card."""

@@ -1,0 +1,267 @@
+"""The numbers of a depth profile, read from a run once: every picture and every sentence of it uses these alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.core.text import without_folders
+from bathyscope.errors import BathyscopeError, StoreError
+from bathyscope.labels import mean_limits
+from bathyscope.measures.curves import one_norm
+from bathyscope.prompts.parts import clusters_in
+from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving_out
+from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
+from bathyscope.runs.names import model_names
+from bathyscope.runs.readings import DepthReading
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.runs.run import Run
+    from bathyscope.runs.verdict import Verdict
+
+CRITERIA: Final = {"kl": "KL", "cosine": "cosine", "overlap": "top-k overlap"}
+"""The papers' whole-numbered criteria: estimator → its name on a picture."""
+_AGREEMENT: Final = "top1_agreement"
+
+
+@dataclass(frozen=True)
+class Points:
+    """Means with intervals along the depth.
+
+    Args:
+        places: boundaries or blocks, whole numbers in order.
+        mean, low, high: one for each place; NaN where it is missing.
+    """
+
+    places: tuple[int, ...]
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @classmethod
+    def of(cls, quantity: ByPlace) -> Points:
+        """Take the means and intervals of a quantity."""
+        intervals = quantity.intervals
+        return cls(
+            tuple(quantity.places),
+            tuple(quantity.mean.tolist()),
+            tuple(interval.low for interval in intervals),
+            tuple(interval.high for interval in intervals),
+        )
+
+    def at(self, place: int) -> float:
+        """Return the mean at a place; NaN where it was not measured."""
+        return self.mean[self.places.index(place)] if place in self.places else math.nan
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One depth in blocks done.
+
+    Args:
+        name: ``readable`` or ``own``, the reading that it is.
+        value, low, high: the mean over prompts and its interval, NaN ends without one.
+    """
+
+    name: str
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ControlProfile:
+    """What controls of one kind show.
+
+    Args:
+        kind: such as ``untrained``.
+        curves: share of tokens by boundary, one for each seed.
+        n_blocks: L of each seed's model.
+        marks: depths, means over seeds, with intervals over prompts.
+    """
+
+    kind: str
+    curves: tuple[Points, ...]
+    n_blocks: tuple[int, ...]
+    marks: tuple[Mark, ...]
+
+    @property
+    def label(self) -> str:
+        """The kind in words."""
+        return self.kind.replace("_", " ")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Everything that a depth profile draws and says.
+
+    Args:
+        model, dataset: names without folders.
+        n_blocks: L; 0 where the run does not tell.
+        prompts, tokens: how many were measured; 0 tokens where the run does not tell.
+        share: of tokens whose top-1 token is the final one, by boundary; None without the lens.
+        marks: the depths *readable* and *own*, those that were measured.
+        costs: loss added without one block, by block; None without drop.
+        criteria: estimator → depth in blocks done, by the papers' criteria.
+        controls: what controls show, by kind.
+        verdict: the readings and how they are worded; None without the lens.
+        notes: what could not be shown, and why.
+    """
+
+    model: str
+    dataset: str
+    n_blocks: int
+    prompts: int
+    tokens: int
+    share: Points | None = None
+    marks: tuple[Mark, ...] = ()
+    costs: Points | None = None
+    criteria: Mapping[str, float] = field(default_factory=dict)
+    controls: tuple[ControlProfile, ...] = ()
+    verdict: Verdict | None = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return self.n_blocks == 0 or (self.share is None and self.costs is None and not self.marks)
+
+    def mark(self, name: str) -> Mark | None:
+        """Return a depth by the name of its reading; None where it was not measured."""
+        return next((mark for mark in self.marks if mark.name == name), None)
+
+
+def read_profile(run: Run, cluster: str | None = None) -> Profile:
+    """Read the numbers of a run's profile.
+
+    Args:
+        cluster: label of prompts that intervals resample as one.
+
+    Raises:
+        OptionError: a run with only some of its blocks; a label that makes no clusters.
+    """
+    check_whole_depth(run)
+    verdict = run.verdict_by(cluster) if run.judged else None
+    costs = cost_of_leaving_out(run, cluster)
+    readings = () if verdict is None else (verdict.readable, verdict.own)
+    cost_points = None if costs is None or np.isnan(costs.mean).all() else Points.of(costs)
+    return Profile(
+        model=model_names([run.identity.model])[0],
+        dataset=without_folders(run.identity.dataset),
+        n_blocks=_count_blocks(run),
+        prompts=_count_prompts(run),
+        tokens=_count_tokens(run),
+        share=_read_share(run, cluster),
+        marks=_read_marks(readings),
+        costs=cost_points,
+        criteria=_read_criteria(run),
+        controls=_read_controls(run, verdict, cluster),
+        verdict=verdict,
+        notes=tuple(_note_unpaired(run)),
+    )
+
+
+def _note_unpaired(run: Run) -> list[str]:
+    """Name the controls that are not compared with the run, because they are of other prompts, or unfinished."""
+    prompts = run["lens"].sizes.get("prompt") if run.judged else None
+    unpaired = [
+        label
+        for label, control in run.controls.items()
+        if not control.judged or control["lens"].sizes.get("prompt") != prompts
+    ]
+    if not unpaired or prompts is None:
+        return []
+    subject = "control has" if len(unpaired) == 1 else "controls have"
+    return [f"{len(unpaired)} {subject} other prompts or no depths, and no difference from the run is given."]
+
+
+def _read_share(run: Run, cluster: str | None) -> Points | None:
+    if "lens" not in run or _AGREEMENT not in run["lens"]:
+        return None
+    values: xr.DataArray = one_norm(run["lens"])[_AGREEMENT]
+    by_prompt = np.asarray(values.transpose("prompt", "boundary").values, dtype=np.float64)
+    if by_prompt.size == 0 or np.isnan(by_prompt).all():
+        return None
+    quantity = ByPlace(
+        "share",
+        "share of tokens whose top-1 token is the final one",
+        "1",
+        tuple(int(place) for place in values["boundary"].values),
+        by_prompt,
+        run.identity.seed,
+        clusters_in(values, cluster),
+        mean_limits(_AGREEMENT, by_prompt),
+    )
+    return Points.of(quantity)
+
+
+def _read_marks(readings: tuple[DepthReading, ...]) -> tuple[Mark, ...]:
+    return tuple(
+        Mark(reading.name, reading.value, reading.low, reading.high)
+        for reading in readings
+        if not math.isnan(reading.value)
+    )
+
+
+def _read_criteria(run: Run) -> dict[str, float]:
+    if MEASURE not in run:
+        return {}
+    depths = {row["estimator"]: row["depth"] for row in effective_depth_rows(run)}
+    return {name: float(depth) for name in CRITERIA if (depth := depths.get(name)) is not None}
+
+
+def _read_controls(run: Run, verdict: Verdict | None, cluster: str | None) -> tuple[ControlProfile, ...]:
+    runs_by_kind: dict[str, list[Run]] = {}
+    for label, control in run.controls.items():
+        runs_by_kind.setdefault(label.rpartition("-")[0] or label, []).append(control)
+    controls = []
+    for kind, control_runs in runs_by_kind.items():
+        shares = [(_read_share(control, cluster), control.n_blocks) for control in control_runs]
+        present = [(share, n_blocks) for share, n_blocks in shares if share is not None]
+        nulls = (
+            [] if verdict is None else [(r, r.nulls[kind]) for r in (verdict.readable, verdict.own) if kind in r.nulls]
+        )
+        # The mean over seeds is a reading of its own, with an interval over the same prompts as the run's.
+        with np.errstate(invalid="ignore"):
+            readings = tuple(
+                DepthReading(r.name, null.by_control.mean(0), r.n_blocks, r.seed, cluster=r.cluster)
+                for r, null in nulls
+            )
+        controls.append(
+            ControlProfile(
+                kind,
+                tuple(share for share, _ in present),
+                tuple(n_blocks for _, n_blocks in present),
+                _read_marks(readings),
+            )
+        )
+    return tuple(controls)
+
+
+def _count_blocks(run: Run) -> int:
+    try:
+        return run.n_blocks
+    except StoreError:
+        return 0
+
+
+def _count_prompts(run: Run) -> int:
+    sizes = [run[name].sizes["prompt"] for name in run if "prompt" in run[name].sizes and name != "tokens"]
+    return sizes[0] if sizes else run.identity.prompts
+
+
+def _count_tokens(run: Run) -> int:
+    for name in run:
+        if name != "tokens" and "n_tokens" in run[name].coords:
+            return int(run[name]["n_tokens"].sum())
+    try:
+        return sum(len(prompt) for prompt in run.prompts)
+    # A run that stored neither lengths nor prompts still has a profile.
+    except (BathyscopeError, TypeError):
+        return 0

@@ -1,0 +1,202 @@
+"""What a depth profile says in words: one true sentence at the top, what it rests on, and what is cheap or costly."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
+
+if TYPE_CHECKING:
+    from bathyscope.pages.profile.numbers import Mark, Points, Profile
+    from bathyscope.runs.verdict import Null, Verdict
+
+MATTERS: Final = 0.05
+"""Share of tokens from where it is said that the last block still changes them."""
+UNTRAINED: Final = "untrained"
+_NAMED: Final = 3
+"""Blocks that a sentence lists at most."""
+_NUMBERS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
+
+
+def headline(profile: Profile) -> str:
+    """Return one sentence, without its full stop: what training moved where that is known, else the depth."""
+    verdict = profile.verdict
+    null = None if verdict is None else verdict.readable.null
+    if verdict is not None and null is not None and null.seeds > 1 and not math.isnan(null.interval.low):
+        return _state_training(verdict, null)
+    if verdict is not None and profile.marks:
+        return _state_depth(profile, verdict)
+    if profile.costs is not None:
+        return _state_costs(profile.costs)
+    return "This run says nothing of depth yet: survey with lens, skip and drop"
+
+
+def basis(profile: Profile) -> str:
+    """Return what the headline rests on: prompts and tokens, its interval or controls, and what would say more."""
+    tokens = f", {_count(profile.tokens, 'token')}" if profile.tokens else ""
+    sentences = [f"{_count(profile.prompts, 'prompt')}{tokens}."]
+    verdict = profile.verdict
+    null = None if verdict is None else verdict.readable.null
+    if null is not None and not math.isnan(null.value):
+        sentences.append(_name_controls(null))
+    if verdict is not None and verdict.advice:
+        sentences.append(verdict.advice)
+    return " ".join([*sentences, *profile.notes])
+
+
+def mark_label(mark: Mark) -> tuple[str, str]:
+    """Return how a depth is written at its mark: the sentence, and its interval or nothing."""
+    sentences = {
+        "readable": f"the average token is final after {mark.value:.1f}",
+        "own": f"output changes until {mark.value:.1f}",
+    }
+    return sentences[mark.name], interval_text(mark.low, mark.high)
+
+
+def interval_text(low: float, high: float) -> str:
+    """Return ``7.4 to 8.6``; empty where there is no interval."""
+    return "" if math.isnan(low) or math.isnan(high) else f"{low:.1f} to {high:.1f}"
+
+
+def carrying(costs: Points) -> tuple[int, ...]:
+    """Return the blocks whose loss, as it is written, is in the two highest classes; the costliest first."""
+    order = _costliest_first(costs)
+    return tuple(costs.places[place] for place in order if class_of(costs.mean[place]) >= CARRIES)
+
+
+def carrying_fact(profile: Profile) -> tuple[str, str]:
+    """Return title and text on the blocks that the model cannot do without."""
+    costs = profile.costs
+    if costs is None:
+        return "Which blocks carry the model is unknown", "drop was not measured."
+    blocks = carrying(costs)
+    order = _costliest_first(costs)
+    measured = len(order)
+    if not blocks:
+        first = order[0]
+        return (
+            "No single block carries the model",
+            f"Costliest alone: block {costs.places[first]}, {cost_text(costs.mean[first])}.",
+        )
+    count = _NUMBERS[len(blocks)] if len(blocks) < len(_NUMBERS) else str(len(blocks))
+    if len(blocks) == 1:
+        title = "One block carries the model"
+    elif len(blocks) == measured:
+        title = "Every block carries the model"
+    else:
+        title = f"{count} blocks carry the model"
+    listed = [
+        f"{'Block' if number == 0 else 'block'} {block} {'costs ' if number == 0 else ''}"
+        f"{cost_text(costs.at(block)) if number == 0 else write_cost(costs.at(block))}"
+        for number, block in enumerate(blocks[:_NAMED])
+    ]
+    more = f" and {len(blocks) - _NAMED} more from {write_cost(costs.at(blocks[-1]))}" if len(blocks) > _NAMED else ""
+    rest = [costs.mean[place] for place in order[len(blocks) :]]
+    others = ""
+    if len(rest) == 1:
+        others = f"; the other {write_cost(rest[0])}"
+    elif rest:
+        others = f"; all others {write_cost(min(rest))} to {write_cost(max(rest))}"
+    return title, f"{', '.join(listed)}{more}{others}."
+
+
+def describe(profile: Profile) -> str:
+    """Return the picture in words, for readers who cannot see it."""
+    parts = [f"Depth profile of {profile.model}, {_count(profile.n_blocks, 'block')}."]
+    for mark in profile.marks:
+        label, interval = mark_label(mark)
+        parts.append(f"{label[0].upper()}{label[1:]} blocks{f' ({interval})' if interval else ''}.")
+    if profile.share is not None:
+        shares = [
+            f"{_percent(share)} at {place}"
+            for place, share in zip(profile.share.places, profile.share.mean)
+            if not math.isnan(share)
+        ]
+        parts.append(f"Share of tokens already final, by blocks done: {', '.join(shares)}.")
+    if profile.costs is not None:
+        costs = [
+            f"{block}: {write_cost(cost)}"
+            for block, cost in zip(profile.costs.places, profile.costs.mean)
+            if not math.isnan(cost)
+        ]
+        parts.append(f"Loss added without one block, in nats: {', '.join(costs)}.")
+    for control in profile.controls:
+        for mark in control.marks:
+            label, interval = mark_label(mark)
+            parts.append(
+                f"{control.label[0].upper()}{control.label[1:]}: {label}{f' ({interval})' if interval else ''}."
+            )
+    return " ".join(parts)
+
+
+def _state_training(verdict: Verdict, null: Null) -> str:
+    blocks = f"{abs(null.moved):.1f} of {_count(verdict.n_blocks, 'block')}"
+    if null.differs and null.moved < 0:
+        return f"Training brings the final prediction forward by {blocks}"
+    if null.differs:
+        return f"Training moves the final prediction {blocks} deeper"
+    depth = f"a token is final after {verdict.readable.value:.1f} of {_count(verdict.n_blocks, 'block')}"
+    if null.same:
+        return f"Training leaves depth within a block of where it was: {depth}"
+    return f"Whether training moved depth is open: {depth}, and after {null.value:.1f} untrained"
+
+
+def _state_depth(profile: Profile, verdict: Verdict) -> str:
+    counted = _count(verdict.n_blocks, "block")
+    readable, changes_until = verdict.readable.value, verdict.own.value
+    changed = verdict.changed_by_last
+    last = ""
+    if not math.isnan(changed) and changed >= MATTERS:
+        last = f", but the last block still changes {_percent(changed)} of predictions"
+    if math.isnan(readable):
+        return f"The output changes until {changes_until:.1f} of {counted} on average"
+    if verdict.depth is not None:
+        return f"The prediction settles after about {verdict.depth:.1f} of {counted}{last}"
+    token = f"A token's prediction is final after {readable:.1f} of {counted} on average"
+    if last or math.isnan(changes_until):
+        return f"{token}{last}"
+    if changes_until > readable:
+        return f"{token}, and the output changes until {changes_until:.1f}"
+    return f"{token}, but nine tenths of the blocks' effect is done after {changes_until:.1f}"
+
+
+def _state_costs(costs: Points) -> str:
+    blocks = carrying(costs)
+    order = _costliest_first(costs)
+    first, last = order[0], order[-1]
+    if blocks and len(blocks) < len(order):
+        rest = max(costs.mean[place] for place in order[len(blocks) :])
+        subject = f"block {blocks[0]} adds" if len(blocks) == 1 else f"{len(blocks)} of {len(order)} blocks add"
+        most = f"up to {cost_text(costs.mean[first])} to the loss"
+        return f"Left out, {subject} {most}; each other at most {write_cost(rest)}"
+    return (
+        f"Leaving out one block adds {write_cost(costs.mean[last])} to {cost_text(costs.mean[first])} to the loss"
+        if first != last
+        else f"Leaving out block {costs.places[first]} adds {cost_text(costs.mean[first])} to the loss"
+    )
+
+
+def _name_controls(null: Null) -> str:
+    if null.seeds == 1:
+        return f"One untrained model of this shape reads {null.value:.1f}; three would tell what training moved."
+    low, high = null.interval
+    interval = "" if math.isnan(low) else f" (95 % interval {low:+.1f} to {high:+.1f})".replace("-", "−")
+    moved = f"{null.moved:+.1f}".replace("-", "−")
+    return f"{moved} blocks{interval} against {null.seeds} models of the same shape that were never trained."
+
+
+def _costliest_first(costs: Points) -> list[int]:
+    mean = np.asarray(costs.mean)
+    # A stable order keeps ties in the order of blocks, so the page has the same bytes everywhere.
+    return [int(place) for place in np.argsort(-mean, kind="stable") if not math.isnan(mean[place])]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

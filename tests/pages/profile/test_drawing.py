@@ -1,0 +1,174 @@
+"""The picture of a profile: every mark at its place, every text inside and over no other, nothing in a name acts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.browser import browser, opened
+from support.profiled import profiled_run
+from support.synthetic import replaced
+
+import bathyscope
+from bathyscope.errors import OptionError
+from bathyscope.pages.profile import drawing
+from bathyscope.pages.profile.classes import COLOURS, class_of, write_cost
+from bathyscope.pages.profile.numbers import Profile, read_profile
+
+SVG = "{http://www.w3.org/2000/svg}"
+EVIL = "<script>alert(1)</script>\u202eabc\x07"
+
+
+def parsed(text: str) -> ElementTree.Element:
+    return ElementTree.fromstring(text)
+
+
+def texts(picture: ElementTree.Element) -> list[str]:
+    return ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize(("draw", "layout"), [(drawing.wide, drawing.WIDE), (drawing.narrow, drawing.NARROW)])
+def test_marks_points_and_tiles_are_at_their_places(draw: Any, layout: drawing.Layout) -> None:
+    profile = read_profile(profiled_run(12, readable=8.0, costs=np.linspace(0.01, 1.5, 12).tolist()))
+    picture = parsed(draw(profile))
+
+    def across(place: float) -> float:
+        return layout.left + layout.inner * place / 12
+
+    dots = [(float(dot.get("cx", "")), float(dot.get("cy", "")), dot.get("r")) for dot in picture.iter(f"{SVG}circle")]
+    marks = sorted(x for x, _, radius in dots if radius == "5.5")
+    assert marks == pytest.approx(sorted(across(mark.value) for mark in profile.marks), abs=0.06)
+    points = [(x, y) for x, y, radius in dots if radius != "5.5"]
+    assert [x for x, _ in points] == pytest.approx([across(place) for place in range(13)], abs=0.06)
+    assert profile.share is not None
+    assert profile.costs is not None
+    foot, top = points[0][1], points[-1][1]
+    heights = [(foot - y) / (foot - top) for _, y in points]
+    assert heights == pytest.approx(list(profile.share.mean), abs=0.002)
+    tiles = [tile for tile in picture.iter(f"{SVG}rect") if tile.get("fill") in COLOURS][:12]
+    assert [tile.get("fill") for tile in tiles] == [COLOURS[class_of(loss)] for loss in profile.costs.mean]
+    written = texts(picture)
+    short = layout is drawing.NARROW
+    assert all(write_cost(loss, short=short) in written for loss in profile.costs.mean)
+
+
+@pytest.mark.parametrize("blocks", [33, 126])
+def test_many_blocks_are_bars_that_grow_with_the_loss(blocks: int) -> None:
+    costs = np.geomspace(0.01, 8, blocks).tolist()
+    picture = parsed(drawing.wide(read_profile(profiled_run(blocks, costs=costs))))
+    bars = [bar for bar in picture.iter(f"{SVG}rect") if bar.get("fill") in COLOURS and not bar.get("rx")]
+    assert len(bars) == blocks
+    heights = [float(bar.get("height", "")) for bar in bars]
+    assert heights == sorted(heights)
+    assert heights[-1] > 10 * heights[0]
+
+
+def test_a_control_is_grey_and_over_its_own_depth() -> None:
+    control = profiled_run(4, readable=3.0, measures=("lens",))
+    profile = read_profile(profiled_run(8, controls={"untrained-0": control}))
+    picture = parsed(drawing.wide(profile))
+    (curve,) = [p for p in picture.iter(f"{SVG}path") if p.get("class") == "bp-muted-line" and "opacity" in p.attrib]
+    places = [float(x) for x in re.findall(r"[ML]([\d.]+) ", curve.get("d", ""))]
+    wide = drawing.WIDE
+    assert places == pytest.approx([wide.left + wide.inner * place / 4 for place in range(5)], abs=0.06)
+    assert "grey: 1 untrained, the same prompts" in texts(picture)
+
+
+@pytest.mark.parametrize("measures", [("lens",), ("drop",), ("skip",), ("lens", "skip"), ("lens", "drop")])
+def test_what_is_missing_is_not_drawn(measures: tuple[str, ...]) -> None:
+    profile = read_profile(profiled_run(measures=measures))
+    written = " ".join(texts(parsed(drawing.alone(profile))))
+    assert ("already the final one" in written) == ("lens" in measures)
+    assert ("loss added" in written) == ("drop" in measures)
+    assert ("Nothing to draw" in written) == (measures == ("skip",))
+
+
+def test_nothing_in_a_name_acts() -> None:
+    run = profiled_run(model=EVIL, dataset=EVIL)
+    for text in (drawing.alone(read_profile(run)), bathyscope.badge(run), run._repr_html_(), bathyscope.card(run)):
+        assert "<script" not in text
+        assert "\u202e" not in text
+        assert "\x07" not in text
+    parsed(drawing.alone(read_profile(run)))
+
+
+@pytest.mark.parametrize("blocks", [1, 12, 30, 126])
+def test_a_badge_is_small_and_has_the_depths(blocks: int, tmp_path: Path) -> None:
+    run = profiled_run(blocks, readable=0.6 * blocks)
+    text = bathyscope.badge(run, tmp_path / "depth.svg")
+    assert (tmp_path / "depth.svg").read_text(encoding="utf-8") == text
+    assert len(text.encode()) < 2048
+    profile = read_profile(run)
+    low, high = sorted(mark.value for mark in profile.marks)
+    words = f"{low:.1f}–{high:.1f}" if f"{low:.1f}" != f"{high:.1f}" else f"{low:.1f}"
+    assert f"{words} of {blocks} block{'s' * (blocks > 1)}" in texts(parsed(text))
+    bars = re.findall(r"M[\d.]+ 0v-", text)
+    assert len(bars) == blocks
+
+
+@pytest.mark.parametrize("call", [bathyscope.badge, bathyscope.card])
+def test_files_of_another_ending_and_empty_runs_are_refused(call: Any, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=r"is not the name of an? (SVG|Markdown) file"):
+        call(profiled_run(), tmp_path / "depth.png")
+    with pytest.raises(OptionError, match="needs the lens, skip or drop; this run has skip"):
+        call(profiled_run(measures=("skip",)))
+
+
+def variants() -> Iterator[tuple[str, Profile]]:
+    for blocks in (1, 2, 12, 13, 30, 32, 33, 126):
+        for readable in (0.05, 0.5, 0.99):
+            run = profiled_run(blocks, readable=readable * blocks, spread=min(0.4, 0.01 * blocks))
+            yield f"{blocks} blocks, depth {readable}", read_profile(run)
+    controls = {
+        f"{kind}-{seed}": profiled_run(12, readable=11 - seed, measures=("lens", "skip"))
+        for kind in ("untrained", "shuffled_blocks")
+        for seed in range(2)
+    }
+    yield "controls", read_profile(profiled_run(12, readable=10.9, effects=[0.0] * 10 + [1, 1], controls=controls))
+    drop = profiled_run(12)["drop"].copy(deep=True)
+    drop["loss"].values[:, 3:5] = np.nan
+    yield "no loss of two blocks", read_profile(replaced(profiled_run(12), "drop", drop))
+    yield "large", read_profile(profiled_run(12, costs=[250.0, -3.0] + [12.3] * 10))
+    yield "lens alone", read_profile(profiled_run(12, measures=("lens",)))
+    yield "drop alone", read_profile(profiled_run(40, measures=("drop",)))
+    yield "names", read_profile(profiled_run(model="说" * 80, dataset="نص" * 60))
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    with browser() as one:
+        yield one
+
+
+def test_every_text_is_inside_and_over_no_other(chromium: Any, tmp_path: Path) -> None:
+    pictures = [
+        f'<h6>{name}</h6><div style="width:{width}px">{draw(profile)}</div>'
+        for name, profile in variants()
+        for width, draw in ((1000, drawing.wide), (384, drawing.narrow), (1000, drawing.alone))
+    ]
+    path = tmp_path / "all.html"
+    path.write_text(f"<!doctype html><meta charset=utf-8>{''.join(pictures)}", encoding="utf-8")
+    with opened(chromium, path) as page:
+        page.page.add_style_tag(content=".bp-narrow{display:block}")
+        assert page.geometry() == []
+        assert page.said == []
+
+
+def test_a_picture_alone_follows_the_theme(chromium: Any, tmp_path: Path) -> None:
+    path = tmp_path / "profile.svg"
+    path.write_text(drawing.alone(read_profile(profiled_run())), encoding="utf-8")
+    colours = {}
+    for scheme in ("light", "dark"):
+        with opened(chromium, path) as page:
+            page.page.emulate_media(color_scheme=scheme)
+            ask = "getComputedStyle(document.querySelector('.bp-{}')).fill"
+            colours[scheme] = [page.page.evaluate(ask.format(role)) for role in ("paper", "ink")]
+    assert colours == {
+        "light": ["rgb(254, 254, 254)", "rgb(32, 36, 43)"],
+        "dark": ["rgb(21, 24, 29)", "rgb(230, 233, 238)"],
+    }

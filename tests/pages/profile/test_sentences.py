@@ -1,0 +1,171 @@
+"""Every sentence of a profile against its numbers, over a grid of runs."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import product
+
+import numpy as np
+import pytest
+from support.profiled import profiled_run
+
+from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
+from bathyscope.pages.profile.numbers import Profile, read_profile
+from bathyscope.pages.profile.sentences import MATTERS, basis, carrying, carrying_fact, describe, headline
+from bathyscope.runs.run import Run
+
+LATE, EARLY, EVEN = [0.01, 0.01, 0.01, 0.01, 0.01, 1.0], [1.0, 0.01, 0.01, 0.01, 0.01, 0.01], [1.0] * 6
+
+
+def numbers_in(text: str) -> list[float]:
+    return [float(number) for number in re.findall(r"\d+\.\d+|\d+", text)]
+
+
+@pytest.mark.parametrize(
+    ("readable", "last", "effects"), list(product((0.5, 3.0, 5.4), (0.1, 0.7, 0.97, 1.0), (LATE, EARLY, EVEN)))
+)
+def test_the_headline_is_true_of_the_depths(readable: float, last: float, effects: list[float]) -> None:
+    run = profiled_run(readable=readable, last=last, effects=effects)
+    profile, verdict = read_profile(run), run.verdict
+    text = headline(profile)
+    changed = 1 - last
+    assert ("the last block still changes" in text) == (verdict.changed_by_last >= MATTERS)
+    if "the last block" in text:
+        assert f"changes {100 * changed:.0f} % of predictions" in text
+    if abs(verdict.readable.value - verdict.own.value) <= 1:
+        assert text.startswith(
+            f"The prediction settles after about {(readable + verdict.own.value) / 2:.1f} of 6 blocks"
+        )
+    else:
+        assert text.startswith(f"A token's prediction is final after {readable:.1f} of 6 blocks on average")
+        if "the last block" not in text:
+            later = verdict.own.value > readable
+            words = "the output changes until" if later else "nine tenths of the blocks' effect is done after"
+            assert f"{words} {verdict.own.value:.1f}" in text
+    assert "disagree" not in text
+    assert len(text) < 120
+
+
+def controlled(moved: float, seeds: int, *, seed_spread: float = 0.02) -> Run:
+    controls = {
+        f"untrained-{seed}": profiled_run(
+            readable=3.0 - moved + seed_spread * (seed - (seeds - 1) / 2), measures=("lens",)
+        )
+        for seed in range(seeds)
+    }
+    return profiled_run(readable=3.0, controls=controls)
+
+
+@pytest.mark.parametrize(
+    ("moved", "seeds", "spread", "begins"),
+    [
+        (-2.0, 3, 0.02, "Training brings the final prediction forward by 2.0 of 6 blocks"),
+        (1.5, 3, 0.02, "Training moves the final prediction 1.5 of 6 blocks deeper"),
+        (
+            0.001,
+            3,
+            0.02,
+            "Training leaves depth within a block of where it was: a token is final after 3.0 of 6 blocks",
+        ),
+        (-0.5, 3, 1.5, "Whether training moved depth is open: a token is final after 3.0 of 6 blocks, and after 3.5"),
+        (-2.0, 1, 0.02, "A token's prediction is final after 3.0"),
+    ],
+)
+def test_training_is_said_to_move_what_its_interval_says(moved: float, seeds: int, spread: float, begins: str) -> None:
+    run = controlled(moved, seeds, seed_spread=spread)
+    profile = read_profile(run)
+    assert headline(profile).startswith(begins)
+    null = run.verdict.readable.nulls["untrained"]
+    low, high = null.interval
+    if seeds > 1:
+        interval = f"(95 % interval {low:+.1f} to {high:+.1f})".replace("-", "−")
+        assert f"{null.moved:+.1f}".replace("-", "−") in basis(profile)
+        assert interval in basis(profile)
+        assert ("brings" in headline(profile)) == (high < 0 and null.differs)
+    else:
+        assert "One untrained model of this shape reads 5.0; three would tell" in basis(profile)
+
+
+@pytest.mark.parametrize(
+    ("costs", "title", "text"),
+    [
+        (
+            [6.9, 0.16, 0.05, 0.75],
+            "Two blocks carry the model",
+            "Block 0 costs +6.9 nats, block 3 +0.75; all others +0.05 to +0.16.",
+        ),
+        ([0.2, 0.01, 0.05, 0.1], "No single block carries the model", "Costliest alone: block 0, +0.20 nats."),
+        (
+            [1.2, 0.4, 0.5, 0.6],
+            "Every block carries the model",
+            "Block 0 costs +1.2 nats, block 3 +0.60, block 2 +0.50 and 1 more from +0.40.",
+        ),
+        ([0.01, 0.02, 2.0, -0.1], "One block carries the model", "Block 2 costs +2.0 nats; all others −0.10 to +0.02."),
+        ([3.0, 0.1], "One block carries the model", "Block 0 costs +3.0 nats; the other +0.10."),
+        ([3.0], "One block carries the model", "Block 0 costs +3.0 nats."),
+    ],
+)
+def test_what_carries_the_model(costs: list[float], title: str, text: str) -> None:
+    assert carrying_fact(read_profile(profiled_run(len(costs), costs=costs))) == (title, text)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_carries_is_what_the_colours_say(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    costs = np.round(np.exp(rng.normal(-1.5, 1.5, 8)), 4)
+    profile = read_profile(profiled_run(8, costs=list(costs)))
+    assert profile.costs is not None
+    assert sorted(carrying(profile.costs)) == [block for block in range(8) if rounded(costs[block]) >= 0.3]
+    # what is written of a block is its loss, and the class of its colour holds the written number
+    for block, loss in enumerate(profile.costs.mean):
+        written = float(write_cost(loss).replace("−", "-"))
+        assert written == pytest.approx(costs[block], abs=0.0051 if costs[block] < 1 else 0.051)
+        assert class_of(loss) == sum(written >= limit for limit in LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("loss", "long", "short"),
+    [
+        (0.0, "0.00", "0"),
+        (-0.004, "0.00", "0"),
+        (0.0996, "+0.10", ".10"),
+        (-0.25, "−0.25", "−.25"),
+        (0.996, "+1.0", "1.0"),
+        (9.96, "+10", "10"),
+        (123.4, "+123", "123"),
+        (math.nan, "–", "–"),
+    ],
+)
+def test_how_a_loss_is_written(loss: float, long: str, short: str) -> None:
+    assert (write_cost(loss), write_cost(loss, short=True)) == (long, short)
+
+
+@pytest.mark.parametrize(
+    ("run", "begins"),
+    [
+        (
+            profiled_run(measures=("drop",)),
+            "Left out, block 0 adds up to +2.0 nats to the loss; each other at most +0.05",
+        ),
+        (
+            profiled_run(measures=("drop",), costs=[0.2, 0.1, 0.02, 0.03, 0.04, 0.05]),
+            "Leaving out one block adds +0.02 to +0.20 nats",
+        ),
+        (profiled_run(1, measures=("drop",), costs=[4.0]), "Leaving out block 0 adds +4.0 nats to the loss"),
+        (profiled_run(measures=("skip",)), "This run says nothing of depth yet"),
+    ],
+)
+def test_a_run_without_lens_has_a_headline_too(run: Run, begins: str) -> None:
+    assert headline(read_profile(run)).startswith(begins)
+
+
+def test_the_picture_in_words_has_every_number() -> None:
+    profile: Profile = read_profile(profiled_run())
+    words = describe(profile)
+    assert profile.share is not None
+    assert profile.costs is not None
+    assert all(
+        f"{100 * share:.0f} % at {place}" in words for place, share in zip(profile.share.places, profile.share.mean)
+    )
+    assert all(f"{block}: {write_cost(loss)}" in words for block, loss in zip(profile.costs.places, profile.costs.mean))
