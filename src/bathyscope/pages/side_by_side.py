@@ -57,7 +57,7 @@ def draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | N
 
 
 def draw_forest(comparison: Comparison) -> Drawing | str:
-    """Draw the differences of a comparison, or return why there are none."""
+    """Draw the differences of a comparison, or return the reason for their absence."""
     drawing = forest.drawing(comparison)
     return drawing if drawing.panels else f"No estimator has a difference. {comparison.summary()}"
 
