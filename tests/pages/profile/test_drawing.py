@@ -33,7 +33,7 @@ def texts(picture: ElementTree.Element) -> list[str]:
 
 
 @pytest.mark.parametrize(("draw", "layout"), [(drawing.wide, drawing.WIDE), (drawing.narrow, drawing.NARROW)])
-def test_marks_points_and_tiles_are_at_their_places(draw: Any, layout: drawing.Layout) -> None:
+def test_marks_points_and_tiles_are_at_their_places(draw: Any, layout: drawing.ProfileLayout) -> None:
     profile = read_profile(profiled_run(12, readable=8.0, costs=np.linspace(0.01, 1.5, 12).tolist()))
     picture = parsed(draw(profile))
 

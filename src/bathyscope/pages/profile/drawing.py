@@ -29,7 +29,7 @@ _BAR_LOW: Final = 0.03
 
 
 @dataclass(frozen=True)
-class Layout:
+class ProfileLayout:
     """Sizes of one layout, in units of its view box.
 
     Args:
@@ -64,8 +64,8 @@ class Layout:
         return self.width - self.left - self.right
 
 
-WIDE: Final = Layout(1000, 64, 36, 16, 13.5, 12.5, 30, 24, 150, 34, TILES_UP_TO, False, "bp bp-wide")
-NARROW: Final = Layout(400, 34, 14, 14, 12.5, 12, 44, 38, 130, 34, 12, True, "bp bp-narrow")
+WIDE: Final = ProfileLayout(1000, 64, 36, 16, 13.5, 12.5, 30, 24, 150, 34, TILES_UP_TO, False, "bp bp-wide")
+NARROW: Final = ProfileLayout(400, 34, 14, 14, 12.5, 12, 44, 38, 130, 34, 12, True, "bp bp-narrow")
 
 
 @cache
@@ -90,7 +90,7 @@ def alone(profile: Profile) -> str:
     return _draw(profile, WIDE, titled=True)
 
 
-def _draw(profile: Profile, layout: Layout, *, titled: bool = False) -> str:
+def _draw(profile: Profile, layout: ProfileLayout, *, titled: bool = False) -> str:
     canvas = Canvas(layout.width)
     y = _draw_title(canvas, layout, profile) if titled else 6.0
     if profile.empty:
@@ -133,7 +133,7 @@ def _draw(profile: Profile, layout: Layout, *, titled: bool = False) -> str:
     return canvas.svg(bottom, describe(profile), alone=titled, name=layout.class_name)
 
 
-def _draw_title(canvas: Canvas, layout: Layout, profile: Profile) -> float:
+def _draw_title(canvas: Canvas, layout: ProfileLayout, profile: Profile) -> float:
     y = 30.0
     canvas.text(20, y, f"{elided(profile.model, 48)} · {elided(profile.dataset, 48)}", 14, role="muted", bold=True)
     for line in wrap(headline(profile), layout.width - 40, 23, bold=True):
@@ -159,7 +159,7 @@ def list_rows(profile: Profile) -> list[tuple[Mark, str, tuple[str, str]]]:
 
 
 def _draw_grounds(
-    canvas: Canvas, layout: Layout, profile: Profile, across: Callable[[float], float], top: float
+    canvas: Canvas, layout: ProfileLayout, profile: Profile, across: Callable[[float], float], top: float
 ) -> None:
     """Tint the blocks until the prediction is final, and those that still change the output after it."""
     begin = across(0)
@@ -171,7 +171,7 @@ def _draw_grounds(
 
 def _draw_mark(
     canvas: Canvas,
-    layout: Layout,
+    layout: ProfileLayout,
     mark: Mark,
     role: str,
     words: tuple[str, str],
@@ -219,7 +219,9 @@ def _draw_mark(
     )
 
 
-def _draw_curves(canvas: Canvas, layout: Layout, profile: Profile, across: Callable[..., float], top: float) -> None:
+def _draw_curves(
+    canvas: Canvas, layout: ProfileLayout, profile: Profile, across: Callable[..., float], top: float
+) -> None:
     def up(share: float) -> float:
         return top + layout.plot * (1 - share)
 
@@ -263,7 +265,7 @@ def _draw_curves(canvas: Canvas, layout: Layout, profile: Profile, across: Calla
 
 def _label_last(
     canvas: Canvas,
-    layout: Layout,
+    layout: ProfileLayout,
     profile: Profile,
     across: Callable[..., float],
     up: Callable[[float], float],
@@ -283,7 +285,7 @@ def _label_last(
 
 
 def _draw_costs(
-    canvas: Canvas, layout: Layout, profile: Profile, costs: Points, across: Callable[[float], float], y: float
+    canvas: Canvas, layout: ProfileLayout, profile: Profile, costs: Points, across: Callable[[float], float], y: float
 ) -> float:
     """Draw tiles or bars and the numbers of the blocks; return where what follows begins."""
     width = layout.inner / profile.n_blocks
@@ -303,7 +305,7 @@ def _draw_costs(
 
 def _draw_tiles(
     canvas: Canvas,
-    layout: Layout,
+    layout: ProfileLayout,
     n_blocks: int,
     by_block: dict[int, float],
     across: Callable[[float], float],
@@ -338,7 +340,7 @@ def _draw_tiles(
 
 def _draw_bars(
     canvas: Canvas,
-    layout: Layout,
+    layout: ProfileLayout,
     n_blocks: int,
     by_block: dict[int, float],
     across: Callable[[float], float],
@@ -368,7 +370,9 @@ def _draw_bars(
     return y + height
 
 
-def _draw_boundaries(canvas: Canvas, layout: Layout, n_blocks: int, across: Callable[[float], float], y: float) -> None:
+def _draw_boundaries(
+    canvas: Canvas, layout: ProfileLayout, n_blocks: int, across: Callable[[float], float], y: float
+) -> None:
     """Write the axis of a picture without tiles: blocks done."""
     every = next(step for step in (1, 2, 5, 10, 20, 50, 1000) if step * layout.inner / n_blocks >= 30)
     for boundary in range(0, n_blocks + 1, every):
@@ -376,7 +380,7 @@ def _draw_boundaries(canvas: Canvas, layout: Layout, n_blocks: int, across: Call
     canvas.text(layout.left, y + 17, "blocks done", layout.small, role="muted")
 
 
-def _draw_legend(canvas: Canvas, layout: Layout, profile: Profile, y: float) -> float:
+def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: float) -> float:
     """Explain colours and ticks below the picture; return its lower edge."""
     size = layout.small
     if profile.costs is not None:
