@@ -10,6 +10,8 @@ import bathyscope
 from bathyscope.cli.app import app
 
 TABLE = {
+    "badge": "badge",
+    "card": "card",
     "check": "check",
     "cka": "cka",
     "compare": "compare",
