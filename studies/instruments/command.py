@@ -41,6 +41,19 @@ def lenses(*models: str, data: Path, out: Path) -> int:
 
 
 @app.command
+def sampling(*, data: Path) -> int:
+    """Compare sampled Jacobian lenses of the bundled model with the exact one.
+
+    Args:
+        data: folder with text/books_valid.txt.
+    """
+    from studies.instruments.lenses import sampling_errors
+
+    _store("sampling_bundled", lambda: sampling_errors(data))
+    return 0
+
+
+@app.command
 def choices(*models: str, data: Path, out: Path, checkpoints: Path = CHECKPOINTS) -> int:
     """Choose blocks on three domains.
 
@@ -111,15 +124,19 @@ def enough(*models: str, out: Path, checkpoints: Path = CHECKPOINTS) -> int:
 
 @app.command
 def page(to: Path = PAGE) -> int:
-    """Write the tables of the page from the stored results.
+    """Write the tables and the figure of the page from the stored results.
 
     Args:
         to: the page, whose texts between tables stay.
     """
-    from studies.instruments.page import rewrite
+    from bathyscope.pages.render import render
+    from studies.instruments.figure import draw_lenses
+    from studies.instruments.page import lens_results, read_results, rewrite
 
     to.write_text(rewrite(to.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
-    say(f"Written: {to}", False)
+    image = to.parent / "images" / "lenses.png"
+    write_output(image, render(draw_lenses(lens_results(read_results(RESULTS))), "png"))
+    say(f"Written: {to}, {image}", False)
     return 0
 
 

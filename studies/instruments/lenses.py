@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.cache import stored_smollm2
+from bathyscope.measures.jacobian.fitting import fit_lens
 from bathyscope.model import load
 from bathyscope.model.bundled import model_path
 from bathyscope.runs.run import Run
@@ -93,6 +94,27 @@ def read_with_lens(name: str, label: str, data: Path, out: Path) -> dict[str, An
     folder = out / "runs" / f"lenses-{name}" / label
     run = survey(model, read, ["jacobian_lens"], folder, jacobian_lens=options, progress=False)
     return {**summary_of(run), "n_blocks": model.n_blocks, "width": int(model.anatomy.width)}
+
+
+def sampling_errors(data: Path, directions: Sequence[int] = (4, 16, 64), windows: int = 16) -> dict[str, Any]:
+    """Return how far sampled lenses of the bundled model are from the exact one, next to the errors that they state.
+
+    Args:
+        data: folder of the texts.
+        directions: numbers of random directions.
+        windows: of 48 tokens that each lens is fitted to.
+    """
+    model = load(model_path(), device="cpu", dtype="float32")
+    fitted = token_windows(model, data / CASES["bundled"].text, windows, 48)
+    exact = fit_lens(model, fitted, progress=False)
+    rows: dict[str, Any] = {}
+    for count in directions:
+        lens = fit_lens(model, fitted, directions=count, progress=False)
+        distances = [
+            float((lens.matrix(b) - exact.matrix(b)).norm() / exact.matrix(b).norm()) for b in exact.boundaries
+        ]
+        rows[str(count)] = {"measured": rounded(distances), "stated": rounded(lens.data["sampling_error"].values)}
+    return {"width": exact.width, "windows": windows, "directions": rows}
 
 
 def summary_of(run: Run) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def rewrite(text: str, folder: Path) -> str:
     Raises:
         OptionError: the marks of a table are not there, once each and in order.
     """
-    results = {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
+    results = read_results(folder)
     for name, table in TABLES.items():
         begin, end = MARK.format(name=name), END.format(name=name)
         before, found, rest = text.partition(begin)
@@ -28,21 +28,36 @@ def rewrite(text: str, folder: Path) -> str:
         if not found or not found_end:
             raise OptionError(f"The page has no place for {name}; give it the lines {begin!r} and {end!r}.")
         lines = table({key.removeprefix(f"{name}_"): value for key, value in results.items() if key.startswith(name)})
-        text = "\n".join([f"{before}{begin}", "", *lines, "", f"{end}{after}"])
+        text = "\n".join([f"{before}{begin}", "", *(lines or ["*Not measured yet.*"]), "", f"{end}{after}"])
     return text
+
+
+def read_results(folder: Path) -> dict[str, Any]:
+    """Return every stored row by the name of its file."""
+    return {file.stem: json.loads(file.read_text(encoding="utf-8")) for file in sorted(folder.glob("*.json"))}
+
+
+def lens_results(results: Results) -> dict[str, dict[str, Any]]:
+    """Return the rows of lenses by model and label."""
+    by_model: dict[str, dict[str, Any]] = {}
+    for name, value in results.items():
+        kind, _, rest = name.partition("_")
+        if kind == "lenses":
+            model, _, label = rest.partition("_")
+            by_model.setdefault(model, {})[label] = value
+    return by_model
 
 
 def lens_tables(results: Results) -> list[str]:
     """KL of the readers by boundary with the paired gain, and what is known of each lens."""
     lines: list[str] = []
-    for model in dict.fromkeys(name.partition("_")[0] for name in results):
-        by_label = {name.partition("_")[2]: value for name, value in results.items() if name.startswith(f"{model}_")}
+    for model, by_label in lens_results({f"lenses_{name}": value for name, value in results.items()}).items():
         if "trained" not in by_label:
             continue
         trained, untrained = by_label["trained"], [v for label, v in by_label.items() if label != "trained"]
         boundaries = _some_boundaries(trained["n_blocks"])
         lines += [
-            f"**{model}**, {_band_text(trained)} Untrained: {'; '.join(map(_band_text, untrained)) or 'not run.'}",
+            f"**{model}**: {_band_text(trained)}. Untrained: {'; '.join(map(_band_text, untrained)) or 'not run'}.",
             "",
         ]
         rows = []
@@ -65,6 +80,19 @@ def lens_tables(results: Results) -> list[str]:
         ]
         lines += [*_table(["boundary", "halves", "without identity", "identity's share", "sampling error"], rows), ""]
     return lines
+
+
+def sampling_table(results: Results) -> list[str]:
+    """Distance of sampled lenses from the exact one, and the error that they state, at three boundaries."""
+    rows, heads = [], ["directions"]
+    for value in results.values():
+        boundaries = [1, len(next(iter(value["directions"].values()))["measured"]) // 2]
+        boundaries.append(len(next(iter(value["directions"].values()))["measured"]) - 1)
+        heads = ["directions", *(f"boundary {b}" for b in boundaries)]
+        for count, errors in value["directions"].items():
+            cells = (f"{errors['measured'][b]:.2f} ({errors['stated'][b]:.2f})" for b in boundaries)
+            rows.append([f"{count} of {value['width']}", *cells])
+    return _table(heads, rows) if rows else []
 
 
 def choice_tables(results: Results) -> list[str]:
@@ -135,6 +163,7 @@ def enough_table(results: Results) -> list[str]:
 
 TABLES: Final[Mapping[str, Callable[[Results], list[str]]]] = {
     "lenses": lens_tables,
+    "sampling": sampling_table,
     "choices": choice_tables,
     "writing": writing_table,
     "enough": enough_table,
@@ -155,12 +184,12 @@ def _some_boundaries(n_blocks: int) -> list[int]:
 def _band_text(value: Mapping[str, Any]) -> str:
     first, p = value["band_first"], value["band_p"]
     if p is None or first is None or p > 0.05:
-        return f"no band (p = {_number(p)})."
+        return f"no band (p = {_number(p)})"
     ends = [
         f"{value[end]:.0f} ({value[f'{end}_low']:.0f} to {value[f'{end}_high']:.0f})"
         for end in ("band_first", "band_last")
     ]
-    return f"band from boundary {ends[0]} to {ends[1]}, p = {p:.2g}."
+    return f"band from boundary {ends[0]} to {ends[1]} (p = {p:.2g})"
 
 
 def _range_of(values: Sequence[Mapping[str, Any]], metric: str, reader: str, boundary: int) -> str:

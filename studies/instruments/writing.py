@@ -27,7 +27,7 @@ from bathyscope.surveying.engines import survey
 from studies.instruments.readings import PERMUTATIONS
 
 QUANTITIES: Final = ("settle_depth", "prediction_depth", "deep_thinking_ratio")
-STEPS: Final = "k"
+STEPS: Final = "steps"
 """Label of problems with the number of their steps."""
 _NUMBER: Final = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
 

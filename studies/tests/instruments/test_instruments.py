@@ -45,7 +45,7 @@ def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
     (tmp_path / "lenses_m_untrained-0.json").write_text(json.dumps({**lens, "band_p": 0.5}))
     text = "\n".join(line for name in page.TABLES for line in (page.MARK.format(name=name), page.END.format(name=name)))
     written = page.rewrite(text, tmp_path)
-    assert "band from boundary 1 (1 to 1) to 2 (2 to 2), p = 0.01. Untrained: no band (p = 0.50)." in written
+    assert "band from boundary 1 (1 to 1) to 2 (2 to 2) (p = 0.01). Untrained: no band (p = 0.50)." in written
     assert "| 0 | 3.00 (2.00 to 4.00) | – | 2.00 (1.00 to 3.00) | 1.00 (0.50 to 1.50) | 3.00 to 3.00 |" in written
     assert page.rewrite(written, tmp_path) == written
 
