@@ -68,3 +68,11 @@ def test_panels_are_files_of_a_journals_width_with_caption_and_numbers(tmp_path:
     own = [float(row["mean"]) for row in rows if row["variable"] == "entropy"]
     np.testing.assert_allclose(own, run["lens"]["entropy"].values.mean(0))
     assert all(float(row["low"]) <= float(row["mean"]) <= float(row["high"]) for row in rows)
+
+
+def test_a_figure_shows_itself_in_a_notebook_without_pyplot() -> None:
+    """As a PNG of the size and resolution of a saved file."""
+    figure = bathyscope.plot(RUN, "lens.kl", width=3.3)
+    png = figure._repr_png_()
+    assert png.startswith(b"\x89PNG")
+    assert int.from_bytes(png[16:20], "big") == 160 * 3.3

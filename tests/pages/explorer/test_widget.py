@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from importlib import util
 from pathlib import Path
@@ -159,3 +160,14 @@ def test_without_anywidget_one_sentence_says_what_to_install(run: Run, monkeypat
 def test_every_run_has_a_name(run: Run) -> None:
     with pytest.raises(OptionError, match=r"names=\['a'\] is not allowed; give 2 names, one for each run"):
         run.explore(run, names=["a"])
+
+
+def test_viewers_without_scripts_see_a_picture_and_the_conclusion(executed: Any, run: Run) -> None:
+    """Sites that render notebooks run no widget; the output holds what they can show."""
+    [output] = executed.cells[1].outputs
+    assert base64.b64decode(output.data["image/png"]).startswith(b"\x89PNG")
+    html = output.data["text/html"]
+    assert "<script" not in html
+    assert "data:image/png;base64," in html
+    assert "one" in html
+    assert "application/vnd.jupyter.widget-view+json" in output.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -11,6 +12,7 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
+from bathyscope.pages.explorer.still import still_html, still_picture
 from bathyscope.pages.profile.drawing import profile_style
 from bathyscope.pages.profile.section import profile_html
 from bathyscope.runs.names import run_names
@@ -56,7 +58,9 @@ def explorer(
         }
         for run, name in zip(runs, names, strict=True)
     ]
-    return _make_widget_class()(runs=run_contents)
+    views = _make_widget_class()(runs=run_contents)
+    views.set_still(runs, names)
+    return views
 
 
 @cache
@@ -73,6 +77,22 @@ def _make_widget_class() -> Any:
         style = traitlets.Unicode(assets.style() + profile_style()).tag(sync=True)
         runs: Any = traitlets.List().tag(sync=True)
         selection: Any = traitlets.Dict().tag(sync=True)
+
+        def set_still(self, runs: Sequence[Run], names: Sequence[str]) -> None:
+            """Keep what viewers without scripts show, such as the sites that render notebooks."""
+            # Traits are synchronised; this is not one, and stays in Python until the widget is displayed.
+            self._still = (tuple(runs), tuple(names))
+
+        def _repr_mimebundle_(self, **options: Any) -> Any:
+            bundle = super()._repr_mimebundle_(**options)
+            if bundle is None or not hasattr(self, "_still"):
+                return bundle
+            data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+            picture = still_picture(self._still[0][0])
+            fallback = {"text/html": still_html(*self._still, picture)}
+            if picture is not None:
+                fallback["image/png"] = base64.b64encode(picture).decode("ascii")
+            return {**data, **fallback}, metadata
 
         @traitlets.validate("selection")
         def _check_selection(self, proposal: Any) -> Any:

@@ -182,7 +182,7 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     with style.applied():
         headline = textwrap.wrap(drawn_text(heading), width=int(width * _LETTERS_PER_INCH))
         top = 0.1 + style.LINE_INCHES * len(headline) if headline else 0.0
-        figure = Figure(figsize=(width, sum(heights) + top), layout=MeasuredOnce())
+        figure = Picture(figsize=(width, sum(heights) + top), layout=MeasuredOnce())
         if headline:
             figure.suptitle("\n".join(headline), x=0.01, ha="left", color=style.MUTED, fontsize=_HEADLINE_POINTS)
         strips = figure.subfigures(len(rows), 1, squeeze=False, height_ratios=heights)
@@ -197,12 +197,21 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
+class Picture(Figure):
+    """A figure that a notebook shows, whether or not the caller has imported ``pyplot``."""
+
+    def _repr_png_(self) -> bytes:
+        from bathyscope.pages.render import render
+
+        return render(self, "png")
+
+
 def draw_panel(panel: Panel, width: float | None = None) -> Figure:
     """Draw one panel as a figure of its own size, or of another width in inches, as high as its texts then need."""
     with style.applied():
         size = panel.size if width is None else (width, panel.size[1] * width / panel.size[0])
         # In a narrow figure the place of axes changes which ticks they have, and so how far their labels reach.
-        figure = Figure(figsize=size, layout=MeasuredOnce() if width is None else Rounded())
+        figure = Picture(figsize=size, layout=MeasuredOnce() if width is None else Rounded())
         fill(figure, panel)
         if width is not None:
             fit_texts(figure)
