@@ -23,10 +23,31 @@ release = bathyscope.__version__
 # a package that is also a call: the call is what is documented
 bathyscope.report = bathyscope.pages.page.report
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-exclude_patterns = ["generated/figures", "generated/planted", "**/.ipynb_checkpoints"]
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+templates_path = ["_templates"]
+exclude_patterns = [
+    "generated/figures",
+    "generated/planted",
+    "generated/thumbnails.md",
+    "generated/live",
+    "**/.ipynb_checkpoints",
+]
 html_theme = "furo"
 html_title = "bathyscope"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_logo = "_static/logo.svg"
+html_favicon = "_static/favicon.svg"
+# the reports are pages of their own, copied as they are next to the site's
+html_extra_path = ["generated/live"]
+# a call has a line for each argument where one line does not hold them
+maximum_signature_line_length = 88
 html_copy_source = False
 
 # every name that the documents refer to must be there; types of other packages are not linked
@@ -39,6 +60,8 @@ myst_heading_anchors = 4
 nb_execution_mode = os.environ.get("BATHYSCOPE_DOCS_NOTEBOOKS", "auto")
 nb_execution_raise_on_error = True
 nb_execution_timeout = 300
+# a widget needs a script from elsewhere; the site shows the still picture, and the report is the live page
+nb_mime_priority_overrides = [("html", "text/html", 5)]
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -52,7 +52,10 @@ def main(arguments: Sequence[str]) -> None:
     adopt(folder)
     write(folder / "commands.md", commands())
     write(folder / "families.md", families())
-    gallery(folder / "figures")
+    runs = survey_bundled()
+    gallery(runs, folder / "figures")
+    thumbnails(runs, folder)
+    live(runs[0], folder / "live")
     planted(folder / "planted")
 
 
@@ -95,11 +98,10 @@ def families() -> str:
     return "\n".join([*lines, ""])
 
 
-def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | None = None) -> list[Path]:
-    """All figures of the bundled model, on the bundled prompts or the first ``count`` of them."""
+def survey_bundled(measures: Sequence[str] | str = "all", count: int | None = None) -> list[bathyscope.Run]:
+    """Surveys of the bundled model on bundled prompts, or the first ``count`` of them, and what else figures need."""
     import bathyscope
     from bathyscope.model.bundled import model_path, prompts_path
-    from bathyscope.pages import save_figures
     from bathyscope.prompts.source import resolve
     from bathyscope.prompts.tokenizer import load_tokenizer
 
@@ -114,7 +116,42 @@ def gallery(folder: Path, measures: Sequence[str] | str = "all", count: int | No
                 model, SHORT, ["jacobian_lens"], jacobian_lens={"prompts": FITTED, "skip_first": 1, "directions": 32}
             )
         )
+    return runs
+
+
+def gallery(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
+    """All figures of the runs."""
+    from bathyscope.pages import save_figures
+
     return [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
+
+
+def thumbnails(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
+    """The first panel of every figure as a small picture, and the page part that links each to its figure's page."""
+    from bathyscope.pages.figures.kind import draw_panel
+    from bathyscope.pages.figures.registry import FIGURES, drawings
+    from bathyscope.pages.render import render
+
+    panels = {name: drawing.panels[0] for run in reversed(runs) for name, drawing in drawings(run).items()}
+    (folder / "thumbnails").mkdir(parents=True, exist_ok=True)
+    parts, paths = [], []
+    for name in (name for name in FIGURES if name in panels):
+        paths.append(folder / "thumbnails" / f"{name}.png")
+        paths[-1].write_bytes(render(draw_panel(panels[name], 3.3), "png"))
+        parts.append(
+            f"```{{image}} /generated/thumbnails/{name}.png\n:alt: {FIGURES[name].heading}\n:width: 215px\n"
+            f":target: {name}.html\n:class: thumbnail\n```\n"
+        )
+    write(folder / "thumbnails.md", "\n".join(parts))
+    return paths
+
+
+def live(run: bathyscope.Run, folder: Path) -> Path:
+    """The report of the bundled model, a page that stands next to those of the site."""
+    import bathyscope
+
+    folder.mkdir(parents=True, exist_ok=True)
+    return bathyscope.report([run], folder / "demo.html", title="A live report of the bundled model")
 
 
 def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:

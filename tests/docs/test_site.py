@@ -81,9 +81,15 @@ def test_everything_that_is_made_is_made_and_shown(tmp_path: Path) -> None:
 
 
 def test_pictures_are_of_the_bundled_model(generate: ModuleType, tmp_path: Path) -> None:
-    written = generate.gallery(tmp_path, ("lens", "drop"), count=2)
+    runs = generate.survey_bundled(("lens", "drop"), count=2)
+    written = generate.gallery(runs, tmp_path)
     assert [path.stem for path in written] == ["lens", "drop"]
     assert all(path.read_text(encoding="utf-8").lstrip().startswith("<?xml") for path in written)
+    thumbnails = generate.thumbnails(runs, tmp_path)
+    assert [path.stem for path in thumbnails] == ["lens", "drop"]
+    listed = (tmp_path / "thumbnails.md").read_text(encoding="utf-8")
+    assert re.findall(r":target: (\w+)\.html", listed) == ["lens", "drop"]
+    assert "A live report" in generate.live(runs[0], tmp_path / "live").read_text(encoding="utf-8")
 
 
 def test_models_that_mislead_are_there(generate: ModuleType, tmp_path: Path) -> None:
@@ -103,7 +109,8 @@ def test_every_figure_has_a_page(name: str, generate: ModuleType) -> None:
 
 def test_every_public_name_is_on_the_page_of_calls() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\.\. auto(?:function|class|exception):: (\w+)$", text, re.MULTILINE)
+    tables = re.findall(r"^\.\. autosummary::\n   :toctree: generated/api\n.*?\n\n((?:   \S+\n)+)", text, re.M | re.S)
+    listed = [name for table in tables for name in table.split() if "." not in name]
     assert sorted(listed) == sorted(bathyscope.__all__)
 
 

@@ -15,7 +15,6 @@ from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
 from bathyscope.core.result import TableResult, rows_of
 from bathyscope.prompts.parts import resampled
-from bathyscope.runs.by_place import cost_of_leaving_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +84,8 @@ def show_command(
     else:
         frame = bathyscope.show(opened, measure, cluster=cluster, raw=raw)
         depths = measure == "effective_depth" and cluster is None and not raw
+        from bathyscope.runs.by_place import cost_of_leaving_out  # arrays, which the help does not wait for
+
         # A table of one measure is read by eye and by other programs, so nothing stands above its headings.
         result = TableResult(frame, opened.caption())
         print_result(

@@ -8,7 +8,7 @@ from html import escape
 from typing import Final
 
 from bathyscope.core.text import shown
-from bathyscope.pages.figures.kind import draw_panel
+from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.registry import figures_of
 from bathyscope.pages.render import render
 from bathyscope.runs.run import Run
@@ -19,13 +19,19 @@ _PREFERRED: Final = ("drop.loss", "lens.agreement", "residual.norms", "skip.all"
 
 def still_picture(run: Run) -> bytes | None:
     """Return a picture of a run as PNG; None where nothing of it can be drawn."""
+    panel = picture_panel(run)
+    return None if panel is None else render(draw_panel(panel), "png")
+
+
+def picture_panel(run: Run) -> Panel | None:
+    """Return the panel that tells most of a run; None where nothing of it can be drawn."""
     kinds = figures_of(run)
     order = sorted(kinds, key=lambda name: [*(what.partition(".")[0] for what in _PREFERRED), name].index(name))
     for name in order:
         panels = {f"{name}.{panel.name}": panel for panel in kinds[name].panels(run)}
         if panels:
             chosen = next((what for what in _PREFERRED if what in panels), next(iter(panels)))
-            return render(draw_panel(panels[chosen]), "png")
+            return panels[chosen]
     return None
 
 

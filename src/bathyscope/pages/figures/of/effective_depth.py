@@ -77,8 +77,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
 
 def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateRow, table.DepthRow | None]]:
     """Yield the verdict's readings under their heading; nothing where the run does not tell them."""
-    # The verdict needs every block, and the depths of tokens, which early versions did not write.
-    if "blocks" in run.cut or "lens" not in run.measures or "prediction_depth" not in run["lens"]:
+    if not run.judged:
         return
     verdict = run.verdict_by(options.cluster)
     readings = [reading for reading in (verdict.readable, verdict.own, verdict.later) if np.isfinite(reading.value)]
