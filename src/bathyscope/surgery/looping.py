@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from typing import Any
 
 from transformers import PreTrainedConfig, PreTrainedModel
 
@@ -59,7 +60,8 @@ def _with_count(model: Model, name: str, loops: int) -> PreTrainedModel:
         return twin  # type: ignore[return-value]
     # a module for every run, made by the model's class, which shares their weights itself
     settings = {key: value for key, value in config.to_diff_dict().items() if key != "num_hidden_layers"}
-    built = type(model.hf)(type(config)(**settings)).to(model.dtype)
+    built: Any = type(model.hf)(type(config)(**settings))
+    built = built.to(model.dtype)
     built.config._attn_implementation = model.hf.config._attn_implementation
     missing = built.load_state_dict(model.hf.state_dict(), strict=False).missing_keys
     parameters = dict(built.named_parameters(remove_duplicate=False))
@@ -71,4 +73,5 @@ def _with_count(model: Model, name: str, loops: int) -> PreTrainedModel:
             f"{model.name} does not run {loops} loops: {lacking[0]} would have no weights. Only models whose loops "
             "share all weights run more of them."
         )
-    return built.to(model.device).eval()  # type: ignore[no-any-return]
+    whole: PreTrainedModel = built.to(model.device).eval()
+    return whole
