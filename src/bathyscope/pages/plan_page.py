@@ -13,6 +13,7 @@ from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
 from bathyscope.pages.profile.canvas import Canvas, text_width
 from bathyscope.pages.profile.section import Fact
+from bathyscope.surgery.plan_text import loss_falls
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
@@ -58,6 +59,10 @@ def plan_headline(plan: Plan) -> str:
         return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
     if plan.proved:
         return f"Proved: {parts} can go at {cost} per token, and nothing tried is shown to be better"
+    if loss_falls(plan.data):
+        return f"Not proved: without {parts} the loss changes by {cost}, so this text is foreign to the model"
+    if choice.alike:
+        return f"Not proved: leaving out {parts} costs {cost}, and chance does as well on these prompts"
     best = min(candidate_rows(plan), key=lambda row: row.cost)
     return f"Not proved: leaving out {parts} costs {cost}, and {best.name} is better at {_signed(best.cost)}"
 

@@ -30,7 +30,8 @@ def test_a_page_holds_tables_figures_notes_and_provenance(tmp_path: Path) -> Non
         "Tables",
         "Provenance",
     ]
-    assert page.count("<svg") == 1 + 1 + 3
+    # the head has a picture for each width
+    assert page.count("<svg") == 2 + 1 + 1 + 3
     assert len(re.findall(r"<summary>own/", page)) == 2
     assert "<b>two" not in page
     assert re.findall(r'(?:src|href)="(?!#)', page) == []

@@ -16,6 +16,7 @@ from support.browser import Opened, Show, opened
 from bathyscope.errors import OptionError
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
+from bathyscope.pages.profile.section import profile_html
 from bathyscope.runs.run import Run
 
 CELLS = (
@@ -96,7 +97,7 @@ def test_the_module_draws_the_views_of_the_page(
     chromium: Any, state: dict[str, Any], show: Show, page: Path, tmp_path: Path
 ) -> None:
     own = {**state, "selection": {"block": 3, "prompt": 2, "token": 5, "boundary": 4}}
-    told = ("h2", ".told", ".prompts tbody", ".text", ".cell", ".map h3")
+    told = ("h2:not(.headline)", ".told", ".prompts tbody", ".text", ".cell", ".map h3")
     beside = show(page, hash_="#block=3&prompt=2&token=5&boundary=4")
     with mounted(chromium, tmp_path, own) as one:
         one.settled()
@@ -144,8 +145,10 @@ def test_the_theme_is_that_of_the_notebook(
 
 def test_words_stay_out_where_they_are_not_wanted(run: Run) -> None:
     name = "LlamaForCausalLM on given"
-    assert run.explore(text=False).runs == [{"name": name, "text": content(run, name, text=False)}]
-    assert run.explore().runs == [{"name": name, "text": content(run, name)}]
+    profile = str(profile_html(run))
+    assert run.explore(text=False).runs == [{"name": name, "text": content(run, name, text=False), "profile": profile}]
+    assert run.explore().runs == [{"name": name, "text": content(run, name), "profile": profile}]
+    assert not any(piece in profile for piece in ("<script", "onerror"))
 
 
 def test_without_anywidget_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

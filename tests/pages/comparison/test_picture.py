@@ -1,0 +1,97 @@
+"""The head of a page of several runs: the sentence and the picture against the comparison's own numbers."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from support.compared import a_run
+
+import bathyscope
+from bathyscope.analysis.depths import Comparison
+from bathyscope.analysis.depths.sentences import rows_of_comparison, sentence, support, surviving
+from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def found() -> Comparison:
+    return bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", blocks=20)], resamples=200)
+
+
+def with_values(comparison: Comparison, estimator: str, **values: float) -> Comparison:
+    """The comparison with other numbers of one estimator, and no test of the others."""
+    data = comparison.data.copy(deep=True)
+    data["p_holm"].values[:] = math.nan
+    for name, value in values.items():
+        data[name].loc[{"estimator": estimator}] = value
+    return replace(comparison, data=data)
+
+
+@pytest.mark.parametrize(("sign", "word"), [(-1, "earlier"), (1, "later")])
+def test_the_estimator_that_survives_is_stated(found: Comparison, sign: int, word: str) -> None:
+    numbers = {"reference_ratio": 0.5, "other_ratio": 0.5 + 0.1 * sign, "difference": 0.1 * sign, "p_holm": 0.01}
+    numbers |= {"ci_low": 0.1 * sign - 0.05, "ci_high": 0.1 * sign + 0.05}
+    comparison = with_values(found, "prediction", **numbers)
+    other, reference = (str(comparison.data[name].values[0]) for name in ("other", "reference"))
+    assert sentence(comparison) == (
+        f"{other} reaches its final prediction {word} in its depth than {reference}: {50 + 10 * sign} % against 50 %"
+    )
+    sign_text = "+" if sign > 0 else "−"
+    assert support(comparison).startswith(f"{sign_text}10.0 points (")
+    assert "p = 0.01 after correction for 1 tests." in support(comparison)
+
+
+@pytest.mark.parametrize("error", [0.05, 0.1, 0.5])
+def test_what_would_be_needed_where_nothing_is_proved(found: Comparison, error: float) -> None:
+    """One test at 5 % with a power of 80 % needs (1.96 + 0.84)² (error / difference)² as many prompts."""
+    comparison = with_values(found, "prediction", difference=0.1, standard_error=error, p_holm=0.4)
+    prompts = int(comparison.data["n_prompts"].max())
+    text = sentence(comparison)
+    assert text.startswith(f"No difference is proved on {prompts} prompt")
+    exact = prompts * 2.8016**2 * (error / 0.1) ** 2
+    needed = float(re.search(r"about ([\d,]+) would be needed", text)[1].replace(",", ""))  # type: ignore[index]
+    assert max(exact, prompts + 1) <= needed <= 1.11 * max(exact, prompts + 1) + 1
+
+
+def test_a_difference_of_nothing_asks_for_no_number(found: Comparison) -> None:
+    comparison = with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0)
+    assert "would need more than 100,000" in sentence(comparison)
+    untested = with_values(found, "prediction", difference=0.1)
+    assert sentence(untested).startswith("No difference can be tested: ")
+
+
+def test_only_what_survives_is_stated(found: Comparison) -> None:
+    alpha = 1 - found.level
+    p = found.data["p_holm"].isel(comparison=0)
+    expected = {str(name) for name in p["estimator"].values if float(p.sel(estimator=name)) < alpha}
+    assert {row.estimator for row in surviving(found, 0)} == expected
+    tested = [row.p for row in rows_of_comparison(found, 0) if not math.isnan(row.p)]
+    assert tested == sorted(tested)
+
+
+def test_marks_and_curves_are_the_comparisons(found: Comparison) -> None:
+    curves = run_curves(found)
+    for curve, side in zip(curves, found.sides):
+        ratio = float(found.runs["ratio"].sel(run=side.name, estimator="prediction"))
+        assert curve.ratio == ratio or (math.isnan(curve.ratio) and math.isnan(ratio))
+        assert curve.n_blocks == side.n_blocks
+    picture = ElementTree.fromstring(draw_comparison(curves, 1000.0))
+    dots = sorted(float(dot.get("cx", "")) for dot in picture.iter(f"{SVG}circle"))
+    places = sorted(64 + 900 * curve.ratio for curve in curves if not math.isnan(curve.ratio))
+    np.testing.assert_allclose(dots, places, atol=0.06)
+    html = comparison_html(found)
+    assert f'<h2 class="headline">{sentence(found)}.</h2>' in html.replace("&#39;", "'")
+
+
+def test_long_and_hostile_names_stay_inert(found: Comparison) -> None:
+    curves = [replace(curve, name="<script>\u202e" * 30) for curve in run_curves(found)]
+    text = draw_comparison(curves, 400.0)
+    ElementTree.fromstring(text)
+    assert "<script" not in text
+    assert "\u202e" not in text
