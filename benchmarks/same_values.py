@@ -22,6 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ("gemma2", "cohere", "granite")
 """Logits that are capped, multiplied and divided."""
+LARGE = 1e-6
 TEXTS = (
     ("The cat sat on the mat and looked at the bird that sang in the", " tree", 2),
     ("Once upon a time there was a girl who had a dog and a red", " ball", 2),
@@ -97,7 +98,10 @@ def compare_versions(model: str, old: Path, measures: str) -> None:
             continue
         gap = float(np.nanmax(np.abs(after - before), initial=0))
         scale = float(np.nanmax(np.abs(before), initial=0))
-        by_measure.setdefault(name.partition("/")[0], []).append((gap / scale if scale else gap, gap, name))
+        relative = gap / scale if scale else gap
+        by_measure.setdefault(name.partition("/")[0], []).append((relative, gap, name))
+        if relative > LARGE:
+            print(f"  {name}: {relative:.1e} of its largest value ({gap:.1e})")
     for measure, gaps in by_measure.items():
         relative, gap, name = max(gaps)
         equal = sum(gap == 0 for _, gap, _ in gaps)
