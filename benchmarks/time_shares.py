@@ -6,8 +6,9 @@
 
 `shares`: CPU time in blocks, in the readout's product, in arithmetic over the vocabulary, and in the rest, of a default
 survey, `prune`, `exit_advice` and `translated_lens`. `samples`: `drop` where 16, 64 and 256 tokens of a prompt are read
-out. `predicted`: `estimate` over measured wall time, of `lens` and `skip`. `prune`: `prune --drop 3` on windows of 128
-tokens. Results are added to a file of the machine's name under benchmarks/results/.
+out. `predicted`: `estimate` over measured wall time, of `lens` and `skip`. `prune`: `prune --drop 3` on four windows of
+128 tokens, two to choose by and two to test on; its time is proportional to them. Results are added to a file of the
+machine's name under benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -144,18 +145,20 @@ def predicted(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[
         lengths = [round(length * scale) for length in ((64,) if name == "wide" else (96, 96))]
         ids = [torch.randint(3, most, (length,), generator=generator).tolist() for length in lengths]
         for measure in ("lens", "skip"):
-            options: dict[str, Any] = {} if measure == "lens" else {"skip": {"positions": [[24]] * len(ids)}}
+            options: dict[str, Any] = (
+                {} if measure == "lens" else {"skip": {"positions": [[length // 4] for length in lengths]}}
+            )
             seconds = predicted_seconds(measured, ids, measure, options)
             _, wall, cpu = timed(partial(bathyscope.survey, measured, ids, [measure], progress=False, **options))
             yield f"{measure}, {name}", {"predicted_s": seconds, "wall_s": wall, "cpu_s": cpu, "ratio": seconds / wall}
 
 
 def pruned(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the time of choosing three blocks on two windows of 128 tokens; it is proportional to the windows."""
-    windows = windows_of(model, text, 3, round(128 * scale))
+    """Yield the time of choosing three blocks on two windows of 128 tokens and testing the choice on two."""
+    windows = windows_of(model, text, 4, round(128 * scale))
     for read_tokens in (None, 32):
         choose = partial(
-            bathyscope.prune, model, windows[:1], windows[1:], drop=3, read_tokens=read_tokens, random=4, progress=False
+            bathyscope.prune, model, windows[:2], windows[2:], drop=3, read_tokens=read_tokens, random=4, progress=False
         )
         _, wall, cpu = timed(choose)
         yield f"prune --drop 3, {read_tokens or 'all'} tokens read", {"wall_s": wall, "cpu_s": cpu}
