@@ -1,7 +1,7 @@
 """The trainings: a model of 6 blocks, the same grown to 8 by its middle blocks, and 8 blocks from nothing.
 
-A grown model begins with the middle blocks twice in a row, as a schedule runs them, and is trained on. The model of
-8 blocks from nothing takes as many steps as both halves of the grown one.
+A grown model begins with each of the middle blocks twice in a row, as a schedule runs them, and is trained on. The one
+of 8 blocks from nothing takes as many steps as both halves of the grown one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import bathyscope
 
 SMALL_BLOCKS: Final = 6
 FIRST, LENGTH = 2, 2
-"""The window of blocks that is doubled: the middle of six."""
-ORIGINALS: Final = tuple(range(FIRST, FIRST + LENGTH))
-COPIES: Final = tuple(range(FIRST + LENGTH, FIRST + 2 * LENGTH))
-"""Blocks of the grown model that are new: they run after those that they were copied from."""
+"""The blocks that are doubled, each twice in a row: the middle of six."""
+ORIGINALS: Final = tuple(range(FIRST, FIRST + 2 * LENGTH, 2))
+COPIES: Final = tuple(range(FIRST + 1, FIRST + 2 * LENGTH, 2))
+"""Blocks of the grown model that are new: each runs behind the block that it was copied from."""
 GROWN_BLOCKS: Final = SMALL_BLOCKS + LENGTH
 _KEPT_SHARES: Final = (0.0, 0.01, 0.02, 0.04, 0.07, 0.11, 0.17, 0.25, 0.35, 0.5, 0.65, 0.8, 1.0)
 """Shares of a training after which its weights stay as a checkpoint: dense where most changes."""
