@@ -85,6 +85,19 @@ def test_words_of_prompts_with_tokens_are_whole_and_say_what_is_special() -> Non
     assert not found["hit"].reshape(20, 301)[:, -1].any()
 
 
+def test_prompts_are_shown_from_where_they_differ() -> None:
+    """At the beginning of a word, without special tokens; short beginnings stay, and so does the text of one prompt."""
+    begin = ("<s>", "Given", " the", " following", " problem", ",")
+    texts = [(*begin, f" add\n{n}0", " and", " one") for n in (1, 12)]
+    data, _ = read(content(worded_run(texts, specials=[[0]] * 2), "one"))
+    assert data["prompts"]["excerpts"] == ["… add 10 and one", "… add 120 and one"]
+    alone, _ = read(content(worded_run(texts[:1], specials=[[0]]), "one"))
+    assert alone["prompts"]["excerpts"] == ["Given the following problem, add 10 and one"]
+    short, _ = read(content(worded_run([("The", " cat"), ("The", " dog")]), "one"))
+    assert short["prompts"]["excerpts"] == ["The cat", "The dog"]
+    assert read(content(worded_run(texts), "one", text=False))[0]["prompts"]["excerpts"] is None
+
+
 def test_maps_and_means_of_the_page_are_those_of_the_run(run: Run) -> None:
     meta, found = read(content(run, "one"))
     assert [one["key"] for one in meta["maps"]] == ["skip-effect-future", "skip-effect-all"]

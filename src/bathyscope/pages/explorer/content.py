@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import product, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,7 @@ from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import by_block, check_whole_depth
 
 if TYPE_CHECKING:
+    from bathyscope.prompts.prompts import Prompts
     from bathyscope.runs.run import Run
 
 _LETTERS: Final = 200
@@ -30,6 +31,18 @@ _UNKNOWN: Final = -1
 """In the place of a token id where nothing was read."""
 _TIE: Final = 1e-5
 """Relative rounding of two probabilities of one token."""
+_EXCERPTS: Final = 1000
+"""Prompts with their first words in the list."""
+_EXCERPT_LETTERS: Final = 90
+_SHORTEST_COMMON: Final = 12
+"""Letters of a beginning that all prompts share, from which on it is left out."""
+_ABOUT: Final = {
+    "tokens": "length of the prompt",
+    "loss": "mean loss of its tokens, in nats",
+    "depth, readable": "blocks done until its tokens are final, on average",
+    "depth, own": "blocks done until leaving out a block no longer changes its output",
+    "depth, later": "blocks done until leaving out a block no longer changes its later tokens",
+}
 _BETWEEN: Final = tuple(product(("skip", "direct"), ("effect_future", "effect_all")))
 _AT_TOKENS: Final = {
     "erasure": ("effect", "boundary", "change of the output"),
@@ -71,7 +84,7 @@ def content(run: Run, name: str, *, text: bool = True, cluster: str | None = Non
             }
             for values in by_block(run, cluster)
         ],
-        "prompts": _describe_prompts(run),
+        "prompts": _describe_prompts(run) | {"excerpts": _list_excerpts(run) if text else None},
         "tokens": _pack_tokens(run, pack, text),
         "specials": _list_specials(run),
         "maps": [*_pack_block_maps(run, pack), *_pack_token_maps(run, pack)],
@@ -100,7 +113,30 @@ def _describe_prompts(run: Run) -> dict[str, Any]:
     numbers = [{"label": "tokens", "digits": 0, "values": lengths}] if lengths is not None else []
     for label, values in _list_prompt_numbers(run):
         numbers.append({"label": label, "digits": 2, "values": values.tolist()})
+    for number in numbers:
+        number["about"] = _ABOUT[str(number["label"])]
     return {"ids": ids, "labels": {k: v for k, v in labels.items() if len(set(v)) > 1}, "numbers": numbers}
+
+
+def _list_excerpts(run: Run) -> list[str] | None:
+    """Return the first words of each prompt from where the prompts differ; None where the text is unknown."""
+    try:
+        prompts = run.prompts
+        texts = ["".join(_words_of(prompts, number)) for number in range(min(len(prompts), _EXCERPTS))]
+    except (PromptError, StoreError):
+        return None
+    # Prompts of one data set often begin with the same instruction, which tells none of them from the others.
+    # What the first and the last in the order of the alphabet share, all share.
+    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(min(texts), max(texts))))
+    start = texts[0].rfind(" ", 0, shared) + 1 if len(texts) > 1 and shared >= _SHORTEST_COMMON else 0
+    before = "… " if start else ""
+    return [elided(before + " ".join(text[start:].split()), _EXCERPT_LETTERS) for text in texts]
+
+
+def _words_of(prompts: Prompts, number: int) -> Iterator[str]:
+    """Yield the pieces of a prompt but for its special tokens."""
+    specials = set(prompts.specials(number))
+    return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)
 
 
 def _list_prompt_numbers(run: Run) -> Iterator[tuple[str, np.ndarray]]:

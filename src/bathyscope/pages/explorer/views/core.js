@@ -135,14 +135,20 @@ function prepared(canvas, width, height) {
   return pen;
 }
 
-/** The vertical axis of bars: linear, or bent where a few of them outweigh all others; `range` is its pixels from below. */
+/** The vertical axis of bars: linear, or logarithmic beyond usual sizes where a few outweigh all others; `range` is its pixels from below. */
 function barScale(values, domain, range) {
   const sizes = values.map(Math.abs).filter(size => size > 0).sort((a, b) => a - b), middle = sizes[Math.floor(sizes.length / 2)] || 1;
-  const bent = sizes.length > 0 && sizes[sizes.length - 1] > 10 * middle;
-  if (!bent) return { type: "linear", domain, ticks: d3.scaleLinear(domain, range).ticks(5) };
+  const outweighed = sizes.length > 0 && sizes[sizes.length - 1] > 10 * middle;
+  if (!outweighed) return { type: "linear", domain, ticks: d3.scaleLinear(domain, range).ticks(5) };
   const constant = middle / 2;
   return { type: "symlog", constant, domain, ticks: symlogTicks(d3.scaleSymlog(domain, range).constant(constant), constant, 14) };
 }
+
+/** In words where an axis becomes logarithmic; nothing of a linear one. */
+const scaleInWords = (scale, units) => scale.type === "symlog" ? `logarithmic beyond ${shown(scale.constant, 2)}${units === "1" ? "" : " " + units}` : "";
+
+/** Tick labels, the uppermost with its unit. */
+const withUnits = (scale, units) => value => shown(value, 2) + (units !== "1" && value === Math.max(...scale.ticks) ? " " + units : "");
 
 /** Ticks of a scale that changes from linear to logarithmic, at least `gap` pixels apart. */
 function symlogTicks(scale, constant, gap) {

@@ -158,7 +158,7 @@ function gridView(data, selection) {
       y: { ...scale, tickFormat: value => shown(value, 2), grid: true, label: null },
       marks: [Plot.barY(bars, { x: "block", y: "loss", fill: bar => bar.block === selection.block ? "var(--vermilion)" : "var(--muted)" }), Plot.ruleY([0])],
     });
-    return [figure(`Loss added to ${wordAfter(tokens, token)} (nats${scale.type === "symlog" ? ", bent scale" : ""})`, plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
+    return [figure(`Loss added to ${wordAfter(tokens, token)} (nats${scale.type === "symlog" ? ", " + scaleInWords(scale, "nats") : ""})`, plot, bars.map(bar => `block ${bar.block} ${signed(bar.loss)}`).join(", "))];
   }
 
   selection.on(() => { reveal(); draw(); tell(); });

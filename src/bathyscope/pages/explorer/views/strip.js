@@ -6,8 +6,9 @@ function stripView(data, selection) {
     root.append(el("p", { class: "note" }, "Nothing is known of single blocks: survey with drop, skip or residual among the measures."));
     return root;
   }
-  let quantity = data.blocks[0], sorted = false;
-  const holder = el("div", { class: "strip", role: "slider", tabindex: "0", "aria-label": "Block", keydown: keys, click: pointed });
+  let quantity = data.blocks[0], sorted = false, under = null;
+  const holder = el("div", { class: "strip", role: "slider", tabindex: "0", "aria-label": "Block", keydown: keys, click: pointed, pointermove: hovered, pointerleave: () => hover(null) });
+  const band = el("div", { class: "band", hidden: true });
   const told = el("p", { class: "told", "aria-live": "polite" });
   const note = el("p", { class: "note" });
   root.append(
@@ -27,9 +28,9 @@ function stripView(data, selection) {
     const rows = order(), width = Math.max(280, holder.clientWidth || 900), height = 190;
     const ends = rows.flatMap(row => [row.mean, row.low, row.high]).filter(value => value !== null);
     const domain = [Math.min(0, ...ends), Math.max(0, ...ends)];
-    const margin = { marginLeft: 52, marginRight: 8, marginTop: 24, marginBottom: 34 };
+    const margin = { marginLeft: 64, marginRight: 8, marginTop: 24, marginBottom: 34 };
     const range = [height - margin.marginBottom, margin.marginTop];
-    const scale = barScale(rows.map(row => row.mean), domain, range), bent = scale.type === "symlog";
+    const scale = barScale(rows.map(row => row.mean), domain, range);
     const step = Math.ceil(rows.length * 22 / (width - 60));
     const chosen = rows.filter(row => row.place === selection.block);
     const plot = Plot.plot({
@@ -37,7 +38,7 @@ function stripView(data, selection) {
       style: { background: "transparent", color: "var(--ink)", fontSize: "11px", fontFamily: "inherit", overflow: "visible" },
       x: { type: "band", domain: rows.map(row => row.place), label: sorted ? "block, the largest first" : "block", labelAnchor: "center", labelArrow: "none", padding: 0.15, tickSize: 0,
         tickFormat: place => rows.findIndex(row => row.place === place) % step ? "" : String(place) },
-      y: { ...scale, label: quantity.units === "1" ? "" : quantity.units + (bent ? " (bent scale)" : ""), labelArrow: "none", tickFormat: value => shown(value, 2), grid: true },
+      y: { ...scale, label: null, tickFormat: withUnits(scale, quantity.units), grid: true },
       marks: [
         Plot.barY(rows, { x: "place", y: "mean", fill: row => row.place === selection.block ? "var(--vermilion)" : cheap(row) ? "var(--green)" : "var(--muted)", fillOpacity: 0.85 }),
         Plot.ruleX(rows.filter(row => row.low !== null), { x: "place", y1: "low", y2: "high", stroke: "var(--ink)" }),
@@ -49,8 +50,10 @@ function stripView(data, selection) {
     });
     plot.setAttribute("aria-hidden", "true");
     scaleX = plot.scale("x");
-    holder.replaceChildren(plot);
-    note.replaceChildren(`Mean over prompts, lines: 95 % interval over ${data.resampled}.`, rows.some(cheap) ? ` Green under a diamond: costs at most ${shown(data.cheap, 1)} nats, interval included.` : "", hint(" Choose a block with a click or the arrow keys; Escape lets it go."));
+    holder.replaceChildren(plot, band);
+    hover(null);
+    const steps = scaleInWords(scale, quantity.units);
+    note.replaceChildren(`Mean over prompts, lines: 95 % interval over ${data.resampled}.${steps ? ` The axis is ${steps}.` : ""}`, rows.some(cheap) ? ` Green under a diamond: costs at most ${shown(data.cheap, 1)} nats, interval included.` : "", hint(" Choose a block with a click or the arrow keys; Escape lets it go."));
     const at = rows.findIndex(row => row.place === selection.block);
     holder.setAttribute("aria-valuemin", "0");
     holder.setAttribute("aria-valuemax", String(rows.length - 1));
@@ -58,6 +61,16 @@ function stripView(data, selection) {
     const said = at < 0 ? "No block is chosen." : describe(rows[at]);
     holder.setAttribute("aria-valuetext", said);
     told.replaceChildren(at < 0 ? hint(said) : said);
+  }
+
+  /** The block under the pointer is told in the place of the chosen one, which stays chosen. */
+  function hover(place) {
+    band.hidden = place === null;
+    if (place !== null) { band.style.left = scaleX.apply(place) + "px"; band.style.width = scaleX.bandwidth + "px"; }
+    if (place === under) return;
+    under = place;
+    const rows = order(), row = rows.find(own => own.place === (place ?? selection.block));
+    told.replaceChildren(row ? describe(row) : hint("No block is chosen."));
   }
 
   function describe(row) {
@@ -74,10 +87,14 @@ function stripView(data, selection) {
     event.preventDefault();
   }
 
-  function pointed(event) {
-    if (!scaleX) return;
+  function placeAt(event) {
     const x = event.clientX - holder.getBoundingClientRect().left;
-    const place = scaleX.domain.find(own => x >= scaleX.apply(own) - 1 && x <= scaleX.apply(own) + scaleX.bandwidth + 1);
+    return scaleX?.domain.find(own => x >= scaleX.apply(own) - 1 && x <= scaleX.apply(own) + scaleX.bandwidth + 1);
+  }
+  function hovered(event) { if (event.pointerType === "mouse") hover(placeAt(event) ?? null); }
+
+  function pointed(event) {
+    const place = placeAt(event);
     if (place !== undefined) selection.set({ block: place === selection.block ? null : place });
   }
 
