@@ -67,7 +67,7 @@ def test_dataframe_is_the_tidy_table_of_the_measure(run: Run) -> None:
 
 
 def test_caption_names_model_data_counts_and_noise(run: Run) -> None:
-    expected = f"tiny/llama on stories:6: 6 prompts, {TOKENS} tokens, float32; noise floor skip 1.2e-07, drop 0."
+    expected = f"tiny/llama on stories:6: 6 prompts, {TOKENS} tokens, float32; noise floor 1e-7 (skip); 0 elsewhere."
     assert run.caption() == expected
 
 
@@ -91,7 +91,7 @@ def test_caption_of_a_run_without_noise_and_token_counts() -> None:
 )
 def test_caption_takes_the_largest_noise_of_each_measure(run: Run, noise: xr.Dataset) -> None:
     other = Run(xr.DataTree.from_dict({"/noise": noise}), run.manifest)
-    assert other.caption().endswith(", float32; noise floor skip 3e-07, drop 0.")
+    assert other.caption().endswith(", float32; noise floor 3e-7 (skip); 0 elsewhere.")
 
 
 def test_below_float32_the_noise_floor_does_not_claim_to_hold_the_rounding(run: Run) -> None:
@@ -102,7 +102,7 @@ def test_below_float32_the_noise_floor_does_not_claim_to_hold_the_rounding(run: 
         low = writer.finish(summary(writer.merged()))
     assert (run.noise_holds, low.noise_holds) == (True, False)
     assert low.caption().endswith(
-        ", bfloat16; noise floor skip 1.2e-07, drop 0 (without the rounding of bfloat16 itself)."
+        ", bfloat16; noise floor 1e-7 (skip); 0 elsewhere (without the rounding of bfloat16 itself)."
     )
 
 

@@ -41,11 +41,15 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _floors(noise: xr.Dataset) -> str:
-    """``; noise floor skip 1.2e-07, drop 0``: the largest value of each measure."""
+    """``; noise floor 1e-7 (skip); 0 elsewhere``: the largest value of each measure."""
     entries: dict[str, float] = {}
     for name, values in noise.data_vars.items():
         largest = values.max([dim for dim in values.dims if dim != "measure"])
         labels = noise["measure"].values if largest.dims else [name]
         entries |= {str(label): float(v) for label, v in zip(labels, largest.values.flat, strict=True)}
-    listed = ", ".join(f"{name} {value:.2g}" for name, value in entries.items())
-    return f"; noise floor {listed}" if listed else ""
+    if not entries:
+        return ""
+    above = [f"{value:.1g} ({name})".replace("e-0", "e-") for name, value in entries.items() if value]
+    if not above:
+        return "; noise floor 0"
+    return f"; noise floor {', '.join(above)}{'; 0 elsewhere' if len(above) < len(entries) else ''}"

@@ -154,7 +154,7 @@ def test_caption_says_model_data_numbers_and_noise_floor(name: str) -> None:
         "synthetic",
         "6 prompts",
         f"{tokens} tokens",
-        "noise floor skip 3.1e-07",
+        "noise floor 3e-7 (skip)",
     ):
         assert part in caption
 
