@@ -381,16 +381,27 @@ def test_hostile_text_is_text(look: Show, page: Path) -> None:
     assert max(len(text) for text in one.page.locator(".prompts td").all_inner_texts()) <= 200
 
 
-def test_print_shows_everything_that_is_folded(look: Show, page: Path) -> None:
-    one = look(page)
-    hidden = _UNSEEN
-    assert one.page.evaluate(hidden) > 0
+def test_print_has_what_is_open_and_the_estimates(show: Show, full_page: Path) -> None:
+    """The answer, the views and the estimates in a few pages; a section that a reader opens is printed too."""
+    one = show(full_page)
+    seen = """[...document.querySelectorAll('.folded')].filter(section => section.checkVisibility())
+      .map(section => section.innerText)"""
+    folded = len(one.page.evaluate(seen))
+    assert folded > 10
     one.page.emulate_media(media="print")
-    one.page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert one.page.evaluate(hidden) == 0
-    one.page.evaluate("dispatchEvent(new Event('afterprint'))")
-    one.page.emulate_media(media="screen")
-    assert one.page.evaluate(hidden) > 0
+    printed = one.page.evaluate(seen)
+    assert len(printed) == 1
+    assert printed[0].startswith("Effective depth, estimates")
+    assert "95% interval" in printed[0]
+    assert count_sheets(one) <= 6
+    one.page.evaluate("document.querySelectorAll('details.folded:not(.printed, .lens-grid)')[2].open = true")
+    printed = one.page.evaluate(seen)
+    assert len(printed) == 2
+    assert one.page.evaluate(_UNSEEN) < one.page.locator(".panel svg").count()
+
+
+def count_sheets(one: Opened) -> int:
+    return len(re.findall(rb"/Type /Page\b", one.page.pdf(prefer_css_page_size=True)))
 
 
 def test_pictures_stand_side_by_side_where_there_is_room(chosen: Opened) -> None:

@@ -1,4 +1,4 @@
-// The static sections: pictures to take away, everything unfolded in print, the contents without losing the selection.
+// The static sections: pictures to take away, the contents without losing the selection.
 
 function sections() {
   for (const panel of document.querySelectorAll(".panel")) {
@@ -9,9 +9,6 @@ function sections() {
     panel.replaceWith(frame);
     frame.append(panel, el("p", { class: "take" }, el("button", { type: "button", click: () => save(svg, panel.getAttribute("aria-label")) }, "Save as SVG")));
   }
-  let opened = [];
-  addEventListener("beforeprint", () => { opened = [...document.querySelectorAll("details:not([open])")]; for (const one of opened) one.open = true; });
-  addEventListener("afterprint", () => { for (const one of opened) one.open = false; });
   for (const link of document.querySelectorAll('nav a[href^="#"], a.skip')) link.addEventListener("click", event => {
     const to = document.getElementById(decodeURIComponent(link.hash.slice(1)));
     if (!to) return;
