@@ -191,7 +191,7 @@ def _draw_candidate(
     label = row.name if number else "the choice"
     remark = subset if text_width(f"{label}  {subset}", 13, bold=True) < room - (120 if narrow else 0) else ""
     baseline = y + 14 if narrow else middle + 5
-    canvas.text(left, baseline, label, 13, bold=number == 0, remark=remark, remark_size=12)
+    canvas.text(left, baseline, label, 13, bold=number == 0, halo=True, remark=remark, remark_size=12)
     if not math.isnan(row.low):
         canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
     canvas.circle(across(row.cost), middle, 5, role)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 from support.profiled import profiled_run
 
+from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
 from bathyscope.pages.profile.numbers import Profile, read_profile
+from bathyscope.pages.profile.section import facts
 from bathyscope.pages.profile.sentences import MATTERS, basis, carrying, carrying_fact, describe, headline
 from bathyscope.runs.run import Run
 
@@ -169,3 +172,16 @@ def test_the_picture_in_words_has_every_number() -> None:
         f"{100 * share:.0f} % at {place}" in words for place, share in zip(profile.share.places, profile.share.mean)
     )
     assert all(f"{block}: {write_cost(loss)}" in words for block, loss in zip(profile.costs.places, profile.costs.mean))
+
+
+def test_the_title_of_the_first_fact_names_what_its_sentence_names() -> None:
+    def title(costs: list[float], **options: Any) -> str:
+        run = profiled_run(len(costs), costs=costs, **options)
+        return facts(read_profile(run), answer(run))[0].title
+
+    assert title([2.0, 0.01, 0.3, 0.02]) == "Blocks 1, 3 are cheap to leave out"
+    assert title([2.0, 0.01, 0.3, 0.2]) == "Block 1 is cheap to leave out"
+    assert title([2.0, *[0.01] * 7]) == "7 of 8 blocks are cheap to leave out alone"
+    assert title([2.0, 0.3, 0.2]) == "Nothing here is free to cut"
+    assert title([2.0, 0.01, 0.2], prompts=1) == "Nothing is proved free to cut"
+    assert title([2.0], measures=("lens",)) == "What is free to cut is unknown"

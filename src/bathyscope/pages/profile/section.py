@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from markupsafe import Markup
 
@@ -16,6 +16,9 @@ from bathyscope.pages.profile.sentences import basis, carrying_fact, headline
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
     from bathyscope.surgery.plan import Plan
+
+_LISTED: Final = 6
+"""Blocks that a title names at most."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,8 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
         return "What is free to cut is unknown"
     blocks = run_answer.blocks
     if blocks:
+        if len(blocks) > _LISTED:
+            return f"{len(blocks)} of {len(profile.costs.places)} blocks are cheap to leave out alone"
         subject = "Block" if len(blocks) == 1 else "Blocks"
         return f"{subject} {format_blocks(blocks)} {'is' if len(blocks) == 1 else 'are'} cheap to leave out"
     if any(low <= CHEAP for low in profile.costs.low) or not any(low == low for low in profile.costs.low):
