@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ def lenses(*models: str, data: Path, out: Path) -> int:
     rows = [f"{name}/{label}" for name, case in CASES.items() for label in case.labels]
     for row in _chosen(rows, models):
         name, _, label = row.partition("/")
-        _store(f"lenses_{name}_{label}", lambda name=name, label=label: read_with_lens(name, label, data, out))
+        _store(f"lenses_{name}_{label}", partial(read_with_lens, name, label, data, out))
     return 0
 
 
@@ -66,7 +67,7 @@ def choices(*models: str, data: Path, out: Path, checkpoints: Path = CHECKPOINTS
     from studies.instruments.choices import CASES, choose_by_domain
 
     for name in _chosen(list(CASES), models):
-        _store(f"choices_{name}", lambda name=name: choose_by_domain(name, data, out, checkpoints))
+        _store(f"choices_{name}", partial(choose_by_domain, name, data, out, checkpoints))
     return 0
 
 
@@ -97,7 +98,7 @@ def writing(
         if name == "smollm2":
             _store(f"writing_{name}", lambda: write_word_problems(count, tokens, controls, data, out))
         else:
-            _store(f"writing_{name}", lambda name=name: write_permutations(name, 400, 3, out, checkpoints))
+            _store(f"writing_{name}", partial(write_permutations, name, 400, 3, out, checkpoints))
     return 0
 
 
@@ -116,9 +117,9 @@ def enough(*models: str, out: Path, checkpoints: Path = CHECKPOINTS) -> int:
     for name in _chosen(list(PROMPTS), models):
         file = RESULTS / f"readings_{name}.json"
         if not file.exists():
-            _store(file.stem, lambda name=name: read_prompts(name, PROMPTS[name], out, checkpoints))
+            _store(file.stem, partial(read_prompts, name, PROMPTS[name], out, checkpoints))
         readings = json.loads(file.read_text(encoding="utf-8"))
-        _store(f"enough_{name}", lambda name=name, readings=readings: simulate_all(name, readings))
+        _store(f"enough_{name}", partial(simulate_all, name, readings))
     return 0
 
 

@@ -85,7 +85,7 @@ def write_word_problems(count: int, tokens: int, controls: int, data: Path, out:
         "prompts": count,
         "right": int(right.sum()),
         "tokens": tokens,
-        "ended": int(sum(map(int, run.prompts.label("ended")))),
+        "ended": sum(bool(ended) for ended in run.prompts.label("ended")),
         "readings": {label: relate(one, right, steps) for label, one in runs.items()},
     }
 
@@ -104,7 +104,7 @@ def relate(run: Run, right: np.ndarray, steps: np.ndarray) -> dict[str, Any]:
     for quantity in QUANTITIES:
         values = np.asarray(one_norm(run["lens"])[quantity].values, dtype=np.float64)
         slope = trend(values, steps)
-        correlation = correlations.loc[quantity]
+        correlation: Any = correlations.loc[quantity]
         rows[quantity] = {
             "mean": float(np.nanmean(values)),
             "slope": [slope.slope, slope.ci_low, slope.ci_high, slope.p_value],

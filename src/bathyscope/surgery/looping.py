@@ -53,15 +53,15 @@ def _with_count(model: Model, name: str, loops: int) -> PreTrainedModel:
     config = copy.deepcopy(model.hf.config)
     setattr(config.get_text_config(), name, loops)
     if model.anatomy.loops is not None:
-        twin = share(model.hf)
+        twin: Any = share(model.hf)
         for module in twin.modules():
             if isinstance(module.__dict__.get("config"), PreTrainedConfig):
                 module.__dict__["config"] = config
-        return twin  # type: ignore[return-value]
+        return twin
     # a module for every run, made by the model's class, which shares their weights itself
     settings = {key: value for key, value in config.to_diff_dict().items() if key != "num_hidden_layers"}
     built: Any = type(model.hf)(type(config)(**settings))
-    built = built.to(model.dtype)
+    built.to(model.dtype)
     built.config._attn_implementation = model.hf.config._attn_implementation
     missing = built.load_state_dict(model.hf.state_dict(), strict=False).missing_keys
     parameters = dict(built.named_parameters(remove_duplicate=False))

@@ -6,7 +6,7 @@ label ``right`` says whether it wrote that answer, token for token, as ``bathysc
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -22,7 +22,7 @@ from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
-OF_WRITTEN: Final = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
+OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and stands behind the whole question."""
 LABELS: Final = ("written", "ended", "right")
 """Tokens that were written; 1 where the model ended its text itself; 1 where it wrote the prompt's answer."""
