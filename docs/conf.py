@@ -64,7 +64,8 @@ nb_execution_timeout = 300
 nb_mime_priority_overrides = [("html", "text/html", 5)]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
+# names and defaults; with their types, such as those of `survey`, signatures fill a page
+autodoc_typehints = "none"
 autodoc_preserve_defaults = True
 napoleon_custom_sections = [("Class attributes", "params_style")]
 

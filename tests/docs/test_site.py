@@ -51,6 +51,8 @@ def source(generate: ModuleType, tmp_path: Path) -> Path:
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>'
     for name in FIGURES:
         generate.write(copy / "generated" / "figures" / f"{name}.svg", blank)
+    generate.write(copy / "generated" / "thumbnails.md", "")
+    generate.write(copy / "generated" / "live" / "demo.html", "<!DOCTYPE html><title>A live report</title>")
     for name in generate.MISLED:
         generate.write(copy / "generated" / "planted" / f"{name}.svg", blank)
     return copy

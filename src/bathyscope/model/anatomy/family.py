@@ -52,7 +52,7 @@ class Family:
     Args:
         name: the family's short name, e.g. ``"llama"``.
         model_types: the ``config.model_type`` values it covers.
-        blocks: path of the list of blocks; of a looped model with several lists all paths, joined by `` + ``.
+        blocks: path of the list of blocks; of a looped model with several lists all paths, as in ``"a + b"``.
         final_norm: path of the norm before the readout; None, or a path that holds None, means no norm.
         attention: where the attention (or token mixer) contribution is read; None = not available.
         mlp: where the MLP (or experts) contribution is read; None = not available.
