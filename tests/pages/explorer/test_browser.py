@@ -543,7 +543,7 @@ def test_several_runs_are_switched(show: Show, run: Run, tmp_path: Path) -> None
     one = show(bathyscope.report([kept, other], tmp_path / "page.html"))
     assert one.page.locator("#token-3").count() == 1
     one.page.locator("#explorer > label select").select_option(index=1)
-    one.page.wait_for_function("!document.querySelector('#token-3')")
+    one.page.wait_for_selector("#token-3", state="detached")
     assert one.page.evaluate("location.hash").startswith("#run=1")
     assert one.page.locator(".prompts tbody tr").count() == 2
 
