@@ -41,6 +41,7 @@ def tree_costs(
     over: Over = "tokens",
     samples: Sequence[TokenSample] | None = None,
     variants: Mapping[str, SlotVariant] | None = None,
+    refuses_nan: bool = True,
 ) -> Values:
     """Metric → [histories, prompts], by the tree's histories, of which the first is the full model.
 
@@ -51,6 +52,7 @@ def tree_costs(
         over: of every prompt, which has to have an answer for ``answer``.
         samples: of every prompt, the tokens that are read out of them; None = all.
         variants: other modules that the tree's steps name.
+        refuses_nan: raise an error where predictions are not finite; False = the caller looks.
 
     Raises:
         ModelError: predictions that are not finite.
@@ -58,7 +60,7 @@ def tree_costs(
     landing = _Landing(wave, batch, len(tree.histories), metrics, over, samples)
     TreeRun(wave, batch, variants).run(tree, landing.land, step)
     landing.flush()
-    if not np.isfinite(landing.values["loss"]).all():
+    if refuses_nan and not np.isfinite(landing.values["loss"]).all():
         raise ModelError(
             "The model with blocks left out or run again gives NaN or Inf predictions on this input; load it with a "
             "wider dtype (dtype='float32')."

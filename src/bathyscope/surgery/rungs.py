@@ -109,7 +109,7 @@ def slot_losses(whole: Model, copy: ScheduledCopy, prompts: Sequence[Sequence[in
     loss_P = np.zeros(len(prompts))
     for picked in plan_batches([len(prompt) for prompt in prompts], 1, CALL_TOKENS, True):
         batch = Batch.of([prompts[place] for place in picked], whole.device)
-        loss_P[list(picked)] = tree_costs(wave, batch, tree, variants=variants)["loss"][0]
+        loss_P[list(picked)] = tree_costs(wave, batch, tree, variants=variants, refuses_nan=False)["loss"][0]
     return loss_P
 
 
