@@ -49,6 +49,8 @@ class Schedule:
         '0…1 1…2 2…3 of 4 blocks'
         >>> tuple(bathyscope.Schedule.parse("drop:1,swap:2", 4))
         (0, 3, 2)
+        >>> bathyscope.Schedule.standard(4).drop_runs([0, 2]).order
+        (1, 3)
         >>> swapped = bathyscope.Schedule.of("swap:2", 4)
         >>> swapped == bathyscope.Schedule.standard(4).swap(2)
         True

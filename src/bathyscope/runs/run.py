@@ -65,8 +65,8 @@ class Run:
         True
         >>> run.verdict_by("level").readable.low < run.verdict_by("level").readable.high
         True
-        >>> run.judged
-        True
+        >>> run.judged, run.cycle is None
+        (True, True)
         >>> print(run.headline())
         The prediction settles after about ... of 4 blocks on average...
         >>> print(run.caption())

@@ -77,6 +77,8 @@ class Family:
         >>> family = bathyscope.Family("mine", ("llama",), attention=bathyscope.Site("self_attn"))
         >>> bathyscope.load("model", family=family).anatomy.family.name
         'mine'
+        >>> bathyscope.Family("two", ("two",), blocks="low.layers + high.layers").block_lists
+        ('low.layers', 'high.layers')
     """
 
     name: str
