@@ -217,12 +217,13 @@ class _BatchPass:
 def _divide_requests(requests: Sequence[Request], n_blocks: int, tails: bool) -> tuple[list[Request], list[SkipBefore]]:
     """Divide requests into those that are computed in full rows, and those computed in tails."""
     late = [r for r in requests if isinstance(r, SkipBefore)]
-    # Skipping the last block before a token changes nothing at that token or later.
+    # Skipping the last block before a token changes nothing at that token or later: measures hold 0 for it.
     effective = [r for r in late if r.part != "channels" and r.block < n_blocks - 1]
     full: list[Request] = [r for r in requests if not isinstance(r, SkipBefore)]
     full += [r for r in late if r.part == "channels"]
     # A tail needs its donor among the full rows, whether or not a measure asked for it.
     full += [r.donor for r in effective] if tails else effective
-    # Skip rows first: their blocks are observed, so they must own all their steps; others may fork from them.
+    # Skip rows first: probes are shown every block of a skip row, so it must never fork from another row. Others may
+    # fork from it.
     in_order = sorted(dict.fromkeys(full), key=lambda r: not isinstance(r, SkipRow))
     return in_order, effective if tails else []

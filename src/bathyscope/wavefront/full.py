@@ -126,7 +126,6 @@ class FullRows(Slots):
         self._spawn(index)
         yield from self._catch_up(below=index)
         joining = [runner for runner in self._runners if runner.next_block == index]
-        # Runner r has slot r + 1, behind the control's.
         slots = [CONTROL, *(runner.slot for runner in joining)]
         control_before = self.control.clone()
         silent_masks = self._mask_silent_parts(joining)
@@ -139,6 +138,7 @@ class FullRows(Slots):
             taps=self._parts.taps(index, self._places(slots)),
             instead={part: (mask, nothing) for part, mask in silent_masks.items()},
         ):
+            # Runner r has slot r + 1, behind the control's.
             requests = [() if slot == CONTROL else self._runners[slot - 1].track.requests for slot in result.slots]
             yield from views.of_full(plain, requests, result, self._batch.lengths)
             yield from self._parts.views(index, self._places(result.slots), result)

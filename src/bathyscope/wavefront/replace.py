@@ -206,7 +206,7 @@ class _GroupRows(Slots):
         """Move the control and all rows replaced at the boundaries 0 … index over one block."""
         part_masks = self._spawn(index)
         active = range(1 + (index + 1) * len(self.group.spans))
-        # Before the replaced tokens every row is the plain forward, so the control is everybody's donor.
+        # Before the replaced tokens no row differs from the control, so it lends its keys and values to all of them.
         prefix = None if donor is None else donor.lend_prefix([CONTROL] * len(active), 0, self.group.start)
         instead = {part: (mask, self._values(index)[None]) for part, mask in part_masks.items()}
         for _ in self.run(block, index, active, prefix=prefix, lends=(CONTROL,) if lends else (), instead=instead):

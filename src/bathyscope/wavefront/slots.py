@@ -171,6 +171,8 @@ class Slots:
             # Below float32 a matrix product rounds differently for different batch sizes, so each call computes the
             # control again as its row 0, and every changed row is compared with a control from the same product. In
             # float32 products of these sizes agree to rounding, and the control of the first call serves all.
+            # This is so for what probes see of single blocks. Final states are compared with slot 0, the control of
+            # the first call; below float32 the noise floor cannot show how the controls of later calls differ from it.
             control_rides_along = slots[0] == CONTROL and first > 0 and self._policy.control_in_every_call
             # Places among the visited slots; the control, which comes first, is at place 0.
             picked = [0, *range(first, last)] if control_rides_along else list(range(first, last))
@@ -193,7 +195,8 @@ class Slots:
             # The block has run: its inputs are released before the next allocation, above all when memory is short.
             del resid, passed, cache
             if output is None:
-                # No slot has changed yet, so the same rows wait again, in smaller calls.
+                # No slot has changed yet, so the same rows wait again, in smaller calls. A riding control is not
+                # counted: it rides along in the smaller calls too.
                 self._policy.shrink(last - first, row_tokens, self.state.device)
                 pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // row_tokens)))
                 continue

@@ -2,15 +2,16 @@
 
 Take "block s is skipped at the tokens before t". Attention is causal, so the tokens before t never see that the change
 ends at t: at every block they are the tokens of the row in which s is skipped everywhere. That row is the tail's
-*donor*. It runs anyway, among the full rows, and lends the tail its keys and values before t.
+*donor*. The engine adds it to the full rows if no measure asked for it. It lends the tail its keys and values before t.
 
 The tail computes the tokens from t on, block by block:
 
-- Up to boundary s nothing differs, and block s still reads h_s at every token: skipping replaces its output.
-  So the tokens from t on leave block s as they do in the control. The tail begins there, as a copy.
-- In every block l > s its tokens attend to the donor's keys and values before t and to their own from t on. The first
-  effect enters through that attention; it is what the measures of later tokens look for.
-- Skipping the last block changes no later token, so such a tail is not computed.
+- Up to boundary s (the stream h_s that goes into block s) nothing differs, and block s still reads h_s at every token:
+  skipping replaces its output. So the tokens from t on leave block s as they do in the control. The tail begins there,
+  as a copy. The same holds where only the attention or the MLP of block s is skipped.
+- In every block l > s its tokens attend to the donor's keys and values before t and to their own from t on. A tail
+  first differs from the control through this attention; measures of later tokens look for that difference.
+- Skipping the last block changes no later token, so such a tail is not computed; measures hold 0 for it.
 
 Position-dependent arguments (rotary tables, masks) are those that the recording has for the tokens from t on.
 
@@ -42,6 +43,7 @@ class TailRows(Slots):
         requests: tails to compute, sorted by block. The caller leaves out block L−1: no block comes after it, so
             skipping it at earlier tokens changes nothing at later ones.
         full: the rows that lend.
+        length: the prompt's own number of tokens, without pads.
     """
 
     def __init__(
@@ -59,7 +61,8 @@ class TailRows(Slots):
         """Move the control tail and all tails that have begun over one block, after the full rows."""
         first_skipped = self._requests[0].block
         if index == first_skipped:
-            # The full rows have just run this block, so the control tail begins behind it, as the first tail will.
+            # The full rows have just run this block, so the control tail begins behind it. The first tail is copied
+            # from it in the next visit, when the wave stands at the block that is the first to differ.
             self.state[CONTROL] = self._full.control[self.prompt : self.prompt + 1, self.start :]
             self.receive(self._full.control_passed)
         if index <= first_skipped:
