@@ -213,14 +213,14 @@ def _maps(data: xr.Dataset) -> Iterator[Panel]:
 def _map(one: xr.Dataset) -> HeatMap:
     # the last token predicts nothing that is measured
     stop, start = int(one["n_tokens"]) - 1, int(one["answer_start"])
-    values = one["erasure"].transpose("boundary", "token").values[: int(one["n_blocks"]) + 1, :stop]
+    values = one["erasure"].transpose("token", "boundary").values[:stop, : int(one["n_blocks"]) + 1]
     pieces = tuple(visible(str(piece)) for piece in one["piece"].values[:stop])
     result = "solved" if one["solved"] else "not solved"
     return HeatMap(
         values=values,
         title=f"{one['recipe'].item()}, {LOSS_NAMES[one['loss'].item()]} ({result})",
-        rows=Side(SHORT_BOUNDARY_LABEL, "boundary"),
-        columns=Side(TOKEN_LABEL, "token", pieces, tuple(range(max(start - 1, 0), stop))),
+        rows=Side(TOKEN_LABEL, "token", pieces, tuple(range(max(start - 1, 0), stop))),
+        columns=Side(SHORT_BOUNDARY_LABEL, "boundary"),
         quantity="change of the output (L2, 0 to √2)",
         short="change of the output",
         colours=Colours.spanning(values, "linear", clips=False),

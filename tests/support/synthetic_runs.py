@@ -93,6 +93,7 @@ def summary(merged: dict[str, xr.Dataset]) -> dict[str, xr.Dataset]:
         "effective_depth": xr.Dataset(
             {
                 "depth": ("estimator", depth, {"units": "blocks"}),
+                "index": ("estimator", depth),
                 "reason": ("estimator", ["", "no crossing"]),
             },
             coords={"estimator": ["cosine", "kl"]},

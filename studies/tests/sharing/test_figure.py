@@ -133,11 +133,11 @@ def test_maps_have_a_models_own_boundaries_and_tokens(data: xr.Dataset, figure: 
     plain, shared = (
         titled(figure, f"{name}, loss on all tokens ({said})") for name, said in zip(RECIPES, ("solved", "not solved"))
     )
-    assert [ax.images[0].get_array().shape for ax in plain] == [(4, 4), (4, 5)]
-    assert [ax.images[0].get_array().shape for ax in shared] == [(3, 4), (3, 5)]
-    wanted = data.erasure.sel(recipe="shared", loss="all", seed=4).isel(probe=1)[:3, :5]
-    np.testing.assert_array_equal(shared[1].images[0].get_array(), wanted)
-    assert [label.get_text() for label in shared[1].get_xticklabels()] == ["Q", ":", "4", "␣", "A"]
+    assert [ax.images[0].get_array().shape for ax in plain] == [(4, 4), (5, 4)]
+    assert [ax.images[0].get_array().shape for ax in shared] == [(4, 3), (5, 3)]
+    erasure = data.erasure.sel(recipe="shared", loss="all", seed=4).isel(probe=1)[:3, :5]
+    np.testing.assert_array_equal(shared[1].images[0].get_array(), erasure.T)
+    assert [label.get_text() for label in shared[1].get_yticklabels()] == ["Q", ":", "4", "␣", "A"]
 
 
 def test_correlations_are_drawn_over_all_models_and_within(data: xr.Dataset, figure: Figure) -> None:

@@ -12,10 +12,10 @@ import numpy as np
 from bathyscope.core.text import without_folders
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.labels import mean_limits
-from bathyscope.measures.curves import one_norm
+from bathyscope.measures.curves import in_blocks_done, one_norm
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving_out
-from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
+from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.names import model_names
 from bathyscope.runs.readings import DepthReading
 
@@ -212,8 +212,9 @@ def _read_marks(readings: tuple[DepthReading, ...]) -> tuple[Mark, ...]:
 def _read_criteria(run: Run) -> dict[str, float]:
     if MEASURE not in run:
         return {}
-    depths = {row["estimator"]: row["depth"] for row in effective_depth_rows(run)}
-    return {name: float(depth) for name in CRITERIA if (depth := depths.get(name)) is not None}
+    depths = in_blocks_done(run[MEASURE])["depth"]
+    depth_by_name = dict(zip(depths["estimator"].values.tolist(), depths.values.tolist()))
+    return {name: depth_by_name[name] for name in CRITERIA if not math.isnan(depth_by_name.get(name, math.nan))}
 
 
 def _read_controls(run: Run, verdict: Verdict | None, cluster: str | None) -> tuple[ControlProfile, ...]:
