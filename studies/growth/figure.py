@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from bathyscope.pages.figures.kit import style
+from bathyscope.pages.figures.kit.axes import bent_axis
 from studies.growth.trainings import COPIES, ORIGINALS
 
 _GROUPS: Final = (
@@ -51,7 +52,7 @@ def draw(record: dict[str, Any]) -> Figure:
         for block in COPIES:
             right.axvspan(block - 0.4, block + 0.4, color=style.VOID, zorder=0)
         right.set(xlabel="block (grey: the copies)", ylabel="added loss (nats per token)", title="At the last step")
-        right.set_yscale("symlog", linthresh=0.1)
+        bent_axis(right, 0.1)
         right.legend(fontsize=6.5)
         figure.draw_without_rendering()
     return figure
