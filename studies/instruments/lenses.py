@@ -34,6 +34,9 @@ BAND: Final = (
     "band_last",
     "band_last_low",
     "band_last_high",
+    "band_gain",
+    "band_gain_low",
+    "band_gain_high",
     "band_p",
 )
 

@@ -55,7 +55,8 @@ def lens_tables(results: Results) -> list[str]:
         if "trained" not in by_label:
             continue
         trained, untrained = by_label["trained"], [v for label, v in by_label.items() if label != "trained"]
-        boundaries = _some_boundaries(trained["n_blocks"])
+        ends = (trained["band_first"], trained["band_last"])
+        boundaries = sorted({*_some_boundaries(trained["n_blocks"]), *(int(end) for end in ends if end is not None)})
         lines += [
             f"**{model}**: {_band_text(trained)}. Untrained: {'; '.join(map(_band_text, untrained)) or 'not run'}.",
             "",
@@ -182,14 +183,15 @@ def _some_boundaries(n_blocks: int) -> list[int]:
 
 
 def _band_text(value: Mapping[str, Any]) -> str:
-    first, p = value["band_first"], value["band_p"]
-    if p is None or first is None or p > 0.05:
+    p = value["band_p"]
+    if value["band_first"] is None:
         return f"no band (p = {_number(p)})"
+    gain, low, high = (f"{value[f'band_gain{end}']:.2g}" for end in ("", "_low", "_high"))
     ends = [
         f"{value[end]:.0f} ({value[f'{end}_low']:.0f} to {value[f'{end}_high']:.0f})"
         for end in ("band_first", "band_last")
     ]
-    return f"band from boundary {ends[0]} to {ends[1]} (p = {p:.2g})"
+    return f"band from boundary {ends[0]} to {ends[1]}, gain {gain} nats ({low} to {high}), p ≤ {p:.2g}"
 
 
 def _range_of(values: Sequence[Mapping[str, Any]], metric: str, reader: str, boundary: int) -> str:

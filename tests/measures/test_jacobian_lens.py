@@ -157,7 +157,8 @@ def test_the_band_is_that_of_the_differences() -> None:
     found = surveyed(lens=lens())["jacobian_lens"]
     gain: xr.DataArray = (found.kl.sel(reader="lens") - found.kl.sel(reader="jacobian")).isel(boundary=slice(0, -1))
     band = find_band(gain.transpose("prompt", "boundary").values, Sampling(seed=0))
-    for name, value in {"band_first": band.first, "band_last": band.last, "band_p": band.p}.items():
+    values = {"band_first": band.first, "band_last": band.last, "band_gain": band.gain, "band_p": band.p}
+    for name, value in values.items():
         np.testing.assert_equal(float(found[name]), value)
 
 

@@ -218,7 +218,8 @@ def jacobian(L: int, prompts: int, like: xr.Dataset) -> xr.Dataset:
         "sampling_error": np.zeros(L + 1),
     }
     band = {"band_first": 1.0, "band_last": L - 1.0}
-    ends = {f"{name}_{end}": place for name, place in band.items() for end in ("low", "high")}
+    gain = {"band_gain": 0.4, "band_gain_low": 0.2, "band_gain_high": 0.6}
+    ends = {f"{name}_{end}": place for name, place in band.items() for end in ("low", "high")} | gain
     coords = {"reader": ["jacobian", "lens", "translated"], "boundary": np.arange(L + 1)}
     data = made_up("jacobian_lens", {**values, **band, **ends, "band_p": 0.01}, {**prompt_coords(like), **coords})
     return data.assign_attrs(fit_prompts=100, fit_tokens=11100)

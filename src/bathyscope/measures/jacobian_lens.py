@@ -4,8 +4,8 @@ lens_b(h) = readout(J_b h), where J_b is the mean Jacobian of the last boundary 
 to the plain lens, whose J is the identity, and to the translated lens, whose maps are fitted to the same prompts, all
 on the same tokens of prompts that nothing is fitted to. Source: jlens 2026, Jacobian lens.
 
-The *band* is the longest run of boundaries at which the Jacobian lens is nearer to the final prediction than the plain
-lens; whether there is one is tested (``statistics.band``). Position 0, often an attention sink, is left out.
+The *band* is the longest run of boundaries at each of which the Jacobian lens is shown to be nearer to the final
+prediction than the plain lens (``statistics.band``). Position 0, often an attention sink, is left out.
 """
 
 from collections.abc import Mapping, Sequence
@@ -109,9 +109,14 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         kl = merged["kl"].isel(boundary=slice(0, facts.n_blocks))
         gain_PB = (kl.sel(reader="lens") - kl.sel(reader="jacobian")).transpose("prompt", "boundary").values
         band = find_band(gain_PB, Sampling(seed=seed))
-        values = {"band_first": band.first, "band_last": band.last, "band_p": band.p}
-        for name, ends in (("band_first", band.first_interval), ("band_last", band.last_interval)):
-            values |= {f"{name}_low": ends.low, f"{name}_high": ends.high}
+        values = {"band_p": band.p}
+        estimates = {
+            "band_first": (band.first, band.first_interval),
+            "band_last": (band.last, band.last_interval),
+            "band_gain": (band.gain, band.gain_interval),
+        }
+        for name, (estimate, ends) in estimates.items():
+            values |= {name: estimate, f"{name}_low": ends.low, f"{name}_high": ends.high}
         return DECLARATION.dataset(values, {})
 
     def _require_others(self, reference: Sequence[TokenizedPrompt]) -> None:

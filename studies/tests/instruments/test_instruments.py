@@ -39,13 +39,14 @@ def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
         "sampling_error": [0.0] * 3,
         **dict.fromkeys(("band_first", "band_first_low", "band_first_high"), 1.0),
         **dict.fromkeys(("band_last", "band_last_low", "band_last_high"), 2.0),
-        "band_p": 0.01,
+        **{"band_gain": 0.3, "band_gain_low": 0.1, "band_gain_high": 0.5, "band_p": 0.01},
     }
     (tmp_path / "lenses_m_trained.json").write_text(json.dumps(lens))
-    (tmp_path / "lenses_m_untrained-0.json").write_text(json.dumps({**lens, "band_p": 0.5}))
+    (tmp_path / "lenses_m_untrained-0.json").write_text(json.dumps({**lens, "band_first": None, "band_p": 0.5}))
     text = "\n".join(line for name in page.TABLES for line in (page.MARK.format(name=name), page.END.format(name=name)))
     written = page.rewrite(text, tmp_path)
-    assert "band from boundary 1 (1 to 1) to 2 (2 to 2) (p = 0.01). Untrained: no band (p = 0.50)." in written
+    band = "band from boundary 1 (1 to 1) to 2 (2 to 2), gain 0.3 nats (0.1 to 0.5), p ≤ 0.01"
+    assert f"{band}. Untrained: no band (p = 0.50)." in written
     assert "| 0 | 3.00 (2.00 to 4.00) | – | 2.00 (1.00 to 3.00) | 1.00 (0.50 to 1.50) | 3.00 to 3.00 |" in written
     assert page.rewrite(written, tmp_path) == written
 

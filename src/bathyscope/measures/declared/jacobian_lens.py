@@ -108,18 +108,21 @@ DECLARATION: Final = Declaration(
             direction="lower = better",
         ),
         "band_first": _of_the_band(
-            "first boundary of the band where the Jacobian lens is nearer to the final prediction than the plain lens",
+            "first boundary of the band where the Jacobian lens is nearer to the final prediction than the plain lens "
+            "(NaN = no band)",
             "boundary",
-            "longest run of boundaries with a mean of KL(lens) − KL(jacobian) over prompts above 0",
+            "longest run of boundaries each of which has KL(lens) − KL(jacobian) above 0, with p ≤ 0.05 over all",
         ),
         "band_last": _of_the_band("last boundary of the band", "boundary"),
         **interval("band_first", _of_the_band, "the 95 % interval of band_first", "boundary", "bootstrap over prompts"),
         **interval("band_last", _of_the_band, "the 95 % interval of band_last", "boundary", "bootstrap over prompts"),
+        "band_gain": _of_the_band("gain over the band", "nats", "mean of KL(lens) − KL(jacobian) over its boundaries"),
+        **interval("band_gain", _of_the_band, "the 95 % interval of band_gain", "nats", "bootstrap over prompts"),
         "band_p": _of_the_band(
-            "p-value of no band",
+            "p-value of the band: of its weakest boundary, or of the strongest one where there is no band",
             "1",
-            "cluster-based permutation test, signs of whole prompts",
-            "Maris, Oostenveld 2007",
+            "share of signs of whole prompts whose largest Σx / √Σx² over boundaries is as large",
+            "Westfall, Young 1993; Nichols, Holmes 2002",
         ),
     },
 )

@@ -58,28 +58,35 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         f"Jacobian: the stream at each boundary behind the mean Jacobian of the last one over "
         f"{data.attrs.get('fit_prompts', 'other')} prompts, and read out by the model itself. Lens: read as it is."
         f"{translated} Means are over the tokens{tokens} of {read} prompts that nothing was fitted to. "
-        f"{describe(options, read)} {_band(data)} Halves of the prompts agree on the identity, which the stream passes "
-        "on whatever the blocks do; what they found is what they agree on without it."
+        f"{describe(options, read)} {_band(data, read)} Halves of the prompts agree on the identity, which the stream "
+        "passes on whatever the blocks do; what they found is what they agree on without it."
     )
     return Drawing(drop_empty(panels), note)
 
 
-def _band(data: xr.Dataset) -> str:
-    """Return where the Jacobian lens is the better one, in a sentence; none for a part of a run with some prompts."""
-    if "band_p" not in data:
+def _band(data: xr.Dataset, prompts: int) -> str:
+    """Return where the Jacobian lens is the better one, in a sentence.
+
+    None for a part of a run with some prompts, nor for a run of an earlier version, whose test was of another run of
+    boundaries than the one in ``band_first`` and ``band_last``.
+    """
+    if "band_gain" not in data:
         return ""
     first, last, p = (float(data[name]) for name in ("band_first", "band_last", "band_p"))
-    if math.isnan(p):
-        return "One prompt cannot tell whether there is a band of boundaries where the Jacobian lens is the better one."
-    if math.isnan(first) or p > _LEVEL:
-        return f"No band: the Jacobian lens is nowhere shown to be nearer to the final prediction (p = {p:.2g})."
+    if math.isnan(p) or 0.5**prompts > _LEVEL:
+        few = "One prompt" if prompts == 1 else f"{prompts} prompts"
+        return f"{few} cannot tell whether there is a band of boundaries where the Jacobian lens is the better one."
+    gain = "{:.2g} nats ({:.2g} to {:.2g})".format(*(float(data[f"band_gain{end}"]) for end in ("", "_low", "_high")))
+    if math.isnan(first):
+        reason = f"p = {p:.2g}" if p > _LEVEL else f"p = {p:.2g}, but the mean gain is {gain}"
+        return f"No band: the Jacobian lens is nowhere shown to be nearer to the final prediction ({reason})."
     ends = [
         f"{int(end)} ({float(data[f'{name}_low']):.0f}–{float(data[f'{name}_high']):.0f})"
         for name, end in (("band_first", first), ("band_last", last))
     ]
     return (
-        f"Band: from boundary {ends[0]} to {ends[1]} the Jacobian lens is nearer to the final prediction than the "
-        f"plain lens (p = {p:.2g})."
+        f"Band: at each boundary from {ends[0]} to {ends[1]} the Jacobian lens is nearer to the final prediction than "
+        f"the plain lens (p ≤ {p:.2g}, corrected for all boundaries), by {gain} on average."
     )
 
 
