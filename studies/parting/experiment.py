@@ -90,8 +90,8 @@ def record_of(result: Difference) -> dict[str, Any]:
         for name in ("output", "unexplained", "unexplained_back")
     }
     return {
-        "model": data.attrs["model"],
-        "other": data.attrs["other"],
+        "model": Path(data.attrs["model"]).name,
+        "other": Path(data.attrs["other"]).name,
         "prompts": data.sizes["prompt"],
         "text": result.text,
         "first": result.first,
