@@ -202,7 +202,7 @@ _COMPARISON = (
         "analysis/depths/test_grouped.py::test_groups_stand_in_their_natural_order",
     ),
     Bug(
-        "analysis/depths/result",
+        "statistics/correction",
         "the-plainest-correction-for-holms",
         'method="holm"',
         'method="bonferroni"',

@@ -55,7 +55,7 @@ def packed(html: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 def tables(html: str) -> dict[str, dict[str, dict[str, str]]]:
     """Section → column → row → cell, of the tables under its pictures and of effective depth."""
     sections = {}
-    for part in re.split(r'<details class="folded"', html)[1:]:
+    for part in re.split(r'<details class="folded(?: printed)?"', html)[1:]:
         heading = unescape(re.sub(r"<[^>]*>", "", re.search(r"<h[34]>(.*?)</h[34]>", part, re.S)[1]))  # type: ignore[index]
         grid = [
             [unescape(re.sub(r"<[^>]*>", "", cell)) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.S)]

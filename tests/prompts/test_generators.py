@@ -134,8 +134,8 @@ def test_every_task_and_option_is_documented() -> None:
     section = (DOCS / "prompts.md").read_text(encoding="utf-8").split("\n## Tasks\n")[1].split("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+)` \|", section, re.M)) == set(TASK_OPTIONS)
     assert all(f"`{name}`" in section for name in TASKS)
-    table = (DOCS / "lab.md").read_text(encoding="utf-8").split("\n## Tasks\n")[1].split("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` \|", table, re.M)) == set(TASKS)
+    lab = (DOCS / "lab.md").read_text(encoding="utf-8").split("\n## Tasks\n")[1].split("\n## ")[0]
+    assert set(re.findall(r"^`(\w+)` asks ", lab, re.M)) == set(TASKS)
 
 
 def test_a_range_of_steps_is_balanced_and_each_level_is_what_it_is_alone() -> None:

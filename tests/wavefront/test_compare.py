@@ -63,6 +63,8 @@ def expected(reference: Tensor, row: Tensor) -> dict[str, np.ndarray]:
         found["l2"].append(np.sqrt(((p - q) ** 2).sum()))
         found["entropy"].append(-(q * np.log2(q)).sum())
         found["top1_agreement"].append(float(np.argmax(ref) == np.argmax(own)))
+        found["top1_id"].append(float(np.argmax(own)))
+        found["top1_probability"].append(q[np.argmax(own)])
         found["loss"].append(-log_q[TARGETS[t]] if TARGETS[t] >= 0 else np.nan)
         best = [set(np.argsort(-values, kind="stable")[:K].tolist()) for values in (ref, own)]
         found["overlap"].append(len(best[0] & best[1]) / K)

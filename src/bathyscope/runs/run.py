@@ -167,7 +167,7 @@ class Run:
     @cached_property
     def cycle(self) -> Cycle | None:
         """Which loop and block each step is, of a model that runs blocks several times; None for others."""
-        blocks = self.manifest["identity"].get("loops")
+        blocks = self.manifest.get("identity", {}).get("loops")
         return None if blocks is None else cycle_of(tuple(blocks))
 
     def save(self, path: str | Path) -> Run:

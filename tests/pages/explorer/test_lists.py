@@ -18,6 +18,7 @@ def test_hover_tells_a_block_and_leaves_the_chosen_one(show: Show, page: Path) -
     opened = show(page, hash_="#block=1")
     told = opened.page.locator(".strip + .told")
     assert told.inner_text().startswith("Block 1: ")
+    opened.page.locator(".strip").first.scroll_into_view_if_needed()
     box = opened.page.evaluate(_BARS)[3]
     opened.page.mouse.move(box["left"] + box["width"] / 2, box["top"] + box["height"] / 2)
     assert told.inner_text().startswith("Block 3: ")
