@@ -46,7 +46,10 @@ def planned(
 @pytest.mark.parametrize(
     ("plan", "expected"),
     [
-        (planned(), "Proved: blocks 4, 7 can go at +0.200 nats per token, and nothing tried is shown to be better"),
+        (
+            planned(),
+            "Proved: leaving out blocks 4, 7 costs +0.200 nats per token, and nothing tried is shown to cost less",
+        ),
         (
             planned((0.3, 0.1), alike=(False, True)),
             "Not proved: leaving out blocks 4, 7 costs +0.300 nats, and block <i>influence is better at +0.100",
@@ -105,5 +108,5 @@ def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     assert "<code>bathyscope export m --schedule drop:4,drop:7 --out SMALLER</code>" in html
     assert 'aria-label="Plan"' in html
     parts = planned(subset="drop:4.attention", parts="attention")
-    assert plan_headline(parts).startswith("Proved: drop:4.attention can go")
+    assert plan_headline(parts).startswith("Proved: leaving out drop:4.attention costs ")
     assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)

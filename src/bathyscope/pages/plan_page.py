@@ -58,7 +58,7 @@ def plan_headline(plan: Plan) -> str:
         over = "over" if choice.cost > limit else "not proved to be within"
         return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
     if plan.proved:
-        return f"Proved: {parts} can go at {cost} per token, and nothing tried is shown to be better"
+        return f"Proved: leaving out {parts} costs {cost} per token, and nothing tried is shown to cost less"
     if loss_falls(plan.data):
         return f"Not proved: without {parts} the loss changes by {cost}, so this text is foreign to the model"
     if choice.alike:
@@ -210,7 +210,7 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     alike = [row.name for row in rows[1:] if row.alike]
     facts = [
         Fact(
-            "As good on this text" if alike else "Nothing else does as well",
+            "Not shown to be worse" if alike else "Nothing else does as well",
             f"{', '.join(alike)}: no difference from the best is shown."
             if alike
             else f"{len(rows) - 1} other candidates are worse than the best.",

@@ -13,7 +13,14 @@ from support.compared import a_run
 
 import bathyscope
 from bathyscope.analysis.depths import Comparison
-from bathyscope.analysis.depths.sentences import rows_of_comparison, sentence, support, surviving
+from bathyscope.analysis.depths.sentences import (
+    ComparedDepth,
+    percents,
+    rows_of_comparison,
+    sentence,
+    support,
+    surviving,
+)
 from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -95,3 +102,16 @@ def test_long_and_hostile_names_stay_inert(found: Comparison) -> None:
     ElementTree.fromstring(text)
     assert "<script" not in text
     assert "\u202e" not in text
+
+
+@pytest.mark.parametrize(
+    ("reference", "other", "texts"),
+    [
+        (0.693, 0.656, ("69.3 %", "65.6 %")),  # 69 and 66 would not show 3.7
+        (0.69, 0.66, ("69 %", "66 %")),
+        (0.5004, 0.4996, ("50.0 %", "50.0 %")),
+    ],
+)
+def test_two_shares_show_their_difference(reference: float, other: float, texts: tuple[str, str]) -> None:
+    row = ComparedDepth("prediction", reference, other, other - reference, np.nan, np.nan, 0.01, 0.01)
+    assert percents(row) == texts

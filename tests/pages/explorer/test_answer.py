@@ -45,13 +45,13 @@ def test_one_block_does_not_add_up_with_anything() -> None:
     [
         (
             costing([2.5, 0.01, 0.3], spread=0.9),
-            "The intervals are too wide to name a block that could go; the cheapest",
+            "No block is shown to cost at most 0.05 nats, since intervals are wide; the cheapest",
         ),
         (costing([2.5, 0.2, 0.3]), "No block can be left out for less than 0.05 nats; the cheapest is block 1 (+0.2"),
         # its mean is above, and its interval is not
         (
             costing([2.5, 0.06, 0.3], spread=0.05),
-            "The intervals are too wide to name a block that could go; the cheapest",
+            "No block is shown to cost at most 0.05 nats, since intervals are wide; the cheapest",
         ),
         (
             costing([2.5, 0.0, 0.3], prompts=1),

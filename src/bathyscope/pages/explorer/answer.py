@@ -162,7 +162,8 @@ def _choose_blocks(cost: ByPlace | None) -> _Choice:
     named = f"the cheapest is block {places[least]} ({_format_estimate(cost, least)})"
     if (low <= CHEAP).any():
         return _Choice(
-            f"The intervals are too wide to name a block that could go; {named}. Survey more prompts.",
+            f"No block is shown to cost at most {CHEAP:g} nats, since intervals are wide; {named}. "
+            "Survey more prompts.",
             needs_prompts=True,
         )
     return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")

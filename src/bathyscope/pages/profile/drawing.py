@@ -399,7 +399,11 @@ def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: flo
     if profile.criteria:
         ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
         listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
-        for line in wrap(f"ticks: the papers' criteria read {listed} of {profile.n_blocks}", layout.inner, size):
+        for line in wrap(
+            f"ticks: the papers' criteria (where refinement begins) read {listed} of {profile.n_blocks}",
+            layout.inner,
+            size,
+        ):
             y += 18
             canvas.text(layout.left, y, line, size, role="muted")
     kinds = [f"{len(control.curves)} {control.label}" for control in profile.controls if control.curves]

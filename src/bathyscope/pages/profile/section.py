@@ -74,7 +74,7 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
     if run_answer.planned:
         return "What can go"
     if profile.costs is None:
-        return "What is free to cut is unknown"
+        return "Which blocks are cheap to leave out is unknown"
     blocks = run_answer.blocks
     if blocks:
         if len(blocks) > _LISTED:
@@ -82,5 +82,5 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
         subject = "Block" if len(blocks) == 1 else "Blocks"
         return f"{subject} {format_blocks(blocks)} {'is' if len(blocks) == 1 else 'are'} cheap to leave out"
     if any(low <= CHEAP for low in profile.costs.low) or not any(low == low for low in profile.costs.low):
-        return "Nothing is proved free to cut"
-    return "Nothing here is free to cut"
+        return "No block is proved cheap to leave out"
+    return "No block is cheap to leave out"
