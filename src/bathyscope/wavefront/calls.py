@@ -38,10 +38,15 @@ class CallPolicy:
     def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
         """Halve the calls to come, after one of so many rows of so many tokens each was out of memory.
 
-        A call changes no slot until it has run, so it can be repeated in pieces.
+        A call changes no slot until it has run, so it can be repeated in pieces. All later calls of the wavefront are
+        smaller too: in float32 a row's numbers depend on the size of its calls by no more than rounding.
+
+        Args:
+            rows: without a control that rides along.
+            tokens: of each row.
 
         Raises:
-            ModelError: the call had a single row.
+            ModelError: the call had a single row, which cannot be divided.
         """
         _free_cached_memory(device)
         if rows < 2:

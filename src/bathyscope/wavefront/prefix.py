@@ -65,6 +65,9 @@ class LentRows:
     def add(self, slots: Sequence[int], keys: Tensor | None, values: Tensor | None, *, attends: bool) -> None:
         """Store the keys and values of those rows of a call that lend, and let go of the others'.
 
+        They are of one block, and are dropped when the next block lends: never more than one block's keys and values
+        of the lending rows are stored.
+
         Args:
             slots: of the rows of the call.
             keys, values: [rows, batch, heads, tokens, head width]; None where the block computed none.

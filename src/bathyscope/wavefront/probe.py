@@ -187,7 +187,11 @@ class Probe:
         """A block of the plain forward has run."""
 
     def rows(self, view: RowsView) -> None:
-        """A block has run on rows of which at least one is this probe's."""
+        """A block has run on rows of which at least one is this probe's.
+
+        A skip before a token that is computed as a full row is shown twice: with all prompts (``view.prompt`` is None),
+        and cut to the tokens that a tail would own.
+        """
 
     def row_parts(self, view: RowPartsView) -> None:
         """A block has run on rows at steps of which at least one is in somebody's ``part_steps``, or on the control."""

@@ -39,6 +39,10 @@ class ScheduleRow:
 class SkipRow:
     """Block ``block`` is skipped at every token from ``protect`` on: h̄_{s+1}[t] := h_s[t].
 
+    h_s is the stream that goes into block s (boundary s), h̄ that of the changed row; a_s, m_s and c_s are what the
+    attention, the MLP and the whole block add. The first ``protect`` tokens run the block: in most models the first
+    token is an attention sink, and what depends on it would hide all else.
+
     With ``part`` "attention" or "mlp" only that contribution is left out: a_s := 0 or m_s := 0. With "direct" no state
     is carried from block to block: each later block l alone sees h_l − c_s, other contributions staying as they are.
     """

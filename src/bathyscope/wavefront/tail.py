@@ -13,7 +13,9 @@ The tail computes the tokens from t on, block by block:
   first differs from the control through this attention; measures of later tokens look for that difference.
 - Skipping the last block changes no later token, so such a tail is not computed; measures hold 0 for it.
 
-Position-dependent arguments (rotary tables, masks) are those that the recording has for the tokens from t on.
+Position-dependent arguments (rotary tables, masks) are those that the recording has for the tokens from t on
+(``model/anatomy/replay.py``); the borrowed keys and values stand before the tail's own in the cache that its block is
+given (``prefix.py``, ``model/anatomy/cache.py``).
 
 All tails of one prompt and start have the same shape and run in common calls. A tail of the control leads them: it
 takes the control's keys and values, changes nothing, and rounds as the other tails do. It begins with the first tail,
