@@ -33,10 +33,7 @@ FLOORS = {
     **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
-EXCEPTIONS = {
-    ("runs/run.py", "bathyscope.pages.explorer.widget"),
-    ("runs/run.py", "bathyscope.pages.profile.notebook"),
-}
+EXCEPTIONS = {("runs/run.py", "bathyscope.pages.in_notebook")}
 """File and module that it imports by a string from a higher floor: a run shows in a notebook what is drawn of runs."""
 MOST_ENTRIES = 20
 FACADE = ("__init__", "__main__")
