@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from matplotlib.figure import Figure
 from support.artists import visible_texts
+from support.profiled import profiled_run
 from support.synthetic import small_run, synthetic_run
 
 from bathyscope.errors import OptionError, StoreError
@@ -30,6 +31,13 @@ def test_one_file_per_figure_and_format(saved: list[Path]) -> None:
     assert [path.name for path in saved] == names
     assert all(path.read_bytes().startswith(HEADS[path.suffix[1:]]) for path in saved)
     assert sorted(os.listdir(saved[0].parent)) == sorted(names)
+
+
+def test_the_profile_is_the_first_file_of_a_run_that_has_one(tmp_path: Path) -> None:
+    run = profiled_run(measures=("drop",))
+    paths = save_figures(run, tmp_path, ["svg"])
+    assert [path.name for path in paths] == ["profile.svg", "drop.svg"]
+    assert paths[0].read_bytes().startswith(HEADS["svg"])
 
 
 def test_same_run_same_bytes(saved: list[Path], tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from bathyscope.pages.arguments import check_options, read_runs
 from bathyscope.pages.figures.kind import arrange
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings
+from bathyscope.pages.profile.panel import find_profile
 from bathyscope.pages.render import FORMATS, check_format, render
 from bathyscope.pages.side_by_side import side_by_side
 from bathyscope.runs.atomic import write_atomically
@@ -23,7 +24,7 @@ def save_figures(
     formats: Sequence[str] = FORMATS,
     options: FigureOptions | None = None,
 ) -> list[Path]:
-    """Save every figure that can be drawn from a run, as ``folder/residual.png`` and so on.
+    """Save every figure that can be drawn from a run, its profile too, as ``folder/residual.png`` and so on.
 
     The same run gives the same bytes. Each file is complete or absent.
 
@@ -38,6 +39,8 @@ def save_figures(
     (run,) = runs
     heading = _write_heading([run], options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in drawings(run, options).items()}
+    if panel := find_profile(run, None if options is None else options.cluster):
+        figures = {panel.name: arrange(heading, [panel]), **figures}
     return _save_figures(figures, folder, formats)
 
 

@@ -158,8 +158,8 @@ class Verdict:
     def _middle(self) -> float:
         return (self.readable.value + self.own.value) / 2
 
-    def _in_loops(self, depth: float) -> str:
-        """A depth in loops, in brackets, such as `` (2.6 of 4 loops)``; empty for a model without loops."""
+    def in_loops(self, depth: float) -> str:
+        """Return a depth in loops, in brackets, such as `` (2.6 of 4 loops)``; empty for a model without loops."""
         text = "" if self.cycle is None else self.cycle.in_loops(depth)
         return f" ({text})" if text else ""
 
@@ -169,16 +169,16 @@ class Verdict:
         if self.agree:
             depth = f"{self._middle:.1f}{_between(self.interval)}"
             return (
-                f"The prediction settles after about {depth} of {counted}{self._in_loops(self._middle)} on average"
+                f"The prediction settles after about {depth} of {counted}{self.in_loops(self._middle)} on average"
                 f"{f'{last} of tokens' if last else ''}{self._caveats()}."
             )
         if math.isnan(self.own.value) and math.isnan(self.readable.value):
             return f"No depth was read: no prompt has one{self._caveats()}."
         if math.isnan(self.own.value):
-            loops = self._in_loops(self.readable.value)
+            loops = self.in_loops(self.readable.value)
             return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
         if math.isnan(self.readable.value):
-            loops = self._in_loops(self.own.value)
+            loops = self.in_loops(self.own.value)
             return f"The output changes until {self.own} of {counted}{loops} on average{self._caveats()}."
         return self._both_sentence()
 
@@ -191,7 +191,7 @@ class Verdict:
     def _both_sentence(self) -> str:
         """Both readings in one sentence, where they disagree."""
         last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
-        loops, until = self._in_loops(self.readable.value), f"{self.own}{self._in_loops(self.own.value)}"
+        loops, until = self.in_loops(self.readable.value), f"{self.own}{self.in_loops(self.own.value)}"
         token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"
         if self.own.value > self.readable.value:
             return f"{token}; leaving out a block changes the output until {until}."

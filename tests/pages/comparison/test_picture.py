@@ -16,11 +16,13 @@ from bathyscope.analysis.depths import Comparison
 from bathyscope.analysis.depths.sentences import (
     ComparedDepth,
     percents,
+    prompts_needed,
     rows_of_comparison,
     sentence,
     support,
     surviving,
 )
+from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -115,3 +117,26 @@ def test_long_and_hostile_names_stay_inert(found: Comparison) -> None:
 def test_two_shares_show_their_difference(reference: float, other: float, texts: tuple[str, str]) -> None:
     row = ComparedDepth("prediction", reference, other, other - reference, np.nan, np.nan, 0.01, 0.01)
     assert percents(row) == texts
+
+
+def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
+    """More prompts where nothing is proved, controls where a difference of two models is, else other text."""
+    unproved = with_values(found, "prediction", difference=0.1, standard_error=0.1, p_holm=0.4)
+    meaning, step = comparison_facts(unproved, 0)
+    assert meaning.text.startswith("Prediction depth: the blocks after which")
+    assert f"on {prompts_needed(unproved)} prompts" in step.text
+    assert prompts_needed(unproved) in sentence(unproved)
+    first, second = found.sides
+    altered = {**second.run.manifest["identity"], "weight_hash": "of other weights"}
+    other = replace(second, run=replace(second.run, manifest={**second.run.manifest, "identity": altered}))
+    two_models = replace(found, sides=(first, other))
+    proved = with_values(two_models, "centre_of_mass", difference=0.1, ci_low=0.05, ci_high=0.15, p_holm=0.01)
+    meaning, step = comparison_facts(proved, 0)
+    assert meaning.text.startswith("Centre of mass: the mean position")
+    assert step.command.startswith("bathyscope survey own/")
+    assert step.command.endswith("--control untrained:3")
+    assert "bathyscope survey own/" in comparison_html(proved)
+    (_, step) = comparison_facts(replace(proved, sides=found.sides), 0)
+    assert "--prompts OTHERS.jsonl" in step.command
+    one_run = replace(proved, sides=tuple(replace(side, run=proved.sides[0].run) for side in proved.sides))
+    assert len(comparison_facts(one_run, 0)) == 1

@@ -9,6 +9,7 @@ import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from support.artists import visible_texts
+from support.profiled import profiled_run
 from support.synthetic_tokens import complete_run
 
 import bathyscope
@@ -76,6 +77,21 @@ def test_nothing_is_cut_and_nothing_overlaps_in_any_other_figure(name: str) -> N
 @pytest.mark.parametrize("what", ["effective_depth.estimates", "skip.prompts_all", "erasure.prompt_1", "lens.settling"])
 def test_many_blocks_and_long_names_fit_too(what: str) -> None:
     assert not faults(bathyscope.plot(LONGEST_NAMES, what, width=COLUMN))
+
+
+@pytest.mark.parametrize("blocks", [2, 12, 30, 126])
+@pytest.mark.parametrize("readable", [0.1, 0.97])
+def test_the_profile_fits_too(blocks: int, readable: float) -> None:
+    """Depths at either end, where labels have least room, and controls of two kinds."""
+    controls = {
+        f"{kind}-0": profiled_run(blocks, readable=0.5 * blocks, measures=("lens", "skip"))
+        for kind in ("untrained", "shuffled_blocks")
+    }
+    run = profiled_run(blocks, readable=readable * blocks, controls=controls if blocks == 12 else None)
+    for width in (COLUMN, PAGE):
+        # The strip of tiles is as low as its one line of numbers.
+        cut = [fault for fault in faults(bathyscope.plot(run, "profile", width=width)) if not fault.startswith("axes")]
+        assert cut == [], width
 
 
 def test_a_file_has_the_size_of_its_figure_and_all_of_it() -> None:

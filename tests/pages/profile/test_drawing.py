@@ -16,7 +16,7 @@ from support.synthetic import replaced
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.pages.profile import drawing
+from bathyscope.pages.profile import drawing, layout
 from bathyscope.pages.profile.classes import COLOURS, class_of, write_cost
 from bathyscope.pages.profile.numbers import Profile, read_profile
 
@@ -32,13 +32,13 @@ def texts(picture: ElementTree.Element) -> list[str]:
     return ["".join(text.itertext()) for text in picture.iter(f"{SVG}text")]
 
 
-@pytest.mark.parametrize(("draw", "layout"), [(drawing.wide, drawing.WIDE), (drawing.narrow, drawing.NARROW)])
-def test_marks_points_and_tiles_are_at_their_places(draw: Any, layout: drawing.ProfileLayout) -> None:
+@pytest.mark.parametrize(("draw", "sizes"), [(drawing.wide, layout.WIDE), (drawing.narrow, layout.NARROW)])
+def test_marks_points_and_tiles_are_at_their_places(draw: Any, sizes: layout.ProfileLayout) -> None:
     profile = read_profile(profiled_run(12, readable=8.0, costs=np.linspace(0.01, 1.5, 12).tolist()))
     picture = parsed(draw(profile))
 
     def across(place: float) -> float:
-        return layout.left + layout.inner * place / 12
+        return sizes.left + sizes.inner * place / 12
 
     dots = [(float(dot.get("cx", "")), float(dot.get("cy", "")), dot.get("r")) for dot in picture.iter(f"{SVG}circle")]
     marks = sorted(x for x, _, radius in dots if radius == "5.5")
@@ -53,7 +53,7 @@ def test_marks_points_and_tiles_are_at_their_places(draw: Any, layout: drawing.P
     tiles = [tile for tile in picture.iter(f"{SVG}rect") if tile.get("fill") in COLOURS][:12]
     assert [tile.get("fill") for tile in tiles] == [COLOURS[class_of(loss)] for loss in profile.costs.mean]
     written = texts(picture)
-    short = layout is drawing.NARROW
+    short = sizes is layout.NARROW
     assert all(write_cost(loss, short=short) in written for loss in profile.costs.mean)
 
 
@@ -74,7 +74,7 @@ def test_a_control_is_grey_and_over_its_own_depth() -> None:
     picture = parsed(drawing.wide(profile))
     (curve,) = [p for p in picture.iter(f"{SVG}path") if p.get("class") == "bp-muted-line" and "opacity" in p.attrib]
     places = [float(x) for x in re.findall(r"[ML]([\d.]+) ", curve.get("d", ""))]
-    wide = drawing.WIDE
+    wide = layout.WIDE
     assert places == pytest.approx([wide.left + wide.inner * place / 4 for place in range(5)], abs=0.06)
     assert "grey: 1 untrained, the same prompts" in texts(picture)
 

@@ -15,7 +15,15 @@ from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
 from bathyscope.pages.profile.numbers import Profile, read_profile
 from bathyscope.pages.profile.section import facts
-from bathyscope.pages.profile.sentences import MATTERS, basis, carrying, carrying_fact, describe, headline
+from bathyscope.pages.profile.sentences import (
+    MATTERS,
+    basis,
+    carrying,
+    carrying_fact,
+    describe,
+    explain_marks,
+    headline,
+)
 from bathyscope.runs.run import Run
 
 LATE, EARLY, EVEN = [0.01, 0.01, 0.01, 0.01, 0.01, 1.0], [1.0, 0.01, 0.01, 0.01, 0.01, 0.01], [1.0] * 6
@@ -44,8 +52,8 @@ def test_the_headline_is_true_of_the_depths(readable: float, last: float, effect
         assert text.startswith(f"A token's prediction is final after {readable:.1f} of 6 blocks on average")
         if "the last block" not in text:
             later = verdict.own.value > readable
-            words = "the output changes until" if later else "nine tenths of the blocks' effect is done after"
-            assert f"{words} {verdict.own.value:.1f}" in text
+            words = "and" if later else "but already"
+            assert f", {words} 90 % of the blocks' effect is done by {verdict.own.value:.1f}" in text
     assert "disagree" not in text
     assert len(text) < 120
 
@@ -185,3 +193,19 @@ def test_the_title_of_the_first_fact_names_what_its_sentence_names() -> None:
     assert title([2.0, 0.3, 0.2]) == "No block is cheap to leave out"
     assert title([2.0, 0.01, 0.2], prompts=1) == "No block is proved cheap to leave out"
     assert title([2.0], measures=("lens",)) == "Which blocks are cheap to leave out is unknown"
+
+
+def test_the_headline_of_a_looped_model_counts_loops_too() -> None:
+    for readable, text in (
+        (5.4, "The prediction settles after about 5.4 of 6 blocks (2.7 of 3 loops)"),
+        (3.0, "A token's prediction is final after 3.0 of 6 blocks (1.5 of 3 loops) on average"),
+    ):
+        run = profiled_run(6, readable=readable)
+        run.manifest["identity"]["loops"] = [0, 1, 0, 1, 0, 1]
+        assert headline(read_profile(run)).startswith(text)
+
+
+def test_what_the_marks_are_is_told_where_they_are() -> None:
+    assert explain_marks(read_profile(profiled_run())).count(";") == 1
+    assert explain_marks(read_profile(profiled_run(measures=("lens",)))).startswith("blue: mean over tokens")
+    assert explain_marks(read_profile(profiled_run(measures=("drop",)))) == ""

@@ -96,9 +96,9 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     if not tested:
         return f"No {what} can be tested: {_reason(comparison, number)}"
     prompts = _count_prompts(comparison, number)
-    return (
-        f"No {what} is proved on {prompts} prompt{'' if prompts == 1 else 's'}; {_needed(comparison, tested, prompts)}"
-    )
+    needed = _count_needed(comparison, tested, prompts)
+    rest = f"differences of this size would need {needed}" if needed.startswith("more") else f"{needed} would be needed"
+    return f"No {what} is proved on {prompts} prompt{'' if prompts == 1 else 's'}; {rest}"
 
 
 def support(comparison: HasDifferences, number: int = 0) -> str:
@@ -172,8 +172,14 @@ def _state_difference(comparison: HasDifferences, number: int, row: ComparedDept
     )
 
 
-def _needed(comparison: HasDifferences, tested: Sequence[ComparedDepth], prompts: int) -> str:
-    """Return how many prompts would prove a difference of the size seen, by the estimator that needs fewest."""
+def prompts_needed(comparison: HasDifferences, number: int = 0) -> str:
+    """Return how many prompts would prove a difference of the size seen, such as ``about 40``; empty without a test."""
+    tested = [row for row in rows_of_comparison(comparison, number) if not math.isnan(row.p)]
+    return _count_needed(comparison, tested, _count_prompts(comparison, number)) if tested else ""
+
+
+def _count_needed(comparison: HasDifferences, tested: Sequence[ComparedDepth], prompts: int) -> str:
+    """Return the number, by the estimator that needs fewest."""
     alpha = (1 - comparison.level) / _tests(comparison)
     quantiles = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER))
     # The standard error falls with the root of the prompts; Bonferroni's share bounds Holm's first step.
@@ -184,9 +190,9 @@ def _needed(comparison: HasDifferences, tested: Sequence[ComparedDepth], prompts
     ]
     size = max(min(sizes, default=math.inf), prompts + 1)
     if size > _MOST:
-        return f"differences of this size would need more than {_MOST:,}"
+        return f"more than {_MOST:,}"
     digits = max(0, math.floor(math.log10(size)) - 1)
-    return f"about {math.ceil(size / 10**digits) * 10**digits:,} would be needed"
+    return f"about {math.ceil(size / 10**digits) * 10**digits:,}"
 
 
 def _reason(comparison: HasDifferences, number: int) -> str:

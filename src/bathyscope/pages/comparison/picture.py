@@ -21,6 +21,7 @@ from bathyscope.analysis.depths.sentences import (
 )
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
+from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.environment import environment
 from bathyscope.pages.profile.canvas import Canvas, text_width
 from bathyscope.pages.profile.numbers import Points, read_profile
@@ -85,6 +86,7 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
         "headings": ["", *_ratio_names(comparison, number), "difference"],
         "rows": _difference_rows(comparison, number),
         "silent": _name_silent(comparison, number),
+        "facts": comparison_facts(comparison, number),
     }
     return Markup(macros.compared(section, level, name))
 

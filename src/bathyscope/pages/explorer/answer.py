@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.errors import PromptError
-from bathyscope.pages.commands import quote_model
+from bathyscope.pages.commands import quote_model, quote_prompts
 from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
-from bathyscope.prompts.spec import parse as parse_source
 from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
@@ -109,11 +106,12 @@ def _is_of_same_name(plan: Plan, run: Run) -> bool:
 
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     """Return what a reader does next, and the command for it; both empty where nothing is missing."""
-    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts {_quote_prompts(run)} --measures"
+    prompts_source = quote_prompts(run.identity.dataset)
+    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts {prompts_source} --measures"
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
-        prompts = f"--calibration {_quote_prompts(run)} --test OTHERS.jsonl"
+        prompts = f"--calibration {prompts_source} --test OTHERS.jsonl"
         prune = f"bathyscope prune {quote_model(run.identity.model)} {prompts} --drop {droppable}"
         return "To know what they cost together", prune
     if any(measure not in run for measure in _MEASURES[:-1]):
@@ -123,16 +121,6 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
     return "", ""
-
-
-def _quote_prompts(run: Run) -> str:
-    """Return the prompts as a shell takes them; YOURS.jsonl where their name is no source."""
-    name = run.identity.dataset
-    try:
-        parse_source(name)
-    except PromptError:
-        return "YOURS.jsonl"
-    return shlex.quote(name)
 
 
 def _choose_blocks(cost: ByPlace | None) -> _Choice:

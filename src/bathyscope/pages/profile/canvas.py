@@ -61,6 +61,20 @@ def text_width(text: str, size: float, *, bold: bool = False) -> float:
     return total * size
 
 
+def wrap(text: str, width: float, size: float, *, bold: bool = False) -> list[str]:
+    """Break a text into lines of an estimated width."""
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if line and text_width(longer, size, bold=bold) > width:
+            lines.append(line)
+            line = word
+        else:
+            line = longer
+    return [*lines, line] if line else lines
+
+
 class Canvas:
     """Elements of one picture in units of its view box."""
 

@@ -17,9 +17,10 @@ from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.profile.canvas import ROLES
 from bathyscope.pages.profile.classes import CARRIES, COLOURS, LETTERS, NAMES, class_of, write_cost
-from bathyscope.pages.profile.drawing import TILES_UP_TO, list_rows
+from bathyscope.pages.profile.depths import list_rows
+from bathyscope.pages.profile.layout import TILES_UP_TO
 from bathyscope.pages.profile.numbers import CRITERIA, Mark, Points, Profile, read_profile
-from bathyscope.pages.profile.sentences import describe, interval_text
+from bathyscope.pages.profile.sentences import SHORT_LABELS, describe, interval_text
 from bathyscope.runs.run import Run
 
 NAME: Final = "profile"
@@ -30,6 +31,10 @@ _NARROW_INCHES: Final = 5.0
 _SHORT_TILE, _LONG_TILE = 14.0, 30.0
 """Points of a tile's width from which it has room for ``.16`` and for ``+0.16``."""
 _LEAST_BAR: Final = 0.03
+_LETTER_INCHES: Final = 0.073
+"""Width of a bold letter of eight points, rather too wide than too narrow."""
+_AXIS_SHARE: Final = 0.83
+"""Width of the axes as a share of the figure's, about."""
 
 
 def profile_panel(run: Run, cluster: str | None = None, width: float | None = None) -> Panel:
@@ -42,12 +47,20 @@ def profile_panel(run: Run, cluster: str | None = None, width: float | None = No
     Raises:
         OptionError: the run has nothing that a profile shows.
     """
-    profile = read_profile(run, cluster)
-    if profile.empty:
+    panel = find_profile(run, cluster, width)
+    if panel is None:
         raise OptionError(
             f"A profile needs the lens, skip or drop; this run has {', '.join(run.measures) or 'no measure'}. Survey "
             "with measures=['lens', 'skip', 'drop']."
         )
+    return panel
+
+
+def find_profile(run: Run, cluster: str | None = None, width: float | None = None) -> Panel | None:
+    """Return the panel, as :func:`profile_panel` does; None where the run has nothing that it shows."""
+    profile = read_profile(run, cluster)
+    if profile.empty:
+        return None
     return Panel(
         NAME, partial(_draw_profile, profile=profile), describe(profile), _choose_size(profile, width or PAGE_INCHES)
     )
@@ -78,9 +91,10 @@ def _draw_profile(figure: FigureBase, profile: Profile) -> None:
         ax.tick_params(length=0)
     _draw_share(upper, profile)
     floor = 0.0
-    for number, (mark, role, _) in enumerate(rows):
+    for number, (mark, role, (label, _)) in enumerate(rows):
         level = 1.0 + _ROW * (len(rows) - number)
-        _draw_mark(upper, mark, role, level, floor, profile, narrow)
+        words = label if role == "muted" else f"{SHORT_LABELS[mark.name]} {mark.value:.1f}"
+        _draw_mark(upper, mark, role, words, level, floor, profile, inches)
     upper.set_ylim(-0.06, 1.0 + _ROW * (len(rows) + 0.8))
     for depth in profile.criteria.values():
         upper.plot([depth, depth], [-0.06, 0.0], color=style.MUTED, linewidth=1.2, clip_on=False)
@@ -129,7 +143,17 @@ def _draw_share(ax: Axes, profile: Profile) -> None:
     ax.plot(share.places, share.mean, color=style.INK, linewidth=1.6, marker=marker, markersize=2.6)
 
 
-def _draw_mark(ax: Axes, mark: Mark, role: str, level: float, floor: float, profile: Profile, narrow: bool) -> None:
+def _draw_mark(
+    ax: Axes,
+    mark: Mark,
+    role: str,
+    label: str,
+    level: float,
+    floor: float,
+    profile: Profile,
+    inches: float,
+) -> None:
+    narrow = inches < _NARROW_INCHES
     colour = ROLES[role]
     ax.plot(
         [mark.value, mark.value],
@@ -141,20 +165,22 @@ def _draw_mark(ax: Axes, mark: Mark, role: str, level: float, floor: float, prof
     if not math.isnan(mark.low):
         ax.plot([mark.low, mark.high], [level, level], color=colour, linewidth=4, alpha=0.4, solid_capstyle="round")
     ax.plot(mark.value, level, "o", color=colour, markersize=5)
-    words = {"readable": "token final after", "own": "output changes until"}[mark.name]
-    control = "" if role != "muted" else f"{profile.controls[0].label}: "
-    interval = interval_text(mark.low, mark.high)
-    between = f" ({interval})" if interval and not narrow else ""
-    to_left = mark.value > profile.n_blocks / 2
-    end = mark.value if math.isnan(mark.low) else mark.low if to_left else mark.high
+    interval = "" if narrow else interval_text(mark.low, mark.high)
+    text = f"{label} ({interval})" if interval else label
+    left, right = (mark.value, mark.value) if math.isnan(mark.low) else (mark.low, mark.high)
+    # Rows stand above the axis of shares, so the margin of its ticks is free for them too.
+    axis = inches * _AXIS_SHARE
+    room = {"right": inches - axis + axis * left / profile.n_blocks, "left": axis * (1 - right / profile.n_blocks)}
+    needed = len(text) * _LETTER_INCHES + 0.15
+    side = "right" if room["right"] >= min(needed, room["left"]) else "left"
     ax.annotate(
-        f"{control}{words} {mark.value:.1f}{between}",
-        (end, level),
-        (-7 if to_left else 7, 0),
+        text,
+        (left if side == "right" else right, level),
+        (-7 if side == "right" else 7, 0),
         textcoords="offset points",
-        ha="right" if to_left else "left",
+        ha=side,
         va="center",
-        fontsize=8,
+        fontsize=8 * min(1.0, room[side] / needed),
         color=style.MUTED if role == "muted" else style.INK,
         fontweight="normal" if role == "muted" else "bold",
     )

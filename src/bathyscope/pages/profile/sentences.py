@@ -21,6 +21,10 @@ _NAMED: Final = 3
 _NUMBERS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
+SHORT_LABELS: Final = {"readable": "final after", "own": "90 % of effect by"}
+"""How a depth is written at its mark where there is little room."""
+
+
 def headline(profile: Profile) -> str:
     """Return one sentence, without its full stop: what training moved where that is known, else the depth."""
     verdict = profile.verdict
@@ -51,9 +55,19 @@ def mark_label(mark: Mark) -> tuple[str, str]:
     """Return how a depth is written at its mark: the sentence, and its interval or nothing."""
     sentences = {
         "readable": f"the average token is final after {mark.value:.1f}",
-        "own": f"output changes until {mark.value:.1f}",
+        "own": f"90 % of the blocks' effect by {mark.value:.1f}",
     }
     return sentences[mark.name], interval_text(mark.low, mark.high)
+
+
+def explain_marks(profile: Profile) -> str:
+    """Return what the two depths are, in the words of somebody who reads the curve below them; empty without a mark."""
+    parts = []
+    if profile.mark("readable") is not None:
+        parts.append("blue: mean over tokens (the curve need not be at 50 %)")
+    if profile.mark("own") is not None:
+        parts.append("green: 90 % of what skipping single blocks changes lies before it")
+    return "; ".join(parts)
 
 
 def interval_text(low: float, high: float) -> str:
@@ -146,21 +160,21 @@ def _state_training(verdict: Verdict, null: Null) -> str:
 
 def _state_depth(profile: Profile, verdict: Verdict) -> str:
     counted = _count(verdict.n_blocks, "block")
-    readable, changes_until = verdict.readable.value, verdict.own.value
+    readable, effect_done = verdict.readable.value, verdict.own.value
     changed = verdict.changed_by_last
     last = ""
     if not math.isnan(changed) and changed >= MATTERS:
         last = f", but the last block still changes {_percent(changed)} of predictions"
     if math.isnan(readable):
-        return f"The output changes until {changes_until:.1f} of {counted} on average"
+        return f"90 % of the blocks' effect is done by {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
     if verdict.depth is not None:
-        return f"The prediction settles after about {verdict.depth:.1f} of {counted}{last}"
-    token = f"A token's prediction is final after {readable:.1f} of {counted} on average"
-    if last or math.isnan(changes_until):
+        loops = verdict.in_loops(verdict.depth)
+        return f"The prediction settles after about {verdict.depth:.1f} of {counted}{loops}{last}"
+    token = f"A token's prediction is final after {readable:.1f} of {counted}{verdict.in_loops(readable)} on average"
+    if last or math.isnan(effect_done):
         return f"{token}{last}"
-    if changes_until > readable:
-        return f"{token}, and the output changes until {changes_until:.1f}"
-    return f"{token}, but nine tenths of the blocks' effect is done after {changes_until:.1f}"
+    already = "and" if effect_done > readable else "but already"
+    return f"{token}, {already} 90 % of the blocks' effect is done by {effect_done:.1f}"
 
 
 def _state_costs(costs: Points) -> str:

@@ -1,0 +1,72 @@
+"""What stands below the picture of a comparison: what its estimators mean, and the command to run next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from bathyscope.analysis.depths.questions import DIFFERENCE
+from bathyscope.analysis.depths.sentences import prompts_needed, surviving
+from bathyscope.pages.commands import quote_model, quote_prompts
+from bathyscope.pages.profile.section import Fact
+
+if TYPE_CHECKING:
+    from bathyscope.analysis.depths import Comparison
+    from bathyscope.runs.run import Run
+
+_MEANINGS: Final = {
+    "prediction": "prediction depth: the blocks after which a token's most likely next token no longer changes",
+    "settle": "settle depth: the blocks after which its whole prediction stays within half a bit of the final one",
+    "centre_of_mass": "centre of mass: the mean position of what skipping blocks changes, 50 % where all matter alike",
+    "cosine": "cosine: where contributions begin to strengthen what the stream already says",
+    "kl": "KL: where the lens has lost most of its distance from the final prediction",
+    "overlap": "top-k overlap: where the lens begins to name the final candidates",
+}
+_MEASURES: Final = "lens,skip,drop,tokens"
+
+
+def comparison_facts(comparison: Comparison, number: int) -> list[Fact]:
+    """Return what the proved estimators mean, and the next command; nothing for slopes over several sizes."""
+    if comparison.quantity != DIFFERENCE:
+        return []
+    names = [row.estimator.removeprefix("interpolated_") for row in surviving(comparison, number)]
+    meanings = [_MEANINGS[name] for name in dict.fromkeys(names or ["prediction"]) if name in _MEANINGS]
+    text = f"{'; '.join(meanings)}."
+    return [Fact("What is compared", f"{text[0].upper()}{text[1:]}"), *_suggest_next(comparison, number)]
+
+
+def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
+    """Return the command that would say most: more prompts, else controls, else where two equal shapes part."""
+    runs_by_name = {side.name: side.run for side in comparison.sides}
+    names = [str(comparison.data[end].values[number]) for end in ("reference", "other")]
+    reference, other = (runs_by_name.get(name) for name in names)
+    # Groups of one run's prompts need no other survey.
+    if reference is None or other is None or reference is other:
+        return []
+    if not surviving(comparison, number):
+        needed = prompts_needed(comparison, number)
+        if not needed:
+            return []
+        return [Fact("Next", f"To prove a difference of this size, survey both on {needed} prompts:", _survey(other))]
+    same_model = reference.identity.weight_hash == other.identity.weight_hash
+    bare = next(
+        (run for run in (reference, other) if not any(name.startswith("untrained") for name in run.controls)), None
+    )
+    if not same_model and bare is not None:
+        command = f"{_survey(bare, 'lens,skip')} --control untrained:3"
+        return [Fact("Next", "To know how much of this training caused, survey each with untrained controls:", command)]
+    if not same_model and reference.n_blocks == other.n_blocks:
+        models = " ".join(quote_model(run.identity.model) for run in (reference, other))
+        command = f"bathyscope diff {models} --prompts {quote_prompts(other.identity.dataset)}"
+        return [Fact("Next", "To see in which blocks the two models part:", command)]
+    return [
+        Fact(
+            "Next", "To see whether it holds on other text, survey both on it:", _survey(other, prompts="OTHERS.jsonl")
+        )
+    ]
+
+
+def _survey(run: Run, measures: str = _MEASURES, prompts: str = "") -> str:
+    prompts = prompts or quote_prompts(run.identity.dataset)
+    return (
+        f"bathyscope survey {quote_model(run.identity.model)} --prompts {prompts} --measures {measures} --out runs/more"
+    )
