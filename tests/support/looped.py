@@ -214,7 +214,10 @@ class CoordinateLoop(Looped):
 
 def make(kind: type[Looped], seed: int = 0, **changes: Any) -> Looped:
     """A model of one kind with all weights drawn from ``seed``."""
-    model = kind(LoopedConfig(**settings(**changes), attn_implementation="sdpa")).eval()
+    # biases of linear layers are moved by a draw, from where torch has drawn them
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = kind(LoopedConfig(**settings(**changes), attn_implementation="sdpa")).eval()
     randomise(model, seed)
     return model
 

@@ -150,6 +150,7 @@ def compared(name: str, measures: Collection[str]) -> dict[str, tuple[xr.Dataset
     models = (load(hf), load(written_out, family=family))
     tails = all(model.checks.tails for model in models)
     first, second = (waves.run(model, IDS, options, answers=[2] * len(IDS), tails=tails) for model in models)
+    assert measures
     return {measure: (first[measure], second[measure]) for measure in measures}
 
 
@@ -160,6 +161,7 @@ def require_close(loop: xr.Dataset, copy: xr.Dataset) -> None:
         return variable == "fixed_point" or str(variable).endswith("_all_loops")
 
     variables = [variable for variable in loop.data_vars if not is_of_loops(variable)]
+    assert variables
     assert set(variables) == {variable for variable in copy.data_vars if not is_of_loops(variable)}
     for variable in variables:
         value, expected = loop[variable].values, copy[variable].values
@@ -177,17 +179,26 @@ def test_every_measure_equals_that_of_the_unrolled_copy(name: str) -> None:
     lacking = LACKING if name == "huginn_still" else set()
     needing_more = {"patching", "effective_depth", "stages", "neurons"} | UNASKED
     measures = [measure for measure in MEASURES if measure not in lacking | needing_more]
-    for loop, copy in compared(name, measures).values():
+    pairs = compared(name, measures)
+    assert len(pairs) == len(measures) >= 14
+    for loop, copy in pairs.values():
         require_close(loop, copy)
 
 
 def test_a_state_with_more_than_the_stream_is_measured_as_the_folded_copy() -> None:
-    for loop, copy in compared("huginn_still", ["residual", "lens", "drop", "swap", "repeat", "gradient"]).values():
+    measures = ["residual", "lens", "drop", "swap", "repeat", "gradient"]
+    pairs = compared("huginn_still", measures)
+    assert list(pairs) == measures
+    for loop, copy in pairs.values():
         require_close(loop, copy)
 
 
 def test_nothing_between_loops_gives_equal_bits() -> None:
-    for loop, copy in compared("tied", ["residual", "lens", "skip", "drop", "swap"]).values():
+    measures = ["residual", "lens", "skip", "drop", "swap"]
+    pairs = compared("tied", measures)
+    assert list(pairs) == measures
+    for loop, copy in pairs.values():
+        assert loop.data_vars
         xr.testing.assert_identical(loop, copy)
 
 
