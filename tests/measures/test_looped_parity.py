@@ -1,8 +1,8 @@
 """Every measure of looped models against one forward, or backward pass, of a copy written out by hand.
 
-The comparisons are those of the measures' own test files. Where these build a model of the zoo, they are given the copy,
-which has a module for every run (``support.unrolled``); where they measure, they measure the loop. In their names the
-models begin with ``loop:``.
+The comparisons are those of the measures' own test files. Where these build a model of the zoo, they are given the
+copy, which has a module for every run (``support.unrolled``); where they measure, they measure the loop. In their names
+the models begin with ``loop:``.
 """
 
 from __future__ import annotations
