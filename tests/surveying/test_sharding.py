@@ -17,7 +17,15 @@ from bathyscope.model.bundled import model_path
 from bathyscope.model.memory import bytes_per_token
 from bathyscope.surveying import sharding
 from bathyscope.surveying.asking import Survey
-from bathyscope.surveying.sharding import SHARD_TOKENS, batch_room, call_size, convoys_of, shard_tokens, shards_of
+from bathyscope.surveying.sharding import (
+    SHARD_TOKENS,
+    batch_room,
+    call_size,
+    convoy_seconds,
+    convoys_of,
+    shard_tokens,
+    shards_of,
+)
 
 
 @given(lengths=st.lists(st.integers(2, 30), min_size=1, max_size=40), tokens=st.integers(1, 100))
@@ -93,8 +101,27 @@ def test_on_an_accelerator_free_memory_is_asked_for(monkeypatch: pytest.MonkeyPa
 
 
 def test_convoys_hold_what_fits_and_no_more_than_16_shards() -> None:
-    assert convoys_of("abcd", [4, 4, 4, 9], [0, 0, 1, 2], 8) == [["a", "b"], ["c"], ["d"]]
-    assert convoys_of("abc", [4, 4, 4], [0, 1, 2], 0) == [["a"], ["b"], ["c"]]
-    units = list(range(40))
-    assert [len(one) for one in convoys_of(units, [1] * 40, units, 10**9)] == [16, 16, 8]
-    assert [len(one) for one in convoys_of(units, [1] * 40, [0] * 40, 10**9)] == [40]
+    def convoys(units: str, sizes: list[int], shards: list[int], room: int) -> list[str]:
+        return ["".join(c) for c in convoys_of(units, sizes, shards, room, [1.0] * len(units), 1e9)]
+
+    assert convoys("abcd", [4, 4, 4, 9], [0, 0, 1, 2], 8) == ["ab", "c", "d"]
+    assert convoys("abc", [4, 4, 4], [0, 1, 2], 0) == ["a", "b", "c"]
+    assert [len(convoy) for convoy in convoys("x" * 40, [1] * 40, list(range(40)), 10**9)] == [16, 16, 8]
+    assert [len(convoy) for convoy in convoys("x" * 40, [1] * 40, [0] * 40, 10**9)] == [40]
+
+
+def test_a_convoy_ends_with_a_shard_before_it_takes_longer_than_its_reading_is_worth() -> None:
+    """Files appear when a convoy ends: one of 16 shards of a minute each would lose a quarter of an hour."""
+    shards = [0, 0, 1, 1, 2, 3, 4, 4]
+    seconds = [20.0, 20, 20, 20, 70, 200, 10, 10]
+    convoys = convoys_of("aabbcdee", [1] * 8, shards, 10**9, seconds, 90)
+    assert ["".join(convoy) for convoy in convoys] == ["aabb", "c", "d", "ee"]
+    # a shard is not cut for its seconds, since half of it would not be kept
+    assert len(convoys_of("aaaa", [1] * 4, [0] * 4, 10**9, [100.0] * 4, 90)) == 1
+
+
+def test_a_reading_is_worth_ten_times_its_own_seconds() -> None:
+    anatomy = waves.loaded("llama").anatomy
+    stored = sum(p.numel() * p.element_size() for block in anatomy.blocks for p in block.parameters())
+    assert convoy_seconds(anatomy, 75) == 75
+    assert convoy_seconds(anatomy, 0) == pytest.approx(stored * 1e-8)

@@ -21,7 +21,7 @@ from bathyscope.runs.shards import Datasets
 from bathyscope.surveying.assembly import NOISE, joined_noise, noise_by_prompt, with_labels
 from bathyscope.surveying.growing import EarlierResults, StoredShard
 from bathyscope.surveying.plan import SurveyPlan
-from bathyscope.surveying.sharding import call_size, convoys_of
+from bathyscope.surveying.sharding import call_size
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.replace import default_room
@@ -193,10 +193,10 @@ class Computation:
         model = self.plan.model
         if model.blocks is None:
             return [[unit] for unit in units]
-        sizes = [self.plan.state_bytes(unit.picked, unit.measures) for _, unit in units]
         # the other half is for calls of blocks and for readouts
         room = (self.plan.memory or free_bytes(model.device) or 0) // 2
-        return convoys_of(units, sizes, [shard.index for shard, _ in units], room)
+        picked, measures = [unit.picked for _, unit in units], [unit.measures for _, unit in units]
+        return self.plan.convoys(units, picked, measures, [shard.index for shard, _ in units], room)
 
     def _results_of(self, units: Sequence[_Unit], bar: ProgressBar, done: float) -> Iterator[dict[str, xr.Dataset]]:
         """Yield the results of some batches, one after another, from one visit of each block."""

@@ -26,7 +26,6 @@ from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import Rates, measure_rates
-from bathyscope.surveying.sharding import convoys_of
 from bathyscope.surveying.work import head_widths
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.reader import Reader
@@ -276,6 +275,6 @@ def _streamed_bytes(anatomy: Anatomy) -> int:
 
 def _convoys(plan: SurveyPlan, batches: Sequence[Sequence[int]], copies: float, free: int | None) -> int:
     """Count the visits of each block where blocks are streamed; copies of prompts are batches of the same kind."""
-    sizes = [plan.state_bytes(picked, plan.measures) for picked in batches]
     shards = [next(n for n, (_, last) in enumerate(plan.shards) if picked[0] < last) for picked in batches]
-    return round(max(1, copies * len(convoys_of(list(batches), sizes, shards, (free or 0) // 2))))
+    convoys = plan.convoys(list(batches), batches, [plan.measures] * len(batches), shards, (free or 0) // 2)
+    return round(max(1, copies * len(convoys)))

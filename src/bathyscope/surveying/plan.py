@@ -13,8 +13,9 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.surveying.cutting import Shards
-from bathyscope.surveying.sharding import batch_room
+from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
+from bathyscope.surveying.rates import nominal_rates
+from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, convoys_of
 from bathyscope.surveying.work import PromptWork, WorkCounter
 from bathyscope.wavefront.batch import plan_batches
 
@@ -186,3 +187,29 @@ class SurveyPlan:
         # a row that departs halfway ends as one state
         states = len(picked) * (rows + boundaries * (self.model.n_blocks + 1))
         return int(states * max(lengths) * self.model.anatomy.width * self.model.dtype.itemsize)
+
+    def convoys(
+        self,
+        units: Sequence[Unit],
+        picked: Sequence[Sequence[int]],
+        measures: Sequence[Sequence[Measure[Any]]],
+        shards: Sequence[int],
+        room: int,
+    ) -> list[list[Unit]]:
+        """Gather batches that share a visit of every streamed block.
+
+        Args:
+            picked: the prompts of each batch, as their numbers.
+            measures: of each batch, those that are to be computed.
+            shards: the shard that each belongs to.
+            room: bytes for states at a time.
+        """
+        anatomy = self.model.anatomy
+        pace = self.cut.pace or Pace.of(nominal_rates(self.model.device))
+        batches = list(zip(picked, measures, strict=True))
+        sizes = [self.state_bytes(numbers, of_batch) for numbers, of_batch in batches]
+        seconds = [
+            sum(pace.seconds(work, anatomy.vocabulary) for work in self.work_of(numbers, of_batch))
+            for numbers, of_batch in batches
+        ]
+        return convoys_of(units, sizes, shards, room, seconds, convoy_seconds(anatomy, SHARD_SECONDS))

@@ -23,6 +23,10 @@ _MOST_CALLS: Final = 4
 """Beyond so many calls' tokens a larger batch is no faster."""
 _MOST_SHARDS: Final = 16
 """Shards of one convoy, so that little is lost when it is interrupted."""
+_READ_BYTES: Final = 1e9
+"""Bytes of weights that a disk gives in a second, about."""
+_READINGS_WORTH: Final = 10.0
+"""A convoy computes for so many times as long as its blocks take to be read, and then ends with its shard."""
 
 Unit = TypeVar("Unit")
 
@@ -77,25 +81,47 @@ def shards_of(lengths: Sequence[int], tokens: int) -> list[tuple[int, int]]:
     return list(zip(edges, [*edges[1:], len(lengths)]))
 
 
-def convoys_of(units: Sequence[Unit], sizes: Sequence[int], shards: Sequence[int], room: int) -> list[list[Unit]]:
+def convoys_of(
+    units: Sequence[Unit],
+    sizes: Sequence[int],
+    shards: Sequence[int],
+    room: int,
+    seconds: Sequence[float],
+    most_seconds: float,
+) -> list[list[Unit]]:
     """Gather batches that visit streamed blocks together, in their order: as many as fit, and no more than 16 shards.
 
-    A convoy holds one batch at least. A survey that is interrupted loses the convoy that it is in.
+    A convoy holds one batch at least. A survey that is interrupted loses the convoy that it is in, so that none goes
+    on with another shard that would take it beyond ``most_seconds``.
 
     Args:
         sizes: bytes of each one's state.
         shards: the shard that each belongs to.
         room: bytes for states at a time.
+        seconds: predicted for each.
+        most_seconds: worth one reading of the blocks.
     """
+    seconds_by_shard = dict.fromkeys(shards, 0.0)
+    for shard, unit_seconds in zip(shards, seconds, strict=True):
+        seconds_by_shard[shard] += unit_seconds
     convoys: list[list[Unit]] = []
     filled, seen = 0, set[int]()
     for unit, size, shard in zip(units, sizes, shards, strict=True):
-        if not convoys or filled + size > room or len(seen | {shard}) > _MOST_SHARDS:
+        predicted = sum(seconds_by_shard[member] for member in seen | {shard})
+        too_long = shard not in seen and predicted > most_seconds
+        if not convoys or filled + size > room or len(seen | {shard}) > _MOST_SHARDS or too_long:
             convoys.append([])
             filled, seen = 0, set()
         convoys[-1].append(unit)
         filled, seen = filled + size, seen | {shard}
     return convoys
+
+
+def convoy_seconds(anatomy: Anatomy, least: float) -> float:
+    """Return the seconds of computing that are worth one reading of all blocks, ``least`` of a small model."""
+    # runs of one block share its weights, which are read once
+    stored = sum(p.numel() * p.element_size() for block in anatomy.sources for p in block.parameters())
+    return max(least, _READINGS_WORTH * stored / _READ_BYTES)
 
 
 def batch_room(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support import streamed, zoo
 
 import bathyscope.surveying.asking
 import bathyscope.surveying.computing
+import bathyscope.surveying.plan
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
 from bathyscope.model.streaming.store import BlockStore, Readings
@@ -87,11 +89,18 @@ def test_pairs_in_low_precision_read_a_block_once_for_all_that_wait_for_it(
     assert streamed.hashes(there, tmp_path / "narrow", measures, lengths) == whole
 
 
-def test_where_there_is_no_room_each_batch_is_a_convoy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("module", "limit"),
+    [(bathyscope.surveying.computing, "free_bytes"), (bathyscope.surveying.plan, "convoy_seconds")],
+    ids=["no room", "shards that take longer than a reading is worth"],
+)
+def test_where_there_is_no_room_or_no_time_each_shard_is_a_convoy(
+    module: ModuleType, limit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = streamed.saved("llama", tmp_path / "model")
     wide, narrow = streamed.streamed(folder), streamed.streamed(folder)
     together = streamed.hashes(wide, tmp_path / "wide", ["drop"])
-    monkeypatch.setattr(bathyscope.surveying.computing, "free_bytes", lambda device: 0)
+    monkeypatch.setattr(module, limit, lambda *_: 0)
     assert streamed.hashes(narrow, tmp_path / "narrow", ["drop"]) == together
     assert store_of(wide).readings.blocks == 2 * wide.n_blocks
     assert store_of(narrow).readings.blocks == 4 * narrow.n_blocks
