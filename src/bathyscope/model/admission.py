@@ -16,6 +16,7 @@ from torch.nn.modules import module as torch_module
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
+from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -142,16 +143,6 @@ def quantisation_warning(hf: nn.Module) -> str | None:
         "This model's weights are quantised. 8-bit kernels choose outlier columns over a whole batch, which leaks "
         "between tokens; effects near the noise floor are not to be trusted."
     )
-
-
-def is_unpacked(hf: nn.Module) -> bool:
-    """Whether all weights are plain floating-point numbers of two bytes or more, however they were stored."""
-    buffers = dict(hf.named_buffers())
-    stored = [buffers[name] for name in hf.state_dict() if name in buffers]
-    # packed weights are matrices of whole numbers; single numbers and lists count positions or calls
-    packed = [value for value in stored if value.ndim > 1 and not value.is_floating_point()]
-    values = [*hf.parameters(), *(value for value in stored if value.is_floating_point())]
-    return not packed and all(value.is_floating_point() and value.element_size() > 1 for value in values)
 
 
 def _require_weights_here(hf: nn.Module) -> None:

@@ -13,8 +13,9 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, load, load_config, weight_hash
-from bathyscope.model.admission import is_unpacked, without_adapter
+from bathyscope.model.admission import without_adapter
 from bathyscope.model.anatomy.family import Family
+from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.place import folder_of, here

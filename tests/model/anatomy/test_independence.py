@@ -212,9 +212,8 @@ def of_the_loudest(x: Tensor) -> Tensor:
     return x.abs().amax()
 
 
-@pytest.mark.parametrize("number", [of_the_mean, of_the_first_row, of_the_loudest])
-def test_a_block_that_is_passed_over_by_a_test_on_the_whole_call_is_refused(number: Callable[[Tensor], Tensor]) -> None:
-    """No text passes it over, so that replay and plain forward agree; other histories beside a row may."""
+def passed_over(number: Callable[[Tensor], Tensor]) -> PreTrainedModel:
+    """A model with a block that no text passes over, so that replay and plain forward agree."""
     hf = zoo.entry("llama").build()
     block = hf.model.layers[2]
     passed = PassedOver(block.post_attention_layernorm, block.mlp, number)
@@ -226,4 +225,17 @@ def test_a_block_that_is_passed_over_by_a_test_on_the_whole_call_is_refused(numb
             hf(torch.tensor(zoo.prompts(hf, (17, 17), seed)), use_cache=False)
     room = 0.2 * max(map(abs, passed.seen))
     passed.allowed = min(passed.seen) - room, max(passed.seen) + room
+    return hf
+
+
+@pytest.mark.parametrize("number", [of_the_mean, of_the_first_row, of_the_loudest])
+def test_a_block_that_is_passed_over_by_a_test_on_the_whole_call_is_refused(number: Callable[[Tensor], Tensor]) -> None:
+    """No text passes it over; other histories beside a row may."""
+    assert "its rows depend on each other" in refusal(passed_over(number))
+
+
+def test_that_is_tried_of_weights_that_were_unpacked_too() -> None:
+    """Only kernels for few bits choose scales over a call; a model that says how it was stored may run plain ones."""
+    hf = passed_over(of_the_mean)
+    hf.config.quantization_config = {"quant_method": "mxfp4"}
     assert "its rows depend on each other" in refusal(hf)

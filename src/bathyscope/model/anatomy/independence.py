@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.model.anatomy.gaps import random_ids, token_gap, token_gaps
-from bathyscope.model.anatomy.plain import vocabulary
+from bathyscope.model.anatomy.plain import is_unpacked, vocabulary
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.steps import Steps
 
@@ -106,7 +106,7 @@ def _strayed(
     rows, tokens = counted
     replay = anatomy.replay(ids_BT)
     # kernels for few bits choose their scale over a whole call, of which users are warned
-    quantised = getattr(anatomy.model.config, "quantization_config", None) is not None
+    packed = getattr(anatomy.model.config, "quantization_config", None) is not None and not is_unpacked(anatomy.model)
     resid_BTD = replay.recording.resid0_BTD
     state: State = {}
     yield token_gaps(resid_BTD[:rows, :tokens], boundaries[0][:, :tokens])
@@ -120,7 +120,7 @@ def _strayed(
             out_BTD = replay.run(block, index, others_BTD, state=passed)
             worst = worst.maximum(token_gaps(out_BTD[:rows, :tokens], expected))
         resid_BTD = out_BTD
-        if rows < len(ids_BT) and not quantised:
+        if rows < len(ids_BT) and not packed:
             worst = worst.maximum(_gaps_next_to_extremes(replay, block, index, others_BTD, counted, expected, before))
         yield worst
 

@@ -55,3 +55,13 @@ def logits_of(out: Any) -> Tensor:
     """Return the logits of a model's output, which is a tuple where the configuration asks for one."""
     logits: Tensor = out[0] if isinstance(out, tuple) else out.logits
     return logits
+
+
+def is_unpacked(hf: nn.Module) -> bool:
+    """Whether all weights are plain floating-point numbers of two bytes or more, however they were stored."""
+    buffers = dict(hf.named_buffers())
+    stored = [buffers[name] for name in hf.state_dict() if name in buffers]
+    # packed weights are matrices of whole numbers; single numbers and lists count positions or calls
+    packed = [value for value in stored if value.ndim > 1 and not value.is_floating_point()]
+    values = [*hf.parameters(), *(value for value in stored if value.is_floating_point())]
+    return not packed and all(value.is_floating_point() and value.element_size() > 1 for value in values)
