@@ -107,13 +107,33 @@ def test_equals_one_forward_per_patch_in_every_family(name: str) -> None:
     assert_equal_to_one_forward_per_patch(name)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3_moe"])
-def test_all_tokens_give_the_other_prompts_answer(name: str) -> None:
+PASSING_ON = ("gemma3n", "gemma4")
+"""Beginnings of the names of families whose blocks pass keys, values or embeddings on in addition to the stream."""
+
+
+def furthest_from_the_source(name: str) -> float:
+    """How far all tokens, patched at any boundary, are at most from giving the source's log-probabilities."""
     got = found(name)
     to, source = got["log_p"].sel(read_in="target"), got["log_p"].sel(read_in="source")
-    np.testing.assert_allclose(got["recovered_all"], 1, atol=CLOSE)
-    np.testing.assert_allclose(got["change_all"].sel(part="block"), [(source - to).values] * 6, atol=CLOSE)
     assert float(np.abs(source - to).min()) > 1e-3
+    return float(np.abs(got["change_all"].sel(part="block") - (source - to)).max())
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "qwen3_moe"])
+def test_all_tokens_give_the_other_prompts_answer(name: str) -> None:
+    assert furthest_from_the_source(name) < CLOSE
+    np.testing.assert_allclose(found(name)["recovered_all"], 1, atol=CLOSE)
+
+
+def test_all_tokens_of_the_stream_alone_do_not_where_blocks_pass_on_more() -> None:
+    """The page says so: keys, values and embeddings of these are still the target's own."""
+    assert furthest_from_the_source("gemma4") > 100 * CLOSE
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", [name for name in THOROUGH if name not in ("llama", "gpt2", "qwen3_moe")])
+def test_all_tokens_give_it_in_every_family_that_passes_on_the_stream_alone(name: str) -> None:
+    assert (furthest_from_the_source(name) < CLOSE) != name.startswith(PASSING_ON)
 
 
 def test_at_the_last_boundary_the_answers_token_has_the_sources_readout_and_no_other_matters() -> None:
