@@ -1,20 +1,19 @@
 """What surveys of the real model take: wall and CPU time, peak memory, the share of readouts, and what was predicted.
 
 Each set of measures runs in a process of its own, so that its peak of memory is its own. CPU time is what counts where
-a machine is busy. The share of readouts is taken from Python's profiler: time in the reader of logits and in comparing
-what it reads.
+a machine is busy. The share of readouts is the CPU time in the reader of logits and in comparing what it reads, counted
+once where one of them calls the other.
 """
 
 from __future__ import annotations
 
-import cProfile
 import json
-import pstats
-import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,27 +24,74 @@ SETS: Final = (
     ("skip",),
     ("residual", "lens", "skip", "drop", "effective_depth"),
 )
-_READING: Final = ("wavefront/reader.py", "wavefront/compare.py", "wavefront/distribution.py", "wavefront/metrics.py")
 _SAMPLED: Final = 4
 """Positions for each prompt at which ``skip`` begins to skip."""
 
 
+class OutermostTime:
+    """CPU seconds in some methods: those that they spend in one another are counted once."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._inside = False
+
+    @contextmanager
+    def counting(self, methods: Iterable[tuple[type, str]]) -> Iterator[None]:
+        """Count what is called inside, by methods that are replaced for as long."""
+        originals = [(owner, name, getattr(owner, name)) for owner, name in methods]
+        try:
+            for owner, name, method in originals:
+                setattr(owner, name, self._counted(method))
+            yield
+        finally:
+            for owner, name, method in originals:
+                setattr(owner, name, method)
+
+    def _counted(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(method)
+        def counted(*arguments: Any, **settings: Any) -> Any:
+            if self._inside:
+                return method(*arguments, **settings)
+            self._inside, started = True, time.process_time()
+            try:
+                return method(*arguments, **settings)
+            finally:
+                self._inside = False
+                self.seconds += time.process_time() - started
+
+        return counted
+
+
+def reading_methods() -> list[tuple[type, str]]:
+    """Return the methods through which a survey reads logits and compares them."""
+    from bathyscope.wavefront.compare import _Comparison
+    from bathyscope.wavefront.reader import Reader
+
+    return [(_Comparison, "run"), *((Reader, name) for name in ("read", "read_in_slices", "product"))]
+
+
 def time_survey(folder: Path, prompts: str, measures: tuple[str, ...]) -> dict[str, Any]:
-    """Predict a survey, run it in this process, and return what it took."""
+    """Run a survey in this process, predict it, and return what it took."""
     import torch
 
     import bathyscope
+    from bathyscope.surveying.rates import measure_rates
 
-    predicted = bathyscope.estimate(folder, prompts, measures, dtype="float32")
     model = bathyscope.load(folder, dtype="float32")
-    # by processor time of all threads, which a busy machine does not lengthen
-    profile = cProfile.Profile(time.process_time)
+    loading_peak = peak_memory()
+    reset_peak_memory()
+    reading = OutermostTime()
     started, cpu = time.perf_counter(), time.process_time()
-    run = profile.runcall(bathyscope.survey, model, prompts, list(measures), progress=False)
+    with reading.counting(reading_methods()):
+        run = bathyscope.survey(model, prompts, list(measures), progress=False)
     wall, cpu = time.perf_counter() - started, time.process_time() - cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = peak_memory()
     ids = [prompt.ids for prompt in run.prompts]
     forward = _forward_seconds(model.hf, ids)
+    # With one thread, processor time is what a quiet machine takes; several threads share it in ways that differ.
+    by_processor = torch.get_num_threads() == 1
+    rates = partial(measure_rates, clock=time.process_time if by_processor else time.perf_counter)
+    predicted = bathyscope.estimate(folder, prompts, measures, dtype="float32", rates=rates)
     return {
         "measures": list(measures),
         "threads": torch.get_num_threads(),
@@ -54,28 +100,25 @@ def time_survey(folder: Path, prompts: str, measures: tuple[str, ...]) -> dict[s
         "wall_seconds": wall,
         "cpu_seconds": cpu,
         "predicted_seconds": predicted.seconds,
+        "predicted_over_measured": predicted.seconds / (cpu if by_processor else wall),
+        "loading_peak_bytes": loading_peak,
         "peak_bytes": peak,
-        "predicted_peak_bytes": predicted.peak_bytes,
-        "readout_share": reading_share(pstats.Stats(profile), cpu),
+        "predicted_peak_bytes": predicted.peak_bytes + predicted.process_bytes,
+        "readout_share": reading.seconds / cpu,
         "forward_cpu_seconds": forward,
         "forwards": forwards_needed(measures, model.n_blocks),
     }
 
 
-def reading_share(stats: Any, seconds: float, files: tuple[str, ...] = _READING) -> float:
-    """Return the share of time in some files, entered from others."""
+def peak_memory() -> int:
+    """Return the largest number of bytes that this process had in memory since the last reset (Linux)."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) << 10
 
-    def inside(function: tuple[str, int, str]) -> bool:
-        return function[0].endswith(files)
 
-    entered = sum(
-        times[3]
-        for function, (*_, callers) in stats.stats.items()
-        if inside(function)
-        for caller, times in callers.items()
-        if not inside(caller)
-    )
-    return float(entered / seconds)
+def reset_peak_memory() -> None:
+    """Make the peak of this process what it has in memory now."""
+    Path("/proc/self/clear_refs").write_text("5")
 
 
 def _forward_seconds(hf: Any, ids: list[tuple[int, ...]]) -> float:

@@ -42,6 +42,8 @@ _REPLACING = frozenset(
 )
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_IN_PLACE = ("cpu", "meta")
+"""Kinds of devices whose tables are looked at where they are."""
 _ROUNDINGS = 4
 """By how many roundings tables may differ that were computed on another device."""
 
@@ -78,7 +80,7 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
         settings: hash of the configuration.
     """
     reset_rotary(hf)
-    constants = _constants_of(hf)
+    constants = _on_host(_constants_of(hf))
     now = _hash(sorted((name, _text(value)) for name, value in constants.items()))
     before = _KNOWN.get(hf)
     if before is not None and before.now == now and before.settings == settings:
@@ -94,7 +96,7 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
 def changed_values(hf: nn.Module) -> list[str]:
     """Return the plain values and classes of modules that the model's configuration would make otherwise, by path."""
     built = _built(hf)
-    constants = _constants_of(hf)
+    constants = _on_host(_constants_of(hf))
     tables = tables_of(hf)
     return [] if built is None else [name for name in _differing(constants, built) if name not in tables]
 
@@ -125,7 +127,7 @@ def _built(hf: nn.Module) -> Constants | None:
     # code of whatever family, which may need its weights to be made
     except Exception:
         return None
-    return _constants_of(outline, like=hf)
+    return _on_host(_constants_of(outline, like=hf))
 
 
 def _fill_tables(outline: PreTrainedModel, tables: dict[str, Tensor]) -> None:
@@ -163,6 +165,27 @@ def _constants_of(hf: nn.Module, like: nn.Module | None = None) -> Constants:
         if not _is_inside(owner_path, replaced) and not _is_state(hf.get_submodule(owner_path), key):
             constants[name] = table.detach()
     return constants
+
+
+def _on_host(constants: Constants) -> Constants:
+    """Return constants with their tables in the host's memory.
+
+    An accelerator is waited for once for all of its tables, whose bytes are copied together.
+    """
+    tables = {
+        name: value
+        for name, value in constants.items()
+        if isinstance(value, Tensor) and value.device.type not in _IN_PLACE
+    }
+    on_host: Constants = {}
+    for device in {value.device for value in tables.values()}:
+        names = [name for name, value in tables.items() if value.device == device]
+        as_bytes = [tables[name].contiguous().reshape(-1).view(torch.uint8) for name in names]
+        parts = torch.cat(as_bytes).cpu().split([len(part) for part in as_bytes])
+        for name, part in zip(names, parts):
+            # a copy begins where its numbers may begin, which a part of the whole need not
+            on_host[name] = part.clone().view(tables[name].dtype).view(tables[name].shape)
+    return {**constants, **on_host}
 
 
 def _replaced(hf: nn.Module) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import Rates, measure_rates
 from bathyscope.surveying.work import head_widths
 from bathyscope.wavefront.calls import CallPolicy
+from bathyscope.wavefront.places import is_accelerator
 from bathyscope.wavefront.reader import Reader
 
 # scratch space of kernels
@@ -35,6 +36,8 @@ _WORKSPACE = 64 << 20
 # what comes on top of the timed blocks and readouts, as measured on whole surveys, and around a survey
 _ON_TOP = {"blocks": 1.1, "readouts": 1.0, "readouts compared in most ways": 1.15}
 _START = 0.15
+_PROCESS = 560_000_000
+"""Bytes of Python with torch, transformers and a tokenizer, as measured on Linux."""
 # as many prompts of one length as any measure asks for at least
 _PLANNED = 8
 
@@ -58,6 +61,7 @@ class Estimate:
         free_bytes: on the device now; None = it does not tell.
         convoys: of batches, each of which would share a reading of streamed blocks.
         dominates: what most of the time goes to.
+        process_bytes: of Python and its libraries, on top of the peak; 0 where the survey runs on an accelerator.
     """
 
     model: str
@@ -86,6 +90,7 @@ class Estimate:
     free_bytes: int | None
     convoys: int
     dominates: str
+    process_bytes: int = 0
 
     def __repr__(self) -> str:
         work, peak, time = scaled(self.flops), in_bytes(self.peak_bytes), duration(self.seconds)
@@ -262,6 +267,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
         free_bytes=free,
         convoys=_convoys(plan, batches, copies, free),
         dominates=max(parts, key=lambda name: parts[name]),
+        process_bytes=0 if is_accelerator(device) else _PROCESS,
     )
 
 

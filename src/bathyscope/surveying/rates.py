@@ -94,24 +94,27 @@ def nominal_rates(device: torch.device) -> Rates:
 
 
 @default_settings()
-def measure_rates(model: Model, tokens: int, device: torch.device) -> Rates:
+def measure_rates(
+    model: Model, tokens: int, device: torch.device, clock: Callable[[], float] = time.perf_counter
+) -> Rates:
     """Measure what this machine does in a second, for a few seconds.
 
     Args:
         model: its shapes; blocks of one without weights are filled with random numbers.
         tokens: of a prompt.
         device: where the survey is to run.
+        clock: seconds; with one thread, those of the processor do not depend on what else the machine does.
     """
     anatomy, dtype = model.anatomy, model.dtype
-    matrix = matrix_rate(dtype, device)
+    matrix = matrix_rate(dtype, device, clock)
     with torch.no_grad():
         return Rates(
             matrix=_rounded(matrix),
-            compared=_rounded(_readout_rate(anatomy, dtype, device, _COMPARED, 64, 8)),
+            compared=_rounded(_readout_rate(anatomy, dtype, device, clock, _COMPARED, 64, 8)),
             device=str(device),
             seconds=SECONDS,
-            in_all_ways=_rounded(_readout_rate(anatomy, dtype, device, tuple(METRICS), 24, 6)),
-            blocks=_rounded(_block_rate(model, tokens, device) or matrix),
+            in_all_ways=_rounded(_readout_rate(anatomy, dtype, device, clock, tuple(METRICS), 24, 6)),
+            blocks=_rounded(_block_rate(model, tokens, device, clock) or matrix),
         )
 
 
@@ -120,15 +123,21 @@ def _rounded(rate: float) -> float:
     return float(f"{rate:.2g}")
 
 
-def matrix_rate(dtype: torch.dtype, device: torch.device) -> float:
+def matrix_rate(dtype: torch.dtype, device: torch.device, clock: Callable[[], float] = time.perf_counter) -> float:
     """Measure the floating-point operations per second of a large matrix product."""
     size = 1024 if device.type == "cpu" else 8192
     left = torch.randn(size, size, device=device).to(dtype)
-    return 2.0 * size**3 / _seconds(lambda: left @ left, device)
+    return 2.0 * size**3 / _seconds(lambda: left @ left, device, clock)
 
 
 def _readout_rate(
-    anatomy: Anatomy, dtype: torch.dtype, device: torch.device, metrics: Sequence[str], tokens: int, rows: int
+    anatomy: Anatomy,
+    dtype: torch.dtype,
+    device: torch.device,
+    clock: Callable[[], float],
+    metrics: Sequence[str],
+    tokens: int,
+    rows: int,
 ) -> float:
     """Measure how many entries of the vocabulary are read out and compared in a second."""
     entries = min(anatomy.vocabulary, _ENTRIES)
@@ -144,10 +153,10 @@ def _readout_rate(
         reference_ND, *others = states_RND
         return compare(reader, reference_ND, others, metrics, targets_N=targets_N)
 
-    return rows * tokens * entries / _seconds(read_out, device)
+    return rows * tokens * entries / _seconds(read_out, device, clock)
 
 
-def _block_rate(model: Model, tokens: int, device: torch.device) -> float | None:
+def _block_rate(model: Model, tokens: int, device: torch.device, clock: Callable[[], float]) -> float | None:
     """Measure the operations per second of the model's own blocks; None where they cannot be run here."""
     anatomy = model.anatomy
     flops = (weight_flops(anatomy) + attention_flops(anatomy, tokens)) / anatomy.n_blocks
@@ -164,7 +173,7 @@ def _block_rate(model: Model, tokens: int, device: torch.device) -> float | None
         else:
             return None
         per_token = (weight_flops(anatomy) + attention_flops(anatomy, length)) / anatomy.n_blocks
-        return rows * length * per_token / _seconds(run, device)
+        return rows * length * per_token / _seconds(run, device, clock)
     return None
 
 
@@ -202,15 +211,15 @@ def _made_up_block(anatomy: Anatomy, rows: int, tokens: int) -> Callable[[], Any
     return lambda: hf.base_model(inputs_embeds=resid_RTD, use_cache=False)
 
 
-def _seconds(work: Callable[[], Any], device: torch.device) -> float:
+def _seconds(work: Callable[[], Any], device: torch.device, clock: Callable[[], float]) -> float:
     """Measure the seconds of one run of ``work``, an accelerator's part of it included."""
 
     def timed() -> float:
-        began = time.perf_counter()
+        began = clock()
         work()
         if device.type == "cuda":
             torch.cuda.synchronize(device)
-        return time.perf_counter() - began
+        return clock() - began
 
     timed()
     runs = [timed()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from studies.real_model import acting
 from studies.real_model.act_page import acting_markdown, load_acts, load_times
 from studies.real_model.acting import RULES, SIZES, Place, act, task_differences
 from studies.real_model.reloading import compare_reloaded
-from studies.real_model.timing import forwards_needed, reading_share
+from studies.real_model.timing import OutermostTime, forwards_needed
 
 
 @pytest.mark.thorough
@@ -116,7 +115,9 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
         "wall_seconds": 120.0,
         "cpu_seconds": 60.0,
         "predicted_seconds": 90.0,
+        "predicted_over_measured": 0.75,
         "peak_bytes": 2e9,
+        "loading_peak_bytes": 1e9,
         "predicted_peak_bytes": 3e9,
         "readout_share": 0.5,
         "forward_cpu_seconds": 30.0,
@@ -136,19 +137,30 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     assert text.count("Not carried out yet.") == 2
 
 
-def test_the_share_of_readouts_is_what_enters_their_files() -> None:
-    """A reader's call from outside takes 3 s, 2 of which are another file of readouts called by it."""
-    outside = ("a/survey.py", 1, "run")
-    reader = ("a/wavefront/reader.py", 2, "read")
-    compare = ("b/x/compare.py", 3, "compare")
-    stats = {
-        outside: (1, 1, 1.0, 10.0, {}),
-        reader: (1, 1, 1.0, 3.0, {outside: (1, 1, 1.0, 3.0)}),
-        compare: (1, 1, 2.0, 2.0, {reader: (1, 1, 2.0, 2.0)}),
-    }
-    assert reading_share(SimpleNamespace(stats=stats), 10.0, ("wavefront/reader.py", "x/compare.py")) == pytest.approx(
-        0.3
-    )
+def test_time_in_readers_that_call_each_other_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock goes on by a second whenever it is read: once on the way in, and once on the way out."""
+    clock = iter(range(100))
+    monkeypatch.setattr("studies.real_model.timing.time.process_time", lambda: float(next(clock)))
+
+    class Reader:
+        def read(self, times: int) -> None:
+            if times:
+                self.read(times - 1)
+
+    class Comparison:
+        def run(self) -> None:
+            # through code that is no reader's
+            (lambda: Reader().read(2))()
+
+    read = Reader.read
+    reading = OutermostTime()
+    with reading.counting([(Reader, "read"), (Comparison, "run")]):
+        Comparison().run()
+        next(clock)
+        Reader().read(0)
+    assert reading.seconds == 2
+    assert next(clock) == 5
+    assert Reader.read is read
 
 
 def test_forwards_are_counted_by_intervention() -> None:

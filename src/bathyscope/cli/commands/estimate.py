@@ -49,6 +49,7 @@ def _view(estimate: Estimate) -> View:
         [measure, f"{full_rows:.0f}", f"{estimate.readouts[measure]:.0f}"]
         for measure, full_rows in estimate.rows.items()
     ]
+    process = f", and {in_bytes(estimate.process_bytes)} for Python itself" if estimate.process_bytes else ""
     return View(
         [
             f"{estimate.model}: family {estimate.family}, {estimate.blocks} blocks × width {estimate.width}, "
@@ -59,7 +60,7 @@ def _view(estimate: Estimate) -> View:
             f"Work:   {scaled(estimate.flops)}FLOP (blocks {blocks}FLOP, readout {readout}FLOP)",
             f"Memory: about {in_bytes(estimate.peak_bytes)} at the peak (weights {in_bytes(estimate.weight_bytes)}, "
             f"row states {in_bytes(estimate.state_bytes)}, keys and values {in_bytes(estimate.key_value_bytes)}, "
-            f"workspace {in_bytes(estimate.workspace_bytes)})",
+            f"workspace {in_bytes(estimate.workspace_bytes)}){process}",
             f"Device: {_describe_room(estimate)}",
             f"Time:   about {duration(estimate.seconds)} on this machine, most of it for {estimate.dominates}; at "
             f"least {duration(estimate.floor_seconds)} at the {scaled(rates.matrix)}FLOP/s of a large matrix product "
