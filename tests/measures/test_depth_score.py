@@ -25,7 +25,7 @@ from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 REDUCTIONS = ("mean", "p95", "max")
-FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut"]
+FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]
 LENGTHS = (15, 21, 12)
 ANSWERS = (4, 11, 1)
 LONG = (9, 14, 6)

@@ -97,7 +97,7 @@ def moeut(hf: PreTrainedModel, block: int) -> np.ndarray:
 
 NAIVE = {
     **{"llama": llama, "gpt2": gpt2, "gemma": gemma, "opt_projected": opt, "olmo2": olmo2, "mixtral": mixtral},
-    **{"universal": universal, "moeut": moeut},
+    **{"universal": universal, "moeut": moeut, "gpt2_sink": gpt2},
 }
 
 

@@ -21,9 +21,9 @@ def run() -> bathyscope.Run:
     return bathyscope.survey(waves.loaded("llama"), IDS, ["pairs", "drop"], progress=False)
 
 
-def one_by_one(ids: list[int], dropped: tuple[int, ...]) -> tuple[float, float, float]:
+def one_by_one(ids: list[int], dropped: tuple[int, ...], name: str = "llama") -> tuple[float, float, float]:
     """Cost, KL and agreement of a prompt, by one forward of the real model."""
-    hf = zoo.build("llama")
+    hf = zoo.build(name)
     blocks = naive.blocks_of(hf)
     full = naive.logits(hf, ids)
     changed, _ = naive.run_schedule(hf, blocks, ids, [b for b in range(len(blocks)) if b not in dropped])
@@ -32,15 +32,18 @@ def one_by_one(ids: list[int], dropped: tuple[int, ...]) -> tuple[float, float, 
     return float(cost.mean()), float(kl.mean()), float(agreement.mean())
 
 
-def test_every_pair_is_that_of_one_forward(run: bathyscope.Run) -> None:
-    data = run["pairs"]
-    for prompt, ids in enumerate(IDS):
+@pytest.mark.parametrize("name", ["llama", "gpt2_sink"])
+def test_every_pair_is_that_of_one_forward(name: str) -> None:
+    prompts = IDS if name == "llama" else IDS[:1]
+    data = bathyscope.survey(waves.loaded(name), prompts, ["pairs"], progress=False)["pairs"]
+    for prompt, ids in enumerate(prompts):
+        alone = [one_by_one(ids, (block,), name)[0] for block in range(data.sizes["dropped"])]
         for a, b in combinations(range(data.sizes["dropped"]), 2):
-            wanted = one_by_one(ids, (a, b))
-            for name, value in zip(("cost", "kl", "top1_agreement"), wanted):
-                assert data[name].values[prompt, a, b] == pytest.approx(value, abs=1e-5)
-                assert data[name].values[prompt, b, a] == data[name].values[prompt, a, b]
-            extra = wanted[0] - one_by_one(ids, (a,))[0] - one_by_one(ids, (b,))[0]
+            costs = one_by_one(ids, (a, b), name)
+            for variable, value in zip(("cost", "kl", "top1_agreement"), costs):
+                assert data[variable].values[prompt, a, b] == pytest.approx(value, abs=1e-5)
+                assert data[variable].values[prompt, b, a] == data[variable].values[prompt, a, b]
+            extra = costs[0] - alone[a] - alone[b]
             assert data["interaction"].values[prompt, a, b] == pytest.approx(extra, abs=3e-5)
 
 

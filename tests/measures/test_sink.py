@@ -1,11 +1,15 @@
 """What the measures say of a stream with an attention sink and a massive activation, which trained models have.
 
-Parity of every measure on this model is tested where that of all families is (``gpt2_sink`` of the zoo).
+Parity of every measure on this model is tested where that of other families is (``gpt2_sink`` of the zoo); this file
+sees to it that no measure is left out.
 """
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -14,10 +18,65 @@ from support import zoo
 from support.zoo.pathologies import CANCELLER, READERS, SINK_HEADS, SIZE, WRITER
 
 import bathyscope
+from bathyscope.measures.registry import MEASURES as REGISTERED
 from bathyscope.runs.run import Run
 
 PROMPTS = zoo.prompts(zoo.build("gpt2_sink"), (17, 17, 19, 23))
 MEASURES = ("residual", "lens", "skip", "drop", "attention_locality", "effective_depth")
+
+
+PARITY: Final = {
+    "residual": "test_parity.test_residual_contributions",
+    "lens": "test_parity.test_lens",
+    "skip": "test_parity.test_skip",
+    **dict.fromkeys(("drop", "swap", "repeat"), "test_parity.test_schedules"),
+    "translated_lens": "test_translated_lens.test_equals_least_squares_on_the_models_own_states",
+    "jacobian_lens": "test_jacobian_lens.test_the_model_itself_reads_the_transported_states",
+    "direct": "test_direct.test_parity_with_one_forward_per_pair_of_blocks",
+    "depth_score": "test_depth_score.test_one_position_before_the_answer",
+    "erasure": "test_erasure.test_against_one_forward_per_boundary_and_token",
+    "patching": "test_patching.test_equals_one_forward_per_patch",
+    "integrated_gradients": "test_integrated_gradients.test_parity_with_one_pass_per_step",
+    "gradient": "test_gradient.test_parity_with_backward_passes_of_the_model",
+    "pairs": "test_pairs.test_every_pair_is_that_of_one_forward",
+    "swap_cosine": "test_swap_cosine.test_parity_with_hooks_on_the_real_model",
+    "cka": "test_cka.test_equals_loops_over_the_models_own_states",
+    "attention_locality": "test_attention_locality.test_parity_with_the_weights_of_the_model",
+    "neurons": "test_neurons.test_moments_of_all_cosines",
+    "tokens": "test_tokens.test_the_lens_of_each_token_equals_a_naive_one",
+    "effective_depth": "test_effective_depth.test_depths_by_their_criteria",
+    "stages": "test_stages.test_signatures_are_those_of_the_other_measures",
+}
+"""Measure → the test that compares it with what the models themselves say, or what it is derived from."""
+
+
+def quick_parameters(test: Any) -> Iterator[Any]:
+    """Yield the values with which ``make test`` runs a test."""
+    for mark in test.pytestmark:
+        for value in mark.args[1] if mark.name == "parametrize" else ():
+            marks = {own.name for own in getattr(value, "marks", ())}
+            yield from () if "thorough" in marks else getattr(value, "values", (value,))
+
+
+def module_of_tests(file: str) -> Any:
+    spec = importlib.util.spec_from_file_location(f"parity_{file}", Path(__file__).with_name(f"{file}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_measure_is_compared_with_its_reference_on_this_model() -> None:
+    assert set(PARITY) == set(REGISTERED)
+    modules = {file: module_of_tests(file) for file in {test.partition(".")[0] for test in PARITY.values()}}
+    tests = {measure: test.split(".") for measure, test in PARITY.items()}
+    lacking = [
+        measure
+        for measure, (file, name) in tests.items()
+        if "gpt2_sink" not in set(quick_parameters(getattr(modules[file], name)))
+    ]
+    assert lacking == []
 
 
 @pytest.fixture(scope="module")

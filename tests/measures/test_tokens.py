@@ -32,14 +32,16 @@ def found() -> dict[str, xr.Dataset]:
     return measured("llama", prompts=2, length=12)
 
 
-def test_the_lens_of_each_token_equals_a_naive_one(found: dict[str, xr.Dataset]) -> None:
+@pytest.mark.parametrize("name", ["llama", "gpt2_sink"])
+def test_the_lens_of_each_token_equals_a_naive_one(name: str) -> None:
     """Streams and readout by the model's own modules, one prompt at a time, softmax by torch in float64."""
-    model, tokens = zoo.build("llama"), found["tokens"]
+    model, tokens = zoo.build(name), measured(name, prompts=2, length=12)["tokens"]
+    norm = model.model.norm if name == "llama" else model.transformer.ln_f
     for prompt, ids in enumerate(zoo.prompts(model, LENGTHS)[:2]):
         own = min(len(ids), 12)
         with torch.no_grad():
             states = naive.boundaries(model, naive.blocks_of(model), ids)
-            logits = [model.lm_head(model.model.norm(state)).double() for state in states]
+            logits = [model.lm_head(norm(state)).double() for state in states]
         log_p = torch.stack([one.log_softmax(-1) for one in logits])[:, :own]
         one = tokens.isel(prompt=prompt, token=slice(own))
         best = log_p.topk(5, dim=-1)
