@@ -317,7 +317,7 @@ def test_memory_that_runs_out_in_a_measure_is_told_and_finished_shards_are_kept(
     with pytest.raises(ModelError, match=wanted) as caught:
         survey(model, asked, ["residual"], tmp_path / "run", **options)
     monkeypatch.undo()
-    assert str(caught.value).endswith("Finished shards are kept.")
+    assert str(caught.value).endswith("With out= (--out) finished shards are kept.")
     assert [path.name for path in (tmp_path / "run").glob("shard-*.nc")] == ["shard-00000.nc"]
     assert_same(survey(model, asked, ["residual"], tmp_path / "run", **options), whole)
 

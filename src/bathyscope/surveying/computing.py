@@ -141,7 +141,11 @@ class Computation:
 
     @contextmanager
     def _memory_explained(self, units: Sequence[_Unit]) -> Iterator[None]:
-        """Turn an error of memory inside into one with numbers; calls of blocks have been halved by then."""
+        """Turn an error of memory inside into one with numbers.
+
+        Calls of blocks, products of readouts and groups of replaced rows have been halved by then, and refuse by
+        themselves. What comes here was asked for outside them, by the rows' buffer or a measure's own arrays.
+        """
         try:
             yield
         except Exception as error:
@@ -150,7 +154,7 @@ class Computation:
             picked = sorted(number for unit in units for number in unit.picked)
             longest = max(len(self.plan.prompts[number]) for number in picked)
             what = f"What is measured of prompts {picked[0]} to {picked[-1]}, of up to {longest} tokens,"
-            message = f"{out_of_memory(what, self.plan.model.device)} Finished shards are kept."
+            message = f"{out_of_memory(what, self.plan.model.device)} With out= (--out) finished shards are kept."
             raise ModelError(message) from error
 
     def _shard(self, index: int) -> _Shard:
