@@ -7,6 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+import xarray as xr
+
+from bathyscope.surgery.plan_text import sentences
 from studies.real_model.acting import ACTS, REPAIRED_SIZE, RULES, SIZES
 
 BEGIN: Final = "<!-- acting: written by `python -m studies.real_model page`, do not edit -->"
@@ -57,7 +61,7 @@ def _pruning(acts: Acts) -> Iterator[str]:
         return
     yield from (f"### {title}", "")
     for size, plan in plans.items():
-        yield f"**{size} of {plan['model']['n_blocks']} blocks.** {plan['conclusion']}"
+        yield f"**{size} of {plan['model']['n_blocks']} blocks.** {plan_conclusion(plan)}"
         yield ""
     headings = ("blocks", "candidate", "leaves out", "nats on calibration text", "nats on test text", "top-1 kept")
     yield from _table(
@@ -81,6 +85,36 @@ def _pruning(acts: Acts) -> Iterator[str]:
         "by plain transformers in a process without bathyscope."
     )
     yield ""
+
+
+def plan_conclusion(record: Mapping[str, Any]) -> str:
+    """Return what the numbers of a stored plan of blocks say, in the sentences that ``prune`` prints today.
+
+    A record holds the sentences of the version that measured it, which may claim more than later ones do.
+    """
+    columns = {name for row in record["candidates"] for name in row} - {"candidate", "subset"}
+    values: dict[str, Any] = {
+        # JSON has no NaN
+        name: ("candidate", [np.nan if row.get(name) is None else row[name] for row in record["candidates"]])
+        for name in columns
+    }
+    values["subset"] = ("candidate", [row["subset"] for row in record["candidates"]])
+    if record.get("blocks_again"):
+        share = record["chosen_again"]["choice"]
+        values["chosen_again"] = ("candidate", [share, *[np.nan] * (len(record["candidates"]) - 1)])
+        values["blocks_again"] = ("unit", [row["chosen_again"] for row in record["blocks_again"]])
+        values["unit"] = [row["unit"] for row in record["blocks_again"]]
+    settings, test = record["settings"], record["data"]["test"]
+    data = xr.Dataset(
+        values,
+        coords={"candidate": [row["candidate"] for row in record["candidates"]], "prompt": range(test["prompts"])},
+        attrs={
+            **settings,
+            "size": settings.get("drop", len(str(record["candidates"][0]["subset"]).split(","))),
+            "n_units": record["model"]["n_blocks"],
+        },
+    )
+    return " ".join(sentences(data))
 
 
 def _blocks(subset: str) -> str:

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
-from support import zoo
+from support import waves, zoo
 
 import bathyscope
 from studies.real_model import acting
-from studies.real_model.act_page import acting_markdown, load_acts, load_times
+from studies.real_model.act_page import acting_markdown, load_acts, load_times, plan_conclusion
 from studies.real_model.acting import RULES, SIZES, Place, act, task_differences
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.timing import OutermostTime, forwards_needed
@@ -65,16 +65,40 @@ def test_an_act_is_carried_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert set(record["took"]) == {"cpu_seconds", "wall_seconds", "peak_bytes"}
 
 
+def test_the_page_says_of_a_stored_plan_what_prune_says_today() -> None:
+    ids = [zoo.prompts(zoo.build("llama"), (12, 9, 10) * 2, seed) for seed in (1, 2)]
+    plan = bathyscope.prune(waves.loaded("llama"), *ids, drop=2, random=3, progress=False)
+    record = json.loads(json.dumps(plan.record()))
+    record["conclusion"] = "Proved, said an earlier version."
+    assert plan_conclusion(record) == plan.text
+    del record["blocks_again"]
+    assert "bootstraps" in plan.text
+    assert "bootstraps" not in plan_conclusion(record)
+
+
 def plan_record(size: int) -> dict[str, Any]:
-    candidate = {"calibration_cost": 0.1, "test_cost": 0.2, "test_cost_low": 0.15, "test_cost_high": 0.25}
+    candidate = {
+        "calibration_cost": 0.1,
+        "test_cost": 0.2,
+        "test_cost_low": 0.15,
+        "test_cost_high": 0.25,
+        "test_kl": 0.2,
+        "p_value": 0.5,
+        "indistinguishable": True,
+    }
     return {
-        "conclusion": f"Proved on 12 test prompts for {size}.",
+        "conclusion": "Said an earlier version.",
         "model": {"n_blocks": 30},
+        "data": {"test": {"prompts": 12}},
+        "settings": {"parts": "block", "level": 0.95, "how": "all subsets were measured", "drop": size},
         "schedule": "drop:4",
         "candidates": [
             *({"candidate": rule, "subset": "drop:4,drop:7", "test_agreement": 0.8, **candidate} for rule in RULES),
             # a mean over subsets has no agreement
-            {"candidate": "random", "subset": "8 subsets", "test_agreement": None, **candidate},
+            {
+                **{"candidate": "random", "subset": "8 subsets", "test_agreement": None, **candidate},
+                "indistinguishable": False,
+            },
         ],
         "reloaded": {"equal": True},
         "took": {"cpu_seconds": 90.0, "wall_seconds": 120.0, "peak_bytes": 2e9},
@@ -125,7 +149,7 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     }
     (tmp_path / "times.json").write_text(json.dumps([row]), encoding="utf-8")
     text = acting_markdown(load_acts(tmp_path), load_times(tmp_path))
-    assert "**3 of 30 blocks.** Proved on 12 test prompts for 3." in text
+    assert "**3 of 30 blocks.** Proved on 12 test prompts: 3 of 30 blocks can go, drop:4,drop:7, and" in text
     assert "| 6 | greedy | 4, 7 | 0.100 | 0.200 (0.150 to 0.250) | 0.80 |" in text
     assert "| 3 | random | 8 subsets | 0.100 | 0.200 (0.150 to 0.250) | – |" in text
     assert "3 of 3 exported checkpoints give the logits of the scheduled model to the bit" in text
