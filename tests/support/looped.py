@@ -173,6 +173,40 @@ class HaltingLoop(Looped):
         return embedded
 
 
+class ConvergingLoop(Looped):
+    """Ends its loops where every token has nearly stopped to move, which random tokens never do."""
+
+    def run(self, embedded: Tensor, stack: Callable[..., Tensor]) -> Tensor:
+        for _ in range(self.config.loops):
+            before, embedded = embedded, stack(embedded)
+            if bool(((embedded - before).norm(dim=-1) < 1e-3 * before.norm(dim=-1)).all()):
+                break
+        return embedded
+
+
+class HaltingGate(WeightedRecursion):
+    """Ends its loops where a gate is sure at every token, which it is of no random stream."""
+
+    def run(self, embedded: Tensor, stack: Callable[..., Tensor]) -> Tensor:
+        for _ in range(self.config.loops):
+            embedded = stack(embedded)
+            if bool((self.router(embedded) > 50).all()):
+                break
+        return embedded
+
+
+class EndedTokens(WeightedRecursion):
+    """A gate ends some tokens after each loop; they keep their stream while the others go on."""
+
+    def run(self, embedded: Tensor, stack: Callable[..., Tensor]) -> Tensor:
+        active = torch.ones_like(embedded[..., :1], dtype=torch.bool)
+        for _ in range(self.config.loops):
+            active = active & (embedded @ self.router.weight.T > 0)
+            embedded = torch.where(active, stack(embedded), embedded)
+        # the last turn is read out as it is
+        return stack(embedded)
+
+
 class AveragedLoops(Looped):
     """Reads out the mean of what all loops give."""
 
@@ -222,9 +256,10 @@ def make(kind: type[Looped], seed: int = 0, **changes: Any) -> Looped:
     return model
 
 
-def hrm(seed: int = 0) -> HrmTextForCausalLM:
+def hrm(seed: int = 0, **changes: Any) -> HrmTextForCausalLM:
     """A tiny model of transformers' ``hrm_text``: two stacks of two blocks, two high cycles of two low cycles."""
-    config = HrmTextConfig(**settings(head_dim=8), H_cycles=2, L_cycles=2, L_bp_cycles=[2, 2], initializer_range=0.5)
+    cycles = {"H_cycles": 2, "L_cycles": 2, "L_bp_cycles": [2, 2], **changes}
+    config = HrmTextConfig(**settings(head_dim=8), **cycles, initializer_range=0.5)
     model = HrmTextForCausalLM(config).eval()
     randomise(model, seed)
     return model

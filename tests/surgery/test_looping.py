@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +25,25 @@ def declared(name: str) -> bathyscope.Model:
     return bathyscope.load(hf, family=replace(bathyscope.load(hf).anatomy.family, loops="loops"))
 
 
-@pytest.mark.parametrize("loops", [2, 5])
+def handing_on(hf: Any, last: int) -> np.ndarray:
+    """Loss of each prompt where the last call of a block gives what the call before it gave."""
+    outputs: list[torch.Tensor] = []
+
+    def after(module: torch.nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        outputs.append(outputs[-1] if len(outputs) == last else output)
+        return outputs[-1]
+
+    blocks = [*getattr(hf, "prelude", []), *hf.layers, *getattr(hf, "coda", [])]
+    hooks = [block.register_forward_hook(after) for block in blocks]
+    with torch.no_grad():
+        logits = hf(IDS).logits
+    for hook in hooks:
+        hook.remove()
+    losses = torch.nn.functional.cross_entropy(logits[:, :-1].mT.double(), IDS[:, 1:], reduction="none")
+    return losses.mean(-1).numpy()
+
+
+@pytest.mark.parametrize("loops", [1, 2, 5])
 @pytest.mark.parametrize("name", ["tied", "ouro", "huginn_still"])
 def test_another_number_of_loops_is_the_model_configured_so(name: str, loops: int) -> None:
     model = declared(name)
@@ -33,8 +52,15 @@ def test_another_number_of_loops_is_the_model_configured_so(name: str, loops: in
     configured.load_state_dict(model.hf.state_dict())
     with torch.no_grad():
         assert torch.equal(other.hf(IDS).logits, configured(IDS).logits)
-    assert other.anatomy.cycle is not None
-    assert other.anatomy.cycle.loops == loops
+    if loops == 1:
+        # of one loop nothing says which blocks loop
+        assert other.anatomy.cycle is None
+        drop = bathyscope.survey(other, PROMPTS, ["drop"], progress=False)["drop"]
+        last = handing_on(configured, other.n_blocks - 1)
+        np.testing.assert_allclose(drop.loss.values[:, -1], last, atol=1e-5)
+    else:
+        assert other.anatomy.cycle is not None
+        assert other.anatomy.cycle.loops == loops
     assert other.hf.layers[0].mlp.up_proj.weight is model.hf.layers[0].mlp.up_proj.weight
     assert model.hf.config.loops == 3
 
@@ -72,8 +98,12 @@ def test_models_without_loops_drop_single_blocks_alone() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("loops:0", "'loops:0': write loops: and a number of loops from 1 to 999, for example loops:6."),
-        ("loops:x", "'loops:x': write loops: and a number of loops from 1 to 999, for example loops:6."),
+        ("loops:0", "'loops:0': write loops: and a number of loops from 1 to 999, alone, for example loops:6."),
+        (
+            "loops:2,drop:1",
+            "'loops:2,drop:1': write loops: and a number of loops from 1 to 999, alone, for example loops:6.",
+        ),
+        ("loops:x", "'loops:x': write loops: and a number of loops from 1 to 999, alone, for example loops:6."),
     ],
 )
 def test_a_number_of_loops_is_a_number(text: str, message: str) -> None:
@@ -89,6 +119,37 @@ def test_more_loops_need_a_loop_and_its_count() -> None:
         reordered(bathyscope.load(looped.make(looped.Looped)), "loops:4")
     with pytest.raises(ModelError, match="does not run 2 loops: with loops=2 it runs 6 steps, not the 4 expected"):
         reordered(declared("recursion"), "loops:2")
+
+
+def test_a_model_of_one_loop_does_not_say_what_loops() -> None:
+    hf = looped.make(looped.Looped, loops=1)
+    model = bathyscope.load(hf, family=replace(bathyscope.load(hf).anatomy.family, loops="loops"))
+    message = (
+        "schedule='loops:3': Looped is set to one loop, which says nothing of which blocks loop. Load it with loops=3 "
+        "in its configuration."
+    )
+    with pytest.raises(ModelError) as caught:
+        reordered(model, "loops:3")
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("schedule", ["drop:3", "dropruns:1", "repeat:2+2", "order:0-1-0-1"])
+def test_a_survey_of_other_runs_is_refused_with_what_measures_them(schedule: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        bathyscope.survey(declared("tied"), PROMPTS, ["lens"], schedule=schedule, progress=False)
+    assert str(caught.value) == (
+        f"schedule='{schedule}': Looped loops, and no configuration of it leaves out or moves a single run of a block. "
+        "Ask for drop, swap or repeat as measures, or for another number of loops (schedule='loops:2')."
+    )
+
+
+def test_weights_that_loops_share_are_not_repaired() -> None:
+    with pytest.raises(ModelError) as caught:
+        bathyscope.repair(declared("tied"), "drop:3", PROMPTS[:2], test=PROMPTS[2:], progress=False)
+    assert str(caught.value) == (
+        "repair changes the weights next to a cut, and Looped loops: each of its blocks shares them with its other "
+        "runs. Train the looped model itself, with fewer loops or blocks."
+    )
 
 
 def test_words_for_loops_are_refused_where_they_mean_nothing() -> None:

@@ -64,8 +64,16 @@ class ModelFacts:
         """Refuses measures of attention and MLP contributions where a model has none.
 
         Raises:
-            ModelError: the contribution identity does not hold, with the measured gap.
+            ModelError: a looped model's states hold more than the stream, or the contribution identity does not hold,
+                with the measured gap.
         """
+        loops = self.anatomy.loops
+        if loops is not None and loops.slots:
+            raise ModelError(
+                f"{measure} needs attention and MLP contributions, and states of this {self.anatomy.family.name} model "
+                f"hold the stream and what {len(loops.slots)} earlier steps gave, to which no part adds. Measures of "
+                "whole blocks are allowed."
+            )
         if not self.checks.parts:
             gaps = [g for g in self.checks.contributions if not g <= self.checks.tolerance]
             raise ModelError(

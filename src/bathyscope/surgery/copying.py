@@ -118,9 +118,16 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     """
     if isinstance(schedule, str) and schedule.startswith(LOOPS):
         return with_loops(model, schedule)
-    chosen = schedule_for(schedule, model.n_blocks)
+    cycle = model.anatomy.cycle
+    chosen = schedule_for(schedule, model.n_blocks, cycle.runs if cycle is not None else ())
     if chosen.is_standard:
         return model
+    if model.anatomy.loops is not None:
+        raise ModelError(
+            f"schedule={str(schedule)!r}: {model.name} loops, and no configuration of it leaves out or moves a single "
+            "run of a block. Ask for drop, swap or repeat as measures, or for another number of loops "
+            "(schedule='loops:2')."
+        )
     if model.blocks is not None:
         raise ModelError(
             f"schedule={str(schedule)!r} needs a model in memory, and the blocks of {model.name} are streamed; export "

@@ -26,9 +26,14 @@ def with_loops(model: Model, text: str) -> Model:
     """
     number = text.removeprefix(LOOPS)
     if not number.isdecimal() or not 1 <= int(number) <= 999:
-        raise OptionError(f"{text!r}: write loops: and a number of loops from 1 to 999, for example loops:6.")
+        raise OptionError(f"{text!r}: write loops: and a number of loops from 1 to 999, alone, for example loops:6.")
     family, cycle = model.anatomy.family, model.anatomy.cycle
     if cycle is None or cycle.period is None:
+        if family.loops is not None:
+            raise ModelError(
+                f"schedule={text!r}: {model.name} is set to one loop, which says nothing of which blocks loop. Load it "
+                f"with {family.loops}={number} in its configuration."
+            )
         raise ModelError(f"schedule={text!r} needs a model that loops, and each block of {model.name} runs once.")
     if family.loops is None:
         raise ModelError(

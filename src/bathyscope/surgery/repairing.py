@@ -124,6 +124,11 @@ def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedul
             f"repair needs the weights of {whole.name} in memory, and its blocks are streamed; load it with "
             "placement='resident'."
         )
+    if whole.anatomy.loops is not None:
+        raise ModelError(
+            f"repair changes the weights next to a cut, and {whole.name} loops: each of its blocks shares them with "
+            "its other runs. Train the looped model itself, with fewer loops or blocks."
+        )
     require_plain(source_of(whole))
     chosen = schedule_for(schedule, whole.n_blocks)
     cuts_of(chosen)

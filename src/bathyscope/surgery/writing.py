@@ -126,13 +126,16 @@ def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Lay
     return config, Layout(blocks, schedule)
 
 
-def schedule_for(schedule: object, n_blocks: int) -> Schedule:
+def schedule_for(schedule: object, n_blocks: int, loop: Sequence[Sequence[int]] = ()) -> Schedule:
     """Return a schedule for a model of ``n_blocks``, from itself or its text.
+
+    Args:
+        loop: for each block of a loop its runs, in a model that loops.
 
     Raises:
         OptionError: neither, made for another depth, or without a block.
     """
-    chosen = Schedule.of(schedule, n_blocks)
+    chosen = Schedule.of(schedule, n_blocks, loop)
     if not len(chosen):
         raise OptionError("This schedule leaves no block; a checkpoint has at least one.")
     return chosen

@@ -35,7 +35,7 @@ BLOCKS = {
     "hrm_text": (0, 1, 0, 1, 2, 3) * 2,
 }
 """By step the block that it runs, as the look-alikes are written."""
-LACKING = {"swap_cosine", "neurons"}
+LACKING = {"swap_cosine"}
 """Measures of attention and MLP, which states with more than the stream lack."""
 UNASKED = {"translated_lens", "jacobian_lens"}
 """Measures that need more prompts, or prompts of their own; they read the same streams as others."""
@@ -210,8 +210,18 @@ def test_contributions_count_what_stands_between_loops() -> None:
 
 
 def test_parts_are_refused_where_a_state_holds_more_than_the_stream() -> None:
-    with pytest.raises(ModelError, match="swap_cosine needs attention and MLP contributions"):
-        waves.run(model_of("hrm_text"), IDS, {"swap_cosine": {}})
+    reason = (
+        "needs attention and MLP contributions, and states of this hrm_text model hold the stream and what 2 earlier "
+        "steps gave, to which no part adds. Measures of whole blocks are allowed."
+    )
+    requests = {
+        "swap_cosine": ("swap_cosine", {}),
+        "skip of attention or mlp": ("skip", {"parts": ["mlp"]}),
+    }
+    for subject, (measure, options) in requests.items():
+        with pytest.raises(ModelError) as caught:
+            waves.run(model_of("hrm_text"), IDS, {measure: options})
+        assert str(caught.value) == f"{subject} {reason}"
 
 
 def test_a_dropped_block_differs_from_a_dropped_step_by_what_stands_before_it() -> None:
@@ -272,8 +282,8 @@ REFUSED = {
         "have no common depth. Set it to run all loops."
     ),
     zoo.ChoosingRecursion: (
-        f"{KIND} (ChoosingRecursion) cannot be measured: step 2 takes a stream of shape (2, 2, 32) and step 0 one of "
-        "(2, 5, 32). All runs of its blocks must take all tokens in one width."
+        f"{KIND} (ChoosingRecursion) cannot be measured: step 2 takes a stream of shape (8, 4, 32) and step 0 one of "
+        "(8, 8, 32). All runs of its blocks must take all tokens in one width."
     ),
     zoo.MaskedTurns: (
         f"{KIND} (MaskedTurns) cannot be measured: what step 2 is given as active is computed from the stream, such as "
@@ -282,6 +292,14 @@ REFUSED = {
     zoo.HuginnLike: (
         f"{KIND} (HuginnLike) cannot be measured: its own forward draws random numbers before step 1. Name the method "
         "that draws, load(model, family=Family(..., initial_state='NAME')), and set config.state_seed."
+    ),
+    zoo.ConvergingLoop: (
+        f"{KIND} (ConvergingLoop) cannot be measured: it ends its loops early, by what the stream holds, so that its "
+        "prompts have no common depth. Set it to run all loops."
+    ),
+    zoo.HaltingGate: (
+        f"{KIND} (HaltingGate) cannot be measured: it ends its loops early, by what the stream holds, so that its "
+        "prompts have no common depth. Set it to run all loops."
     ),
     zoo.AveragedLoops: (
         f"{KIND} (AveragedLoops) cannot be measured: its logits depend on what steps before the last one gave, so that "
@@ -295,6 +313,32 @@ def test_what_has_no_common_depth_is_refused_with_its_reason(kind: type[zoo.Loop
     with pytest.raises(ModelError) as caught:
         load(zoo.make(kind))
     assert str(caught.value) == REFUSED[kind]
+
+
+def test_tokens_that_a_gate_ends_early_are_measured_as_the_own_forward() -> None:
+    """They keep their stream, so that later steps need what earlier ones gave; every token has every step."""
+    model = load(zoo.make(zoo.EndedTokens))
+    assert model.anatomy.loops is not None
+    assert model.anatomy.loops.slots
+    outputs = torch.stack(logits_without(model.hf, IDS[0], ())[1])
+    ended = outputs @ model.hf.router.weight.T < 0
+    assert 0 < ended.float().mean() < 1
+    drop = waves.run(model, IDS, {"drop": {}})["drop"]
+    for prompt, ids in enumerate(IDS):
+        expected = [mean_loss(logits_without(model.hf, ids, [step])[0], ids) for step in range(model.n_blocks)]
+        np.testing.assert_allclose(drop.loss.values[prompt], expected, atol=1e-5)
+
+
+def test_gradients_that_the_own_forward_cuts_are_refused_with_how_to_keep_them() -> None:
+    model = load(zoo.hrm(L_bp_cycles=[1, 1]))
+    message = (
+        "gradient needs gradients, and the own forward of this hrm_text model switches them off in front of step 2, as "
+        "loops are trained. Set it to keep all of them (hrm_text: L_bp_cycles=[L_cycles] * H_cycles), and load it "
+        "again."
+    )
+    with pytest.raises(ModelError) as caught:
+        waves.run(model, IDS, {"gradient": {}})
+    assert str(caught.value) == message
 
 
 def test_a_loop_that_needs_too_many_earlier_steps_is_refused() -> None:

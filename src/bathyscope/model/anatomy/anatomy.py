@@ -242,14 +242,19 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
 
 
 def _find_loops(model: nn.Module, family: Family, sources: tuple[nn.Module, ...], observed: _Observed) -> Loops | None:
-    """Return the steps of a model that runs blocks several times; None where each runs once."""
+    """Return the steps of a model that runs blocks several times; None where each runs once.
+
+    A looped model that is set to one loop still computes something between its blocks, so that it may have steps too.
+    """
     order = observed.order
-    if len(order) == len(sources):
+    if len(order) == len(sources) and family.loops is None:
         return None
     calls = CallOrder(sources, order)
     require_one_order(model, calls, family.name)
     width = int(observed.stream.shape[-1])
     dependence = find_dependence(model, calls, observed.returns, observed.stream, family.name)
+    if len(order) == len(sources) and all(dependence.plain[1:]):
+        return None
     return make_loops(model, calls, observed.returns, width, dependence)
 
 

@@ -177,7 +177,8 @@ def _replayed(
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
-    # a site that did not run in this block; one of another size belongs to something else than the stream
+    # a site that did not run in this block; one of another size belongs to something else than the stream, or to the
+    # first of the streams that a looped model's state holds
     if not {"attention", "mlp"} <= taken.keys():
         return float("nan")
     if any(part.numel() != before.numel() for part in taken.values()):

@@ -20,7 +20,10 @@ from bathyscope.model.anatomy.recording import BlockArguments, stub
 
 MOST_STATES = 8
 """States that a step may hand on: the stream, and outputs of earlier steps that later ones need."""
-_SIZE = (2, 5)
+# tokens enough that a gate ends some of them and lets others go on
+_SIZE = (8, 8)
+_SATURATING = 1e4
+"""A stream of this size saturates the gates that read it."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,8 @@ def find_dependence(
 
     Raises:
         ModelError: the forward draws random numbers, calls blocks on streams of different shapes, gives a block
-            arguments made from the stream, or reads out more than the last stream.
+            arguments made from the stream, ends its loops by what the stream holds, or reads out more than the last
+            stream.
     """
     generator = torch.Generator().manual_seed(0)
     ids_BT = probe_ids(model, *_SIZE)
@@ -81,6 +85,7 @@ def find_dependence(
     last = len(outputs) - 1
     everything = _trace(model, calls, returns, [*(draw() for _ in outputs[:-1]), outputs[last]], ids_BT)
     _require_arguments(first, everything, kind)
+    _require_all_loops(model, calls, returns, draw(), ids_BT, kind)
     if not torch.equal(first.logits, everything.logits):
         raise ModelError(
             f"{kind} cannot be measured: its logits depend on what steps before the last one gave, so that no stream "
@@ -141,6 +146,22 @@ def _require_same(trace: _Trace, again: _Trace, kind: str) -> None:
                 f"{kind} cannot be measured: its own forward draws random numbers before step {step}. Name the method "
                 "that draws, load(model, family=Family(..., initial_state='NAME')), and set config.state_seed."
             )
+
+
+def _require_all_loops(
+    model: nn.Module, calls: CallOrder, returns: Sequence[int | None], like: Tensor, ids_BT: Tensor, kind: str
+) -> None:
+    """Refuse loops that end by themselves where every token has converged, or a gate says so of every token."""
+    for size in (_SATURATING, -_SATURATING):
+        # the same vector at every token and step: converged, and on one side of any gate
+        stream = (size * like[:1, :1]).expand_as(like)
+        try:
+            _trace(model, calls, returns, [stream] * len(calls.order), ids_BT)
+        except ModelError as error:
+            raise ModelError(
+                f"{kind} cannot be measured: it ends its loops early, by what the stream holds, so that its prompts "
+                "have no common depth. Set it to run all loops."
+            ) from error
 
 
 def _require_arguments(trace: _Trace, other: _Trace, kind: str) -> None:

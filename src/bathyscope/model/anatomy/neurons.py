@@ -102,8 +102,8 @@ def output_weights(anatomy: Anatomy) -> list[tuple[OutputWeights, ...]]:
                     resid_BTD = replay.run(block, index, resid_BTD, state=state)
                 modules = [module for module, _ in site_modules(block, site)]
                 ends = [_Root(call) for module in modules for call in calls if call.module is module]
-                roots = chain.from_iterable(_roots(calls, end, anatomy.width) for end in ends)
-                weights = list(chain.from_iterable(_passing(block, root, anatomy.width) for root in roots))
+                roots = chain.from_iterable(_roots(calls, end, anatomy.stream_width) for end in ends)
+                weights = list(chain.from_iterable(_passing(block, root, anatomy.stream_width) for root in roots))
             weights_by_block.append(tuple(sorted(weights, key=lambda entry: entry.experts is None)))
     return weights_by_block
 

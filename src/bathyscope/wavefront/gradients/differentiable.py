@@ -85,7 +85,7 @@ def require_differentiable(anatomy: Anatomy, measure: str, *, streams: bool = Fa
     linear = [(path, m) for path, m in modules if any(p.ndim >= 2 for p in m.parameters(recurse=False))]
     with differentiating(anatomy.model), called(linear, partial(_note_cut, cut)):
         try:
-            passed = _backward(anatomy)
+            passed, cut_step = _backward(anatomy)
         except (RuntimeError, NotImplementedError) as error:
             if is_out_of_memory(error):
                 raise out_of_memory("A backward pass of four tokens", home_of(anatomy.model)) from error
@@ -93,6 +93,12 @@ def require_differentiable(anatomy: Anatomy, measure: str, *, streams: bool = Fa
                 f"{measure} needs gradients, and this {anatomy.family.name} model cannot give them: "
                 f"{str(error).splitlines()[0]} {_LOAD}"
             ) from error
+    if cut_step is not None:
+        raise ModelError(
+            f"{measure} needs gradients, and the own forward of this {anatomy.family.name} model switches them off in "
+            f"front of step {cut_step}, as loops are trained. Set it to keep all of them (hrm_text: "
+            "L_bp_cycles=[L_cycles] * H_cycles), and load it again."
+        )
     if cut or not passed:
         where = f"the module {cut[0]} ({len(cut)} in all)" if cut else "one of its blocks"
         raise ModelError(
@@ -119,13 +125,19 @@ def _asks(values: Iterable[Any]) -> bool:
     return any(isinstance(value, Tensor) and value.requires_grad for value in values)
 
 
-def _backward(anatomy: Anatomy) -> bool:
-    """One backward pass from the logits of a few tokens to h_0; False where nothing arrives."""
+def _backward(anatomy: Anatomy) -> tuple[bool, int | None]:
+    """Take one backward pass from the logits of a few tokens to h_0.
+
+    Returns:
+        Whether something arrives; and the step of a looped model in front of which its own forward cuts gradients off.
+    """
     replay = anatomy.replay(probe_ids(anatomy.model, 1, 4))
     leaf = replay.recording.resid0_BTD.clone().requires_grad_()
     resid, state = leaf, State()
     for index, block in enumerate(anatomy.blocks):
         resid = replay.run(block, index, resid, None, state=state)
+        if anatomy.loops is not None and index in anatomy.loops.between and not anatomy.active(resid).requires_grad:
+            return False, index
     score = anatomy.readout(resid.flatten(0, 1)).float().softmax(-1)[:, 0].sum()
     (gradient,) = torch.autograd.grad(score, leaf, allow_unused=True)
-    return gradient is not None
+    return gradient is not None, None
