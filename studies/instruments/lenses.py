@@ -50,6 +50,7 @@ class LensCase:
         fitted, read: windows of each part.
         tokens, read_tokens: of each window.
         directions: random ones of each fitted window; None = all, exact.
+        control_directions: the same for untrained models, whose matrices lie near the identity, which is not sampled.
         controls: untrained models.
     """
 
@@ -59,6 +60,7 @@ class LensCase:
     read: int
     read_tokens: int
     directions: int | None = None
+    control_directions: int | None = None
     controls: int = 3
 
     @property
@@ -70,7 +72,15 @@ class LensCase:
 TRAINED: Final = "trained"
 CASES: Final[Mapping[str, LensCase]] = {
     "bundled": LensCase("text/books_valid.txt", fitted=24, tokens=48, read=24, read_tokens=48),
-    "smollm2": LensCase("text/wikitext2_valid.txt", fitted=84, tokens=32, read=16, read_tokens=32, directions=8),
+    "smollm2": LensCase(
+        "text/wikitext2_valid.txt",
+        fitted=84,
+        tokens=32,
+        read=16,
+        read_tokens=32,
+        directions=48,
+        control_directions=8,
+    ),
 }
 FIT_SHARE: Final = 0.7
 """Of the text, that lenses are fitted to; the rest is read."""
@@ -93,7 +103,8 @@ def read_with_lens(name: str, label: str, data: Path, out: Path) -> dict[str, An
     read = token_windows(model, data / case.text, case.read, case.read_tokens, (FIT_SHARE, 1.0))
     if label != TRAINED:
         model = untrained(model, int(label.removeprefix("untrained-")))
-    options = {"prompts": fitted, "directions": case.directions}
+    directions = case.directions if label == TRAINED else case.control_directions
+    options = {"prompts": fitted, "directions": directions}
     folder = out / "runs" / f"lenses-{name}" / label
     run = survey(model, read, ["jacobian_lens"], folder, jacobian_lens=options, progress=False)
     return {**summary_of(run), "n_blocks": model.n_blocks, "width": int(model.anatomy.width)}

@@ -79,7 +79,9 @@ def write_word_problems(count: int, tokens: int, controls: int, data: Path, out:
     for seed in range(controls):
         label = f"untrained-{seed}"
         lens = {"positions": "answer"}
-        runs[label] = survey(untrained(model, seed), run.prompts, ["lens"], folder / label, lens=lens, progress=False)
+        # what was written is read by the tokenizer that cut it, and an untrained model has no files to find it in
+        control = replace(untrained(model, seed), given_tokenizer=model.tokenizer)
+        runs[label] = survey(control, run.prompts, ["lens"], folder / label, lens=lens, progress=False)
     return {
         "model": "smollm2",
         "prompts": count,

@@ -14,6 +14,7 @@ from support import zoo
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.surveying.training import steps as courses
+from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
 STEPS = (100, 20, 3)
@@ -138,6 +139,12 @@ def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) 
     result = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, tmp_path / "course", progress=False)
     assert result.text.startswith("One step was surveyed, 3. A token is final after ")
     assert result.text.count("step 3") == 0
+
+
+def test_a_checkpoint_under_a_passing_name_is_still_being_written(tmp_path: Path) -> None:
+    for name in ("checkpoint-5", "tmp-checkpoint-5", ".checkpoint-6"):
+        (tmp_path / name).mkdir()
+    assert checkpoints_of(tmp_path, ()) == {5: (str(tmp_path / "checkpoint-5"), None)}
 
 
 @pytest.mark.parametrize(

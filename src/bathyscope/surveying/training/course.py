@@ -97,6 +97,8 @@ def _checkpoints(
         place = folder_path(checkpoints, "checkpoints")
         folders: list[Path] = sorted(place.glob("*")) if place.is_dir() else []
         folders = [path for path in folders if _STEP_OF_CHECKPOINT.search(path.name) and path.is_dir()]
+        # a trainer may write a checkpoint under such a name, and give it its own when it is whole
+        folders = [path for path in folders if not path.name.startswith(("tmp", "."))]
     else:
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
     if not folders:
