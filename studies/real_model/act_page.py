@@ -159,6 +159,12 @@ def _repair(acts: Acts) -> Iterator[str]:
         return
     record = acts["repair"]
     yield from (f"### {title}", "", record["conclusion"], "")
+    if "minutes" in record:
+        yield (
+            f"Trained for {record['minutes']:g} CPU minutes on {record['windows']} pieces of 320 letters; half an hour "
+            "was planned, and did not fit into the machine's time."
+        )
+        yield ""
     yield from _table(
         ("rung", "nats on calibration text kept aside", "nats on test text", "gain over none", "recovered"),
         [
@@ -172,6 +178,14 @@ def _repair(acts: Acts) -> Iterator[str]:
             for rung in record["rungs"]
         ],
     )
+    if "repair_again" in acts:
+        again = next(rung for rung in acts["repair_again"]["rungs"] if rung["name"] == "heal")
+        yield (
+            "Trained as long on the same text in another order, with other pieces kept aside, it costs "
+            f"{_with_ends(again, 'cost', '.3f')} nats on the test text, and recovers "
+            f"{_with_ends(again, 'recovered', '.0%')}."
+        )
+        yield ""
     if "reloaded" in record:
         yield "The repaired checkpoint, too, gives equal logits in plain transformers."
         yield ""

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bathyscope.core.arrays import FloatArray, IntArray
 
+_FLOOR = 1e-300
 _SEGMENT = 64
 """Neighbouring tokens of the vocabulary whose largest logit is looked at first."""
 _FEWEST_SEGMENTS = 8
@@ -49,7 +50,16 @@ class Distribution:
     @cached_property
     def p(self) -> Tensor:
         """Probabilities in float64."""
+        if is_segmented(self.logits) and torch.get_num_threads() < _NUMPYS_SPEED:
+            exponentials = torch.empty_like(self.centred)
+            np.exp(self.centred.numpy(), out=exponentials.numpy())
+            return exponentials.div_(exponentials.sum(-1, keepdim=True))
         return self.logits.softmax(-1, dtype=torch.float64)
+
+    @cached_property
+    def floored_p(self) -> Tensor:
+        """Probabilities, none of which is 0: where two of them underflow, their sum still has a logarithm."""
+        return self.p + _FLOOR
 
     @cached_property
     def segment_maxima(self) -> Tensor | None:
@@ -189,7 +199,9 @@ def _members_of_top_set(p_V: FloatArray, bound: float, share: float) -> IntArray
 def log_of(values: Tensor) -> Tensor:
     """Natural logarithms of numbers in float64."""
     if is_segmented(values) and torch.get_num_threads() < _NUMPYS_SPEED:
-        return torch.from_numpy(np.log(values.numpy()))
+        logarithms = torch.empty_like(values)
+        np.log(values.numpy(), out=logarithms.numpy())
+        return logarithms
     return values.log()
 
 

@@ -63,10 +63,8 @@ def kl_to_reference(pair: Pair) -> Tensor:
 
 def jsd(pair: Pair) -> Tensor:
     """Jensen–Shannon divergence in bits (0 … 1)."""
-    twice_mean = pair.row.p + pair.ref.p
-    # the floor only guards 0 · log 0 where both probabilities underflow
-    log_twice_mean = log_of(twice_mean.clamp_min_(1e-300))
-    neg_entropy = 0.5 * log_twice_mean.mul_(twice_mean).sum(-1) - _LN2
+    twice_mean = pair.row.p + pair.ref.floored_p
+    neg_entropy = 0.5 * log_of(twice_mean).mul_(twice_mean).sum(-1) - _LN2
     bits = ((0.5 * (pair.row.neg_entropy + pair.ref.neg_entropy) - neg_entropy) / _LN2).clamp(0, 1)
     # the three entropies are summed in different ways, so that equal distributions differ by their rounding
     return bits.masked_fill(bits < _ROUNDING, 0)
