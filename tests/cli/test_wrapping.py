@@ -8,6 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 from bathyscope.cli import console
+from bathyscope.cli.commands import prune
 from bathyscope.cli.wrapping import cut, units, wrap
 
 SENTENCE = (
@@ -34,6 +35,7 @@ def test_words_and_intervals_stay_whole_and_nothing_is_lost(width: int) -> None:
         ("antidisestablishmentarianism is one word", 10, ["antidisestablishmentarianism", "is one", "word"]),
         ("字字 字字 字字", 9, ["字字 字字", "字字"]),
         ("", 10, [""]),
+        ("Time:   about 1.4 s of it", 20, ["Time:   about 1.4 s", "        of it"]),
     ],
 )
 def test_what_a_line_may_be(text: str, width: int, lines: list[str]) -> None:
@@ -71,6 +73,34 @@ def test_tables_break_no_word_and_no_interval(
     for row in ROWS:
         for cell in row:
             assert all(unit in text for unit in units(cell)), cell
+
+
+def test_a_narrow_terminal_leaves_out_what_is_optional_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    headings, row = ["estimator", "difference", "d", "> 0"], ["prediction", "+0.061", "−0.9", "72 %"]
+    for width, missing in ((40, []), (32, ["> 0"]), (26, ["> 0", "d"])):
+        monkeypatch.setattr(console, "terminal_width", lambda width=width: width)
+        console.write_table(headings, [row], "A title that is longer than its table", optional=("> 0", "d"))
+        text = capsys.readouterr().out
+        assert text.startswith("A title that is longer than its table\n")
+        for heading, cell in zip(headings, row):
+            assert (cell in text) == (heading not in missing), (width, heading)
+        assert ("Left out, too wide for this terminal" in text) == bool(missing)
+
+
+def test_an_indented_name_is_whole_in_a_table(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console, "terminal_width", lambda: 40)
+    console.write_table(["Variable", "Meaning"], [["  n_averaged_cross_entropy", "tokens that were averaged over"]])
+    assert "  n_averaged_cross_entropy  " in capsys.readouterr().out
+
+
+def test_blocks_that_are_left_out_are_numbers_at_a_terminal() -> None:
+    assert prune._shorten_schedule("drop:1,drop:14,drop:7") == "1,14,7"
+    for schedule in ("drop:1.attention,drop:2", "swap:3", "16 subsets"):
+        assert prune._shorten_schedule(schedule) == schedule
 
 
 def test_a_file_holds_whole_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,7 +168,7 @@ def test_long_work_without_a_measure_says_what_goes_on(
 ) -> None:
     without_handlers(monkeypatch)
     timers = stand_in_timers(monkeypatch)
-    with progress.told_if_long("Drawing the page.", quiet):
+    with progress.announce_if_long("Drawing the page.", quiet):
         if timers[-1].started:
             timers[-1].act()
     assert timers[-1].cancelled

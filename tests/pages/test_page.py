@@ -384,7 +384,7 @@ def test_a_page_of_several_runs_draws_everything_once_and_their_differences_firs
 
     for name in FIGURES:
         monkeypatch.setitem(FIGURES, name, counted(FIGURES[name]))
-    kept = ("skip", "residual", "lens", "gradient", "erasure")
+    kept = ("skip", "residual", "lens", "erasure")
     runs = [complete_run(L=3, prompts=3, tokens=8, model=name) for name in ("example/one", "example/other")]
     runs = [without(run, *(name for name in run.measures if name not in kept)) for run in runs]
     page = report(runs, tmp_path / "page.html", options=ONE, names=["first", "second"])

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from bathyscope.cli import session
 from bathyscope.cli.wrapping import units, wrap
@@ -155,13 +155,18 @@ def terminal_width() -> int:
 
 
 def write_table(
-    headings: Sequence[str], rows: Sequence[Sequence[Any]], title: str = "", caption: Sequence[str] = ()
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    title: str = "",
+    caption: Sequence[str] = (),
+    optional: Sequence[str] = (),
 ) -> None:
     """Write a table for people, as wide as the terminal, or wide enough for a file where there is no terminal.
 
     Args:
         rows: cells: texts, numbers (shown with three digits), None or NaN for what is missing, rich texts for colour.
         caption: lines below the table.
+        optional: headings of columns that are left out where the others have room without them, the first ones first.
     """
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
@@ -170,15 +175,16 @@ def write_table(
 
     cells = [[cell if isinstance(cell, Text) else Text(_write_cell(cell)) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.title, table.caption = Text(shown(title)) if title else None, Text(shown("\n".join(caption), "\n"))
-    table.title_justify = table.caption_justify = "left"
     # The cells are laid out here and not by rich, which breaks words before it narrows the widest column.
     columns = terminal_width()
-    texts = [[shown(heading), *(row[number].plain for row in cells)] for number, heading in enumerate(headings)]
-    widths = _fit_widths(texts, columns - 2 * len(headings))
-    if widths is None:
+    narrowed = _leave_out(headings, cells, columns, optional)
+    if narrowed is None:
         _write_records([shown(heading) for heading in headings], cells, title, caption)
         return
+    missing = [heading for heading in headings if heading not in narrowed.headings]
+    headings, cells, widths = narrowed
+    if title:
+        write(title)
     for number, heading in enumerate(headings):
         figures = all(_NUMBER.match(row[number].plain) for row in cells)
         table.add_column(
@@ -192,6 +198,33 @@ def write_table(
     terminal = sys.stdout.isatty()
     Console(file=page, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)
     _print(_replace_glyphs("\n".join(line.rstrip() for line in page.getvalue().splitlines()), sys.stdout))
+    for line in caption:
+        write(line)
+    if missing:
+        write(f"Left out, too wide for this terminal: {', '.join(missing)} (--format csv has all).")
+
+
+class _Fitted(NamedTuple):
+    """Columns that have room, and the letters of each."""
+
+    headings: Sequence[str]
+    cells: Sequence[Sequence[Text]]
+    widths: Sequence[int]
+
+
+def _leave_out(
+    headings: Sequence[str], cells: Sequence[Sequence[Text]], columns: int, optional: Sequence[str]
+) -> _Fitted | None:
+    """Return the columns that have room, without as many optional ones as needed; None where none has."""
+    droppable = [name for name in optional if name in headings]
+    for count in range(len(droppable) + 1):
+        remaining = [number for number, name in enumerate(headings) if name not in droppable[:count]]
+        texts = [[shown(headings[number]), *(row[number].plain for row in cells)] for number in remaining]
+        widths = _fit_widths(texts, columns - 2 * len(remaining))
+        if widths is not None:
+            rows = [[row[number] for number in remaining] for row in cells]
+            return _Fitted([headings[number] for number in remaining], rows, widths)
+    return None
 
 
 def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format) -> bool:
@@ -232,7 +265,11 @@ def _fit_widths(texts: Sequence[Sequence[str]], room: int) -> Sequence[int] | No
     from rich.cells import cell_len
 
     widths = [max(cell_len(text) for text in column) for column in texts]
-    least = [max(cell_len(word) for text in column for word in units(_breakable(text)) or [""]) for column in texts]
+    # Every line of a cell keeps its indentation, so the longest word needs room for that too.
+    least = [
+        max(len(text) - len(text.lstrip()) + max(map(cell_len, units(_breakable(text)) or [""])) for text in column)
+        for column in texts
+    ]
     if sum(least) > room:
         return None
     while sum(widths) > room:

@@ -22,12 +22,14 @@ class TextTable:
         rows: cells: texts, numbers, None or NaN for what is missing, rich texts for colour.
         title: above the table.
         caption: lines below the table.
+        optional: headings of columns that a narrow terminal leaves out, the first ones first.
     """
 
     headings: Sequence[str]
     rows: Sequence[Sequence[Any]]
     title: str = ""
     caption: Sequence[str] = ()
+    optional: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def print_block(block: TextTable | str) -> None:
         write(block)
     # A table without rows would be headings alone, which look like a failure.
     elif block.rows:
-        write_table(block.headings, block.rows, block.title, block.caption)
+        write_table(block.headings, block.rows, block.title, block.caption, block.optional)
 
 
 def frame_table(frame: pd.DataFrame, title: str = "") -> TextTable:

@@ -11,6 +11,8 @@ _UNIT: Final = re.compile(
     rf"[(\[]?{_NUMBER}\s(?:to|…)\s{_NUMBER}\S*|\[{_NUMBER},\s{_NUMBER}\]\S*|\S*\d\s%\S*|\S+"
 )
 
+_LABEL: Final = re.compile(r"\w+:\s{2,}(?=\S)")
+
 
 def units(text: str) -> list[str]:
     """Return the pieces of a line that are not broken: words, intervals, and numbers with their sign."""
@@ -25,6 +27,11 @@ def wrap(text: str, width: int) -> list[str]:
     # Letters of some scripts are two columns wide, so the length of a text is not its width.
     from rich.cells import cell_len
 
+    # A line such as "Time:   about 1.4 s …" has its label in a column of its own.
+    label = _LABEL.match(text)
+    if label and cell_len(text) > width > 2 * cell_len(label[0]):
+        first, *others = wrap(text[label.end() :], width - cell_len(label[0]))
+        return [label[0] + first, *(" " * cell_len(label[0]) + line for line in others)]
     indent = text[: len(text) - len(text.lstrip())]
     if cell_len(text) <= width or "  " in text.strip():
         return [text]

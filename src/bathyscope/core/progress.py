@@ -24,7 +24,7 @@ _SHORTEST, _LONGEST = 10.0, 600.0
 
 
 @contextmanager
-def told_if_long(text: str, quiet: bool = False) -> Iterator[None]:
+def announce_if_long(text: str, quiet: bool = False) -> Iterator[None]:
     """Say on standard error what goes on, where it takes longer than five seconds; for work that has no measure.
 
     Args:

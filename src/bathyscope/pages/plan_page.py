@@ -76,8 +76,8 @@ def plan_basis(plan: Plan) -> str:
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
     again = chosen_again(plan)
     if not math.isnan(again):
-        how = "stable" if again >= _SURE else "not stable"
-        sentences.append(f"The choice is {how}: {100 * again:.0f} % of resampled calibration prompts choose it again.")
+        how = "The choice is stable" if again >= _SURE else "Other calibration prompts may choose otherwise"
+        sentences.append(f"{how}: {100 * again:.0f} % of resamples choose the same.")
     return " ".join(sentences)
 
 
@@ -158,16 +158,20 @@ def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow
     for block in range(n_blocks):
         x, w = left + step * block + gap, step - 2 * gap
         canvas.rect(x, y, w, tile, fill=_DROPPED if block in dropped else "#8fb8d8", radius=4 if step > 12 else 0)
+        has_share = block in again and step >= 34
         if block in dropped:
-            canvas.line(x + 3, y + tile - 4, x + w - 3, y + 4, "paper", 1.5)
+            # Faint behind a number, which must stay legible.
+            canvas.curve([(x + 3, y + tile - 4), (x + w - 3, y + 4)], "paper", 1.5, 0.4 if has_share else 1.0)
         every = next(number for number in (1, 2, 5, 10, 20, 50, 1000) if number * step >= 24)
         if block % every == 0:
             canvas.text(x + w / 2, y + tile + 16, str(block), 12, role="muted", anchor="middle")
-        if block in again and step >= 34:
-            canvas.text(x + w / 2, y + tile / 2 + 4, f"{100 * again[block]:.0f} %", 12, anchor="middle", fill="#20242b")
+        if has_share:
+            fill = "#ffffff" if block in dropped else "#20242b"
+            text = f"{100 * again[block]:.0f} %"
+            canvas.text(x + w / 2, y + tile / 2 + 4, text, 12, anchor="middle", bold=block in dropped, fill=fill)
     bottom = y + tile + 22
     if again and step >= 34:
-        words = "in the tiles: share of resampled calibration prompts that leave the block out"
+        words = "in the tiles: share of resamples of the calibration prompts that leave the block out"
         canvas.text(left, bottom + 12, words, 12, role="muted")
         bottom += 16
     return bottom

@@ -13,13 +13,14 @@ import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, load_models, make_app, report_interruption
 from bathyscope.cli.commands.evaluate import read_task_files
 from bathyscope.cli.commands.survey import read_source
-from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.console import Format, is_terminal, quiet_libraries, say
 from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.surgery.options import PruneOptions
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
 
+_DROPPED = re.compile(r"drop:\d+")
 _NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
 """Prompts of a domain; options of prompts stand behind a question mark, and begin with no name."""
 _EXAMPLES = """\
@@ -121,11 +122,17 @@ def _view(plan: Plan) -> View:
     from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
     from bathyscope.surgery.task_table import task_cells
 
-    candidates = TextTable(["candidate", *HEADINGS.values()], cells(plan.data), "Costs in nats per token")
+    rows = cells(plan.data)
+    if is_terminal():
+        # A file keeps the schedules that --schedule takes; a terminal has room for the numbers of the blocks alone.
+        rows = [[name, _shorten_schedule(subset), *others] for name, subset, *others in rows]
+    candidates = TextTable(
+        ["candidate", *HEADINGS.values()], rows, "Costs in nats per token", optional=("calibration", "KL")
+    )
     blocks: list[TextTable | str] = [candidates]
     if plan.fits:
-        rows = [list(row) for row in plan.before_after.itertuples(index=False)]
-        blocks.append(TextTable(["", "before", "after"], rows, f"What {plan.left_out} changes"))
+        changes = [list(row) for row in plan.before_after.itertuples(index=False)]
+        blocks.append(TextTable(["", "before", "after"], changes, f"What {plan.left_out} changes"))
     if again := again_cells(plan.data):
         title = "How sure the choice is: share of bootstraps of the calibration prompts"
         blocks.append(TextTable(list(AGAIN_HEADINGS), again, title))
@@ -140,3 +147,9 @@ def _view(plan: Plan) -> View:
 
 
 app = make_app(prune_command, _EXAMPLES, PruneOptions, loading=LOADING)
+
+
+def _shorten_schedule(schedule: str) -> str:
+    """Return ``1,4,7`` for ``drop:1,drop:4,drop:7``; another schedule as it is."""
+    parts = schedule.split(",")
+    return ",".join(part.removeprefix("drop:") for part in parts) if all(map(_DROPPED.fullmatch, parts)) else schedule

@@ -13,7 +13,7 @@ import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, take_options
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import join_options
-from bathyscope.core.progress import told_if_long
+from bathyscope.core.progress import announce_if_long
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.options import FileOptions, PageOptions
@@ -82,7 +82,7 @@ def report_command(
 
         page_options = dict(request.page_options)
         path = page_options.pop("out")
-        with told_if_long(f"Drawing the page of {len(opened) + len(acts)} results."):
+        with announce_if_long(f"Drawing the page of {len(opened) + len(acts)} results."):
             page = report(
                 [*opened, *acts],
                 path,
