@@ -15,10 +15,12 @@ from torch import Tensor
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.lens import DECLARATION, LensOptions
+from bathyscope.measures.declared.lens import DECLARATION, EXIT_RULES, EXIT_THRESHOLDS, LensOptions
 from bathyscope.measures.finite import require_finite
+from bathyscope.measures.loop_exits import by_rule, gate_advantage, token_exits
 from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
+from bathyscope.model.anatomy.gates import has_gate, require_gate
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -58,6 +60,8 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
                 f"lens: prompt {short.id!r} has {len(short)} tokens, and positions='inner' leaves out the first and "
                 "the last; leave that prompt out, or give positions='all'."
             )
+        if has_gate(facts.anatomy) and facts.has_weights:
+            require_gate(facts.anatomy)
         Range(1, facts.anatomy.vocabulary).check(self.options.k, "lens: k")
         if "frozen" in self.options.norm:
             width = torch.zeros(1, facts.anatomy.width, dtype=next(facts.anatomy.model.parameters()).dtype)
@@ -70,6 +74,11 @@ class Lens(Measure[LensOptions], declared=DECLARATION):
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
         return LensProbe(self.options, facts, batch)
 
+    def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        if "exit_depth" not in merged or merged.sizes["prompt"] < 2:
+            return None
+        return DECLARATION.dataset(gate_advantage(merged, seed), {})
+
 
 class LensProbe(MeasureProbe):
     """Keeps the boundaries of the plain forward and reads them all out at the end."""
@@ -81,6 +90,8 @@ class LensProbe(MeasureProbe):
         self._batch = batch
         self._boundaries: list[Tensor] = []
         self._results: list[dict[str, Tensor]] = []
+        self._gated = has_gate(facts.anatomy)
+        self._exits: dict[str, Tensor] = {}
 
     def baseline(self, view: BaselineView) -> None:
         # Stored, not read at once: the reference is h_L, and boundaries that share a product round alike.
@@ -101,7 +112,7 @@ class LensProbe(MeasureProbe):
                 final.reader,
                 last,
                 [*self._boundaries, last],
-                (*_METRICS.values(), *(_TOP if self.tokens is not None else ())),
+                (*_METRICS.values(), *(_TOP if self.tokens is not None or self._gated else ())),
                 targets_N=self._batch.next_ids_N,
                 norm_row=norm_by_last if norm == "frozen" else None,
                 k=self._options.k,
@@ -116,11 +127,20 @@ class LensProbe(MeasureProbe):
             values["prediction_depth"] = prediction_depth(comparison["top1_agreement"])
             if self.tokens is not None and norm == of_tokens:
                 self._leave(self.tokens, values, comparison)
+            if self._gated and norm == of_tokens:
+                self._exits = self._read_exits([*self._boundaries, last], comparison)
             prompt_means = {name: self._per_prompt(token_values) for name, token_values in values.items()}
             ranks = comparison["rank"]
             hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
             self._results.append({**prompt_means, "hits": hits.movedim(1, -1)})
         self._boundaries.clear()
+
+    def _read_exits(self, boundaries: Sequence[Tensor], comparison: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return means over each prompt's tokens of where a gate, or confidence, lets them leave."""
+        surest = comparison["top_probabilities"][..., 0]
+        exits = token_exits(self._facts.anatomy, self._batch, boundaries, comparison["top1_agreement"], surest)
+        means = {name: self._per_prompt(values) for name, values in exits.items()}
+        return {name: values if name == "gate_exit" else by_rule(values) for name, values in means.items()}
 
     def _leave(self, tokens: TokenValues, values: Mapping[str, Tensor], comparison: Mapping[str, Tensor]) -> None:
         """Hands over what is known of single tokens."""
@@ -159,8 +179,10 @@ class LensProbe(MeasureProbe):
             name: torch.stack([norm_results[name] for norm_results in self._results]) for name in self._results[0]
         }
         data: dict[str, Any] = stacked if several else {name: values[0] for name, values in stacked.items()}
-        data |= self._counts()
+        data |= self._counts() | self._exits
         coords: dict[str, object] = {"boundary": np.arange(self._facts.n_blocks + 1), "k": list(HITS)}
+        if self._exits:
+            coords |= {"exit_rule": list(EXIT_RULES), "threshold": list(EXIT_THRESHOLDS)}
         if several:
             coords["norm"] = list(self._options.norm)
         dataset = DECLARATION.dataset(data, coords, k=self._options.k, p=self._options.top_p)

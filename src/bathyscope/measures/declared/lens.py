@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from bathyscope.labels import Label
+from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Distinct, Range
 
@@ -16,6 +16,11 @@ _by_boundary = partial(Label, "[norm] prompt boundary")
 _reached = partial(_by_boundary, direction="0 = the final prediction is reached")
 _closer = partial(_by_boundary, direction="higher = closer to the final prediction")
 _by_prompt = partial(Label, "[norm] prompt", direction="higher = the prediction is made later")
+_by_exit = partial(Label, "prompt exit_rule threshold", optional=True, source="own")
+_advantage = partial(Label, "", optional=True, source="own")
+EXIT_RULES: Final = ("gate", "confidence")
+EXIT_THRESHOLDS: Final = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999, 1.1)
+"""What a rule must reach for a token to leave; the last lets none leave before the end."""
 
 
 @dataclass(frozen=True)
@@ -90,5 +95,26 @@ DECLARATION: Final = Declaration(
             source=_CSORDAS,
             direction="higher = closer to the final prediction",
         ),
+        "gate_exit": Label(
+            "prompt boundary",
+            "probability that a learned exit gate ends a token",
+            formula="mean over tokens of λ_r Π (1 − λ_j) over the reads j before r; the rest at the last boundary",
+            source="own",
+            optional=True,
+        ),
+        "exit_depth": _by_exit(
+            "boundary where tokens leave under a rule", "boundary", "first read with score ≥ threshold"
+        ),
+        "exit_agreement": _by_exit(
+            "leaving tokens whose likeliest token is the final one",
+            formula="mean of [argmax p_exit = argmax p_L]",
+            direction="higher = closer to the final prediction",
+        ),
+        "gate_advantage": _advantage(
+            "agreement of the gate's exits over that of confident ones of equal mean depth",
+            formula="mean over depths of exit_agreement(gate) − exit_agreement(confidence)",
+            direction="above 0 = the gate chooses better",
+        ),
+        **interval("gate_advantage", _advantage, "its 95 % interval", "1", "bootstrap over prompts"),
     },
 )

@@ -69,6 +69,8 @@ class Family:
         logit_divisor: config attribute that divides the logits (Granite).
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
         loops: attribute of the configuration that counts the loops of a looped model, so that it can run more or fewer.
+        exit_gate: path of a module that a looped model reads after each loop, which gives one number for each token:
+            its sigmoid is the probability of leaving there.
         initial_state: method, by its path, that draws the random state in front of the first loop; with
             ``config.state_seed`` set, every token of every prompt gets the same draw in all forwards.
         refused: the reason why this family cannot be measured at all, else None.
@@ -97,6 +99,7 @@ class Family:
     logit_divisor: str | None = None
     logit_softcap: str | None = None
     loops: str | None = None
+    exit_gate: str | None = None
     initial_state: str | None = None
     refused: str | None = None
 
