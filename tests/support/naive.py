@@ -25,7 +25,11 @@ Blocks = Sequence[nn.Module]
 
 def blocks_of(model: PreTrainedModel) -> nn.ModuleList:
     """The model's blocks, at the path its family declares."""
-    return attrgetter(family_of(model).blocks)(model)
+    family = family_of(model)
+    blocks = attrgetter(family.blocks)(model)
+    if family.idle is None:
+        return blocks
+    return nn.ModuleList(block for block in blocks if not hasattr(block, family.idle))
 
 
 def family_of(model: PreTrainedModel) -> Family:
@@ -139,7 +143,8 @@ def direct(
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        bound.arguments[next(iter(bound.arguments))] = given[None]
+        name = next(iter(bound.arguments))
+        bound.arguments[name] = like(given[None], bound.arguments[name])
         return bound.args, bound.kwargs
 
     with _hooked(blocks[block].register_forward_pre_hook(hook, with_kwargs=True)):
@@ -164,6 +169,19 @@ def skipping(
         yield
 
 
+@contextmanager
+def handing_on(blocks: Iterable[nn.Module]) -> Iterator[None]:
+    """While open, these blocks return their input, whatever else they return."""
+
+    def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
+        return _with_first(output, _entering(module.forward, args, kwargs).clone())
+
+    with ExitStack() as stack:
+        for block in blocks:
+            stack.enter_context(_hooked(block.register_forward_hook(hook, with_kwargs=True)))
+        yield
+
+
 def run_schedule(
     model: PreTrainedModel,
     blocks: Blocks,
@@ -182,23 +200,50 @@ def run_schedule(
     plain, results = recorded or record(model, blocks, ids)
     originals = [block.forward for block in blocks]
     steps: list[Tensor] = []
+    declared = family_for(model.config.model_type)
+    passes = None if declared is None else declared.passes
+    stored: dict[int, Tensor] = {}
+    answers: list[Tensor] = []
 
     def chain(h: Tensor) -> Tensor:
         fresh: dict[int, Any] = {}
+        handed_on: Any = None
+        stored.update(dict.fromkeys(storing(model, blocks), h))
         for index in order:
             arguments = _renewed(plain[index], fresh)
             first = next(iter(inspect.signature(originals[index]).parameters))
-            arguments.arguments[first] = h
-            h = _state(originals[index](*arguments.args, **arguments.kwargs))
+            arguments.arguments[first] = like(h, plain[index].arguments[first])
+            if passes is not None:
+                arguments.arguments[passes] = handed_on
+            if stored:
+                earlier = [stream for place, stream in stored.items() if place < index]
+                arguments.arguments[EARLIER] = torch.stack(earlier, -2) if earlier else h.unsqueeze(-2)[:, :, :0]
+            out = originals[index](*arguments.args, **arguments.kwargs)
+            h, handed_on = _state(out), out[1] if passes is not None else None
+            stored.update({place: h for place in stored if place > index})
             steps.append(h[0].clone())
-        return h
+        # the model's own loop stores what the block before the place answers
+        answers.extend(stored.get(index + 1, h) for index in range(len(blocks)))
+        return answers[0]
 
     with ExitStack() as stack:
         for index, block in enumerate(blocks):
-            instead = chain if index == 0 else _same
+            instead = chain if index == 0 else (lambda _, index=index: answers[index])
             stack.enter_context(_replaced(block, originals[index], instead, results[index]))
         out = logits(model, ids)
     return out, steps
+
+
+EARLIER = "block_states"
+"""The argument of blocks that attend over streams in front of earlier blocks."""
+
+
+def storing(model: PreTrainedModel, blocks: Blocks) -> list[int]:
+    """The blocks in front of which the model's own forward stores the stream for later ones."""
+    declared = family_for(model.config.model_type)
+    if declared is None or declared.earlier_streams is None:
+        return []
+    return [index for index, block in enumerate(blocks) if getattr(block, declared.earlier_streams[1])]
 
 
 def drop_order(n_blocks: int, dropped: int) -> list[int]:
@@ -272,7 +317,13 @@ def _run(model: PreTrainedModel, blocks: Blocks, ids: Sequence[int]) -> tuple[Te
             stack.enter_context(_hooked(block.register_forward_pre_hook(before, with_kwargs=True)))
         stack.enter_context(_hooked(blocks[-1].register_forward_hook(after)))
         out = logits(model, ids)
-    return torch.stack(stream), out
+    states = torch.stack(stream)
+    # behind the stream what is stored of it: it follows until its block has run
+    stored = [
+        torch.stack([states[min(boundary, place)] for boundary in range(len(states))])
+        for place in storing(model, blocks)
+    ]
+    return torch.cat([states, *stored], dim=-1), out
 
 
 def _skip(
@@ -361,18 +412,16 @@ def _renewed(bound: inspect.BoundArguments, fresh: dict[int, Any]) -> inspect.Bo
 
     copied = inspect.BoundArguments(bound.signature, dict(bound.arguments))
     for name, parameter in bound.signature.parameters.items():
-        if name not in copied.arguments:
+        if name not in copied.arguments or name == "position_embeddings":
             continue
         value = copied.arguments[name]
         if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            copied.arguments[name] = {key: renew(held) for key, held in value.items()}
+            tables = {"position_embeddings"} & value.keys()
+            renewed = {key: renew(held) for key, held in value.items()}
+            copied.arguments[name] = renewed | {key: value[key] for key in tables}
         else:
             copied.arguments[name] = renew(value)
     return copied
-
-
-def _same(h: Tensor) -> Tensor:
-    return h
 
 
 @contextmanager
@@ -392,8 +441,25 @@ def _replaced(
 
 
 def _entering(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """The hidden state among a block's arguments: its first parameter."""
-    return _argument(forward, next(iter(inspect.signature(forward).parameters)), args, kwargs)
+    """The hidden state among a block's arguments: its first parameter, streams one behind the other."""
+    return flat(_argument(forward, next(iter(inspect.signature(forward).parameters)), args, kwargs))
+
+
+def flat(state: Tensor) -> Tensor:
+    """A state [1, T, d], or of n streams [1, T, n, d] or [n, 1, T, d], as [1, T, n·d]."""
+    if state.ndim == 4:
+        state = state.permute(1, 2, 0, 3) if state.shape[1] == 1 else state
+        return torch.cat([state[:, :, number] for number in range(state.shape[2])], dim=-1)
+    return state
+
+
+def like(value: Tensor, state: Tensor) -> Tensor:
+    """A flat value in the form of a block's own state."""
+    if state.ndim != 4 or value.ndim != 3:
+        return value
+    streams = state.shape[0] if state.shape[1] == 1 else state.shape[2]
+    apart = value.chunk(streams, dim=-1)
+    return torch.stack(apart, dim=0 if state.shape[1] == 1 else 2)
 
 
 def _argument(forward: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
@@ -402,7 +468,7 @@ def _argument(forward: Callable[..., Any], name: str, args: tuple[Any, ...], kwa
 
 def _state(output: Any) -> Tensor:
     """The stream [1, T, d] in what a block returned."""
-    state = _first(output)
+    state = flat(_first(output))
     assert state.ndim == 3, f"a block returned a state of {state.ndim} dimensions"
     return state
 
@@ -413,6 +479,7 @@ def _first(output: Any) -> Tensor:
 
 def _with_first(output: Any, value: Tensor) -> Any:
     """``output`` with ``value`` in the place of its (first) tensor, in the same type."""
+    value = like(value, _first(output))
     return value if isinstance(output, Tensor) else type(output)([value, *output[1:]])
 
 

@@ -26,7 +26,10 @@ def mean_residual(
 def erased_logits(
     model: PreTrainedModel, blocks: naive.Blocks, ids: Sequence[int], b: int, t: int, value: Tensor
 ) -> Tensor:
-    """Logits [T, V] with h_b[t] replaced by ``value`` [d]."""
+    """Logits [T, V] with h_b[t] replaced by ``value`` [d], which may hold stored streams behind the stream."""
+    places = naive.storing(model, blocks)
+    if places:
+        return _erased_with_stored(model, blocks, ids, b, t, value.chunk(1 + len(places)), places)
     if b == len(blocks):
         handle = blocks[-1].register_forward_hook(lambda _m, _a, out: _replaced_output(out, t, value))
     else:
@@ -37,6 +40,38 @@ def erased_logits(
         return naive.logits(model, ids)
     finally:
         handle.remove()
+
+
+def _erased_with_stored(
+    model: Any, blocks: naive.Blocks, ids: Sequence[int], b: int, t: int, value: Sequence[Tensor], places: list[int]
+) -> Tensor:
+    """The same where blocks from ``b`` on are given replaced stored streams as well."""
+
+    def hook(
+        module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        bound = inspect.signature(module.forward).bind(*args, **kwargs)
+        earlier = bound.arguments["block_states"].clone()
+        for number, place in enumerate(places):
+            if place <= b and number < earlier.shape[-2]:
+                earlier[:, t, number] = value[1 + number]
+        bound.arguments["block_states"] = earlier
+        if b < len(blocks) and module is blocks[b]:
+            stream = bound.arguments["hidden_states"].clone()
+            stream[:, t] = value[0]
+            bound.arguments["hidden_states"] = stream
+        return bound.args, bound.kwargs
+
+    hooks = [
+        module.register_forward_pre_hook(hook, with_kwargs=True) for module in (*blocks[b:], model.model.final_input)
+    ]
+    if b == len(blocks):
+        hooks.append(blocks[-1].register_forward_hook(lambda _m, _a, out: _replaced_output(out, t, value[0])))
+    try:
+        return naive.logits(model, ids)
+    finally:
+        for handle in hooks:
+            handle.remove()
 
 
 def erasure(
@@ -62,13 +97,15 @@ def _replaced_input(
     """The block's arguments with its first parameter, the stream [1, T, d], replaced at token ``t``."""
     bound = inspect.signature(module.forward).bind(*args, **kwargs)
     name = next(iter(bound.signature.parameters))
-    stream = bound.arguments[name].clone()
+    stream = naive.flat(bound.arguments[name]).clone()
     stream[:, t] = value
-    bound.arguments[name] = stream
+    bound.arguments[name] = naive.like(stream, bound.arguments[name])
     return bound.args, bound.kwargs
 
 
 def _replaced_output(output: Any, t: int, value: Tensor) -> Any:
-    stream = (output if isinstance(output, Tensor) else output[0]).clone()
-    stream[:, t] = value
+    own = output if isinstance(output, Tensor) else output[0]
+    flat = naive.flat(own).clone()
+    flat[:, t] = value
+    stream = naive.like(flat, own)
     return stream if isinstance(output, Tensor) else type(output)([stream, *output[1:]])

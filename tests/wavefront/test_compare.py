@@ -86,6 +86,13 @@ def test_every_metric_by_its_definition() -> None:
             np.testing.assert_allclose(got[name][index].numpy(), values, rtol=1e-10, atol=1e-12, err_msg=name)
 
 
+def test_logits_in_float64_stay_as_they_are() -> None:
+    logits = draw(0).double()
+    before = logits.clone()
+    assert torch.isfinite(Distribution(logits).neg_entropy).all()
+    torch.testing.assert_close(logits, before, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("name", [n for n in ALL if n not in ("overlap", "kl_top_p", "kl_tail", "top_ids")])
 def test_ties_do_not_change_what_is_defined(name: str) -> None:
     reference, rows = draw(0, ties=True), [draw(1, ties=True), draw(0, ties=True)]

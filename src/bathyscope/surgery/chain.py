@@ -21,8 +21,10 @@ from transformers import Cache
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.calls import by_name
 from bathyscope.model.anatomy.loops import IDS, Loops
-from bathyscope.model.anatomy.recording import CACHE_NAMES, by_name
+from bathyscope.model.anatomy.recording import CACHE_NAMES
+from bathyscope.model.anatomy.streams import PASSED, FoldedStreams
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.options import Arguments
 
@@ -141,7 +143,7 @@ class Chain:
     """The blocks in the order of a schedule.
 
     Args:
-        blocks, returns, dtype, loops: of the model's ``Anatomy``.
+        blocks, returns, dtype, loops, streams: of the model's ``Anatomy``.
         arguments: each block is called with what was meant for it ("block"), or with what was meant for the
             block that stands at its slot's place in the model ("slot").
     """
@@ -154,9 +156,10 @@ class Chain:
         arguments: Arguments,
         dtype: torch.dtype | None = None,
         loops: Loops | None = None,
+        streams: FoldedStreams | None = None,
     ) -> None:
         self._blocks, self._returns, self._dtype = tuple(blocks), tuple(returns), dtype
-        self._loops = loops
+        self._loops, self._streams = loops, streams
         self._order = schedule.order
         self._sources = schedule.order if arguments == "block" else tuple(range(len(schedule)))
         if loops is None:
@@ -174,6 +177,7 @@ class Chain:
     def stand_ins(self) -> nn.ModuleList:
         """Return one for every block, in the model's order; of a looped model one for all runs of a block."""
         blocks = self._blocks if self._loops is None else self._loops.calls.sources
+        blocks = blocks if self._streams is None else self._streams.sources
         return nn.ModuleList(StandIn(block, place, self) for place, block in enumerate(blocks))
 
     @contextmanager
@@ -188,7 +192,7 @@ class Chain:
                 blocks = getattr(owner, name)
                 stack.callback(setattr, owner, name, blocks)
                 # a block may stand in its list several times
-                setattr(owner, name, nn.ModuleList(by_block[block] for block in blocks))
+                setattr(owner, name, nn.ModuleList(by_block.get(block, block) for block in blocks))
                 owners.append(owner)
             if self._loops is not None and self._loops.needs_ids:
                 watch = anatomy.model.register_forward_pre_hook(self._note_ids, with_kwargs=True)
@@ -253,12 +257,19 @@ class Chain:
                 raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
         if self._loops is not None:
             hidden = self._loops.fold(hidden)
+        if self._streams is not None:
+            hidden = self._streams.entering(hidden)
         out: Any = hidden
+        passed: dict[Any, Any] = {}
         for slot, (block, source) in enumerate(zip(self._order, self._sources)):
             args, kwargs = self._bind_arguments(self._calls[source], hidden, slot)
+            if self._streams is not None and self._streams.passes is not None:
+                kwargs[PASSED] = passed
             out = self._blocks[block](*args, **kwargs)
             hidden = out[0] if isinstance(out, tuple | list) else out
         length = self._returns[place]
+        if self._streams is not None:
+            return _shape_output(self._streams.form.give(place, hidden), length)
         if self._loops is not None:
             return _shape_output(self._loops.active(hidden), length)
         if isinstance(out, tuple | list) and len(out) == length:

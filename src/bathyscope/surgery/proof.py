@@ -98,7 +98,7 @@ def kind_of(anatomy: Anatomy) -> str:
 
 def _scheduled_logits(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tensor:
     """Return the logits of the source's own forward with the blocks in another order."""
-    chain = Chain(schedule, anatomy.blocks, anatomy.returns, "block", anatomy.dtype, anatomy.loops)
+    chain = Chain(schedule, anatomy.blocks, anatomy.returns, "block", anatomy.dtype, anatomy.loops, anatomy.streams)
     try:
         with chain.in_place(anatomy):
             logits: Tensor = plain_forward(anatomy.model, ids, anatomy.family.name).logits

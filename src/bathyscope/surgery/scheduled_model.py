@@ -63,7 +63,7 @@ def scheduled(
     hf, chosen = _check_schedule(anatomy, schedule, arguments)
     _require_sources(anatomy, model.checks if isinstance(model, Model) else _run_checks(anatomy), chosen)
     # The blocks' own modules are shared, so that nothing is copied and nothing has to be undone in them.
-    chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype, anatomy.loops)
+    chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype, anatomy.loops, anatomy.streams)
     with evaluating(hf):
         expected = expected_logits(anatomy, chosen, arguments)
     with chain.in_place(anatomy) as owner:
@@ -92,6 +92,8 @@ def _check_schedule(anatomy: Anatomy, schedule: Schedule | str, arguments: str) 
         )
     chosen = Schedule.of(schedule, anatomy.n_blocks, () if anatomy.cycle is None else anatomy.cycle.runs)
     _require_no_other(anatomy.model)
+    if anatomy.streams is not None:
+        anatomy.streams.require_exchangeable()
     for path in anatomy.family.block_lists:
         if not isinstance(submodule(anatomy.model, path), nn.ModuleList):
             raise ModelError(f"{anatomy.family.name}: {path} is no ModuleList, so it cannot be exchanged.")

@@ -75,7 +75,8 @@ class Distribution:
     @cached_property
     def centred(self) -> Tensor:
         """The logits less the largest of them, in float64."""
-        return self.logits.double().sub_(self.largest)
+        # a copy even where the logits are in float64 already: they are read again
+        return self.logits.to(torch.float64, copy=True).sub_(self.largest)
 
     @cached_property
     def log_p1(self) -> Tensor:

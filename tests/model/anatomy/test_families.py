@@ -44,7 +44,9 @@ def test_the_zoo_model_gets_the_family_it_names(name: str) -> None:
 def test_every_block_is_called_once_and_in_order(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)
-    assert len(blocks) == model.config.get_text_config().num_hidden_layers
+    config = model.config.get_text_config()
+    idle = config.cross_attention_layers if naive.family_of(model).idle else ()
+    assert len(blocks) == config.num_hidden_layers - len(idle)
     called: list[int] = []
     handles = [
         block.register_forward_pre_hook(lambda *_, number=number: called.append(number))
@@ -108,7 +110,11 @@ def test_parallel_is_declared_where_the_mlp_does_not_read_the_attention(name: st
     assert torch.equal(before, after) == parallel
 
 
-@pytest.mark.parametrize("name", MEASURABLE)
+COLLAPSED = ("deepseek_v4", "gemma3n", "gemma3n_multimodal", "hy_v4", "inkling2")
+"""Families whose streams are collapsed by more than a module, which tests of streams compare with the own forward."""
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in zoo.entries() if entry.family not in COLLAPSED])
 def test_final_norm_and_head_give_the_logits(name: str) -> None:
     model = zoo.build(name)
     expected = naive.logits(model, zoo.prompts(model)[0])
@@ -138,7 +144,8 @@ def test_every_family_covers_model_types_and_has_a_tiny_model(family: Family) ->
     known = set(CONFIG_MAPPING_NAMES) | set(SPECIAL_MODEL_TYPE_TO_MODULE_NAME)
     assert set(family.model_types) <= known, "a model type that transformers does not know"
     shown = {entry.family for refused in (False, True) for entry in zoo.entries(refused=refused)} | set(LOOPED)
-    assert family.name in shown
+    # what is refused by its type alone needs no weights
+    assert family.refused or family.name in shown
 
 
 def test_every_table_is_found_by_the_registry() -> None:
@@ -163,14 +170,15 @@ def test_two_families_may_not_share_a_name() -> None:
 
 
 REASONS = {
-    "deepseek_v4": "hyper-connections mix several residual streams",
-    "gemma3n": "several residual streams",
-    "glm_moe_dsa": "attended positions on in addition to the residual stream",
-    "hy_v4": "hyper-connections mix several residual streams",
-    "inkling2": "attend over the states of earlier blocks",
-    "minimax": "α·norm(x) + β·f",
-    "qwen4_exp": "hyper-connections mix several residual streams",
-    "zaya": "router states on in addition to the residual stream",
+    "blt": "number of patches depends on the text",
+    "cpmant": "tokens of its own in front of every prompt",
+    "gemma4_assistant": "drafts for another model",
+    "musicgen": "several codebooks of sound",
+    "musicgen_melody": "several codebooks of sound",
+    "prophetnet": "a stream for each of several predicted tokens",
+    "reformer": "blocks are reversible",
+    "xlm": "no module is a block",
+    "xlnet": "not causal",
 }
 
 

@@ -11,7 +11,19 @@ from typing import Any, Final
 
 import pytest
 import torch
-from support.zoo import classic, dense, hybrid, moe, pathologies, postnorm, refused, relatives, shared, variants
+from support.zoo import (
+    classic,
+    dense,
+    hybrid,
+    moe,
+    pathologies,
+    postnorm,
+    refused,
+    relatives,
+    shared,
+    streams,
+    variants,
+)
 from support.zoo.entry import Entry
 from transformers import PreTrainedModel
 
@@ -19,7 +31,14 @@ __all__ = ["FEWER", "Entry", "build", "entries", "entry", "forget_changed", "nam
 
 PLAIN = (*dense.ENTRIES, *classic.ENTRIES, *postnorm.ENTRIES, *moe.ENTRIES, *hybrid.ENTRIES, *shared.ENTRIES)
 _TABLE: dict[str, Entry] = {}
-for _entry in (*PLAIN, *variants.ENTRIES, *pathologies.ENTRIES, *relatives.ENTRIES, *refused.ENTRIES):
+for _entry in (
+    *PLAIN,
+    *variants.ENTRIES,
+    *pathologies.ENTRIES,
+    *relatives.ENTRIES,
+    *streams.ENTRIES,
+    *refused.ENTRIES,
+):
     if _entry.name in _TABLE:
         raise ValueError(f"two zoo entries are named {_entry.name!r}")
     _TABLE[_entry.name] = _entry
@@ -34,6 +53,7 @@ REPRESENTATIVES: Final = frozenset(
         *("lfm2", "qwen3_next", "jamba", "mamba", "falcon_h1", "kimi_linear"),  # mixers that are no attention
         *("llama_dynamic", "llama_longrope"),  # tables by length
         *("universal", "moeut"),  # blocks that run several times
+        *("deepseek_v4", "gemma3n", "inkling2", "zaya"),  # several streams, or more than one stream
         "gpt2_sink",  # a stream whose first token outweighs all others
     )
 )

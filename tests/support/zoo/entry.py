@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,9 @@ VECTOR_STD = 0.15
 
 CONVOLUTION_STD = 0.4
 """Short convolution kernels have a fan-in of only a few, so they need larger weights to matter."""
+
+_FIXED = ("slope_rate", "query_decay", "key_decay", "diagonal_decay")
+"""Tables that follow from the configuration and make attention causal (MiniMax)."""
 
 WIDTH = 64
 VOCABULARY = 120
@@ -62,6 +66,7 @@ class Entry:
         attn: the attention implementation to build with where the caller names none.
         refused: the family cannot be measured at all and must be refused with a reason.
         wire: changes the model after its weights are drawn.
+        within: a context in which the model is built, for what is not installed here.
     """
 
     name: str
@@ -73,6 +78,7 @@ class Entry:
     attn: str | None = None
     refused: bool = False
     wire: Callable[[nn.Module], None] | None = None
+    within: Callable[[], AbstractContextManager[Any]] = nullcontext
 
     def build(self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
         """Return the model in evaluation mode, with every parameter drawn anew from ``seed``.
@@ -81,7 +87,7 @@ class Entry:
         """
         chosen = attn or self.attn
         options: dict[str, Any] = {"dtype": dtype} | ({} if chosen is None else {"attn_implementation": chosen})
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), self.within():
             torch.manual_seed(seed)
             model = AutoModelForCausalLM.from_config(self.config(), **options)
         randomise(model, seed)
@@ -113,8 +119,8 @@ def randomise(model: nn.Module, seed: int) -> None:
     tensors = dict(model.named_parameters())
     tensors |= {name: buffer for name, buffer in model.named_buffers() if name in persistent}
     with torch.no_grad():
-        for _, tensor in sorted(tensors.items()):
-            if not tensor.is_floating_point():
+        for name, tensor in sorted(tensors.items()):
+            if not tensor.is_floating_point() or name.rpartition(".")[2] in _FIXED:
                 continue
             noise = torch.randn(tensor.shape, generator=draw)
             if tensor.ndim < 2:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import cached_property, partial, wraps
 from operator import itemgetter
 from typing import Any
 
@@ -24,12 +24,14 @@ from bathyscope.model.anatomy.mode import (
     require_own_order,
     seeded_states,
 )
+from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.recording import Recorder, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
+from bathyscope.model.anatomy.streams import EarlierStreams, FoldedStreams, Single, find_streams
 from bathyscope.model.streaming.lending import lender_of
 
 # rows and tokens differ in number, so that a transposed stream is seen
@@ -51,6 +53,7 @@ class Anatomy:
         returns: for every block None where it returns a tensor, else the length of the tuple it returns.
         dtype: of the residual stream, where it is kept wider than the embedding (Mamba); None = the embedding's.
         loops: how steps and blocks belong together in a looped model; None = each block runs once.
+        streams: how several residual streams are folded into one state; None = there is one stream.
     """
 
     family: Family
@@ -63,6 +66,7 @@ class Anatomy:
     returns: tuple[int | None, ...]
     dtype: torch.dtype | None = None
     loops: Loops | None = None
+    streams: FoldedStreams | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -72,7 +76,14 @@ class Anatomy:
     @property
     def sources(self) -> tuple[nn.Module, ...]:
         """The model's own modules that hold the weights of the blocks, each once."""
+        if self.streams is not None:
+            return self.streams.sources
         return self.blocks if self.loops is None else self.loops.calls.sources
+
+    @property
+    def n_streams(self) -> int:
+        """How many residual streams a state holds; their entries follow each other in the width."""
+        return 1 if self.streams is None else self.streams.form.count
 
     @cached_property
     def cycle(self) -> Cycle | None:
@@ -89,11 +100,13 @@ class Anatomy:
 
     def replaced(self, forwards: Sequence[Callable[..., Any]]) -> AbstractContextManager[None]:
         """Run the given function in the place of each block, in forwards of the model, until the context ends."""
-        return replaced_forwards(self.blocks, forwards) if self.loops is None else self.loops.calls.replaced(forwards)
+        return _replaced(self.blocks, self.loops, self.streams, forwards)
 
     def handed_over(self) -> AbstractContextManager[None]:
-        """Let forwards of a looped model run its steps, so that hooks on them see one run each."""
-        return nullcontext() if self.loops is None else self.loops.calls.replaced(self.blocks)
+        """Let forwards run the steps of a looped model, or folded blocks, so that hooks on them see one run each."""
+        if self.loops is None and self.streams is None:
+            return nullcontext()
+        return self.replaced(self.blocks)
 
     @property
     def stream_width(self) -> int:
@@ -128,7 +141,7 @@ class Anatomy:
     @cached_property
     def recorder(self) -> Recorder:
         """Records batches of prompts; made once, because it first probes the blocks' arguments."""
-        return Recorder(self.model, self.blocks, self.returns, self.loops)
+        return Recorder(self.model, self.blocks, self.returns, self.loops, self.streams)
 
     @cached_property
     def padding_gap(self) -> float:
@@ -176,14 +189,16 @@ class _Observed:
     """What one short plain forward shows.
 
     Args:
-        stream: behind the last call of a block.
+        outputs: by call what the block gives, in the model's own form.
         order: by call which of the blocks it runs.
         returns: by call None where the block returns a tensor, else the length of the tuple.
+        computes_between: whether some block is given anything else than what the block before it gave.
     """
 
-    stream: Tensor
+    outputs: tuple[Tensor, ...]
     order: tuple[int, ...]
     returns: tuple[int | None, ...]
+    computes_between: bool
 
 
 def config_of(model: nn.Module) -> Any:
@@ -212,50 +227,71 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
     # a module that stands in a list several times is one block that runs several times
     sources = tuple(dict.fromkeys(blocks))
     observed = _observe(model, family, sources)
-    stream = observed.stream
-    if stream.shape[:2] != _OBSERVED:
+    stream = observed.outputs[-1]
+    if stream.ndim == 3 and stream.shape[:2] != _OBSERVED:
         raise ModelError(
             f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
             "Blocks must take and give rows first, then tokens; transpose the stream inside of them."
         )
     loops = _find_loops(model, family, sources, observed)
+    streams = None if loops is not None else find_streams(model, family, sources, observed.outputs)
+    blocks = sources if loops is None else loops.steps
+    norm = submodule(model, family.final_norm) if family.final_norm else None
+    several = streams is not None and not isinstance(streams.form, Single)
+    if family.own_readout or several:
+        earlier = streams.form if streams is not None and isinstance(streams.form, EarlierStreams) else None
+        embedded = earlier.embedded if earlier is not None and 0 in earlier.before else None
+        norm = OwnPath(model, head, partial(_replaced, blocks, loops, streams), observed.returns, embedded)
     return Anatomy(
         family=family,
         model=model,
-        blocks=sources if loops is None else loops.steps,
+        blocks=blocks if streams is None else streams.blocks,
         readout=Readout(
-            norm=submodule(model, family.final_norm) if family.final_norm else None,
+            norm=norm,
             head=head,
             projection=submodule(model, family.projection) if family.projection else None,
             multiplier=_number(config, family.logit_multiplier),
             divisor=_number(config, family.logit_divisor),
             softcap=_number(config, family.logit_softcap),
+            entries=None if family.logit_entries is None else getattr(config, family.logit_entries, None),
             width=stream.shape[-1] if loops is not None and loops.slots else None,
         ),
-        width=int(stream.shape[-1]) * (1 if loops is None else loops.n_states),
-        vocabulary=_entries(model, head),
+        width=int(stream.shape[-1]) * (loops.n_states if loops is not None else streams.form.count if streams else 1),
+        vocabulary=_entries(model, head, config, family),
         parallel=_flag(config, family.parallel),
         returns=observed.returns,
         dtype=stream.dtype,
         loops=loops,
+        streams=streams,
     )
+
+
+def _replaced(
+    blocks: Sequence[nn.Module],
+    loops: Loops | None,
+    streams: FoldedStreams | None,
+    forwards: Sequence[Callable[..., Any]],
+) -> AbstractContextManager[None]:
+    """Run the given function in the place of each block, in forwards of the model, until the context ends."""
+    if streams is not None:
+        return streams.replaced(forwards)
+    return replaced_forwards(blocks, forwards) if loops is None else loops.calls.replaced(forwards)
 
 
 def _find_loops(model: nn.Module, family: Family, sources: tuple[nn.Module, ...], observed: _Observed) -> Loops | None:
     """Return the steps of a model that runs blocks several times; None where each runs once.
 
-    A looped model that is set to one loop still computes something between its blocks, so that it may have steps too.
+    Where something is computed between blocks that run once, they are steps too: a looped model set to one loop, or
+    sums of earlier outputs.
     """
     order = observed.order
-    if len(order) == len(sources) and family.loops is None:
+    if len(order) == len(sources) and not observed.computes_between:
         return None
     calls = CallOrder(sources, order)
     require_one_order(model, calls, family.name)
-    width = int(observed.stream.shape[-1])
-    dependence = find_dependence(model, calls, observed.returns, observed.stream, family.name)
-    if len(order) == len(sources) and all(dependence.plain[1:]):
-        return None
-    return make_loops(model, calls, observed.returns, width, dependence)
+    stream = unwrap(observed.outputs[-1])
+    dependence = find_dependence(model, calls, observed.returns, stream, family.name)
+    return make_loops(model, calls, observed.returns, int(stream.shape[-1]), dependence)
 
 
 def _list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
@@ -266,7 +302,7 @@ def _list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
             raise ModelError(f"{family.name}: {path} is not a list of blocks.")
         if len(listed) == 0:
             raise ModelError(f"{family.name}: {path} holds no blocks; a model needs one at least.")
-        blocks.extend(listed)
+        blocks.extend(block for block in listed if family.idle is None or submodule(block, family.idle) is None)
     return blocks
 
 
@@ -286,10 +322,12 @@ def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     return module
 
 
-def _entries(model: nn.Module, head: nn.Module) -> int:
+def _entries(model: nn.Module, head: nn.Module, config: Any, family: Family) -> int:
     """Return the number of logits of a readout, whose last matrix may stand inside the head (RoBERTa)."""
     weight = getattr(head, "weight", None)
-    return int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
+    rows = int((model.get_output_embeddings().weight if weight is None else weight).shape[0])  # type: ignore[operator]
+    entries = getattr(config, family.logit_entries, None) if family.logit_entries else None
+    return rows if entries is None else min(rows, int(entries))
 
 
 def _number(config: Any, name: str | None) -> float | None:
@@ -308,11 +346,13 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _
     block runs once, calls are listed in the order of the blocks.
     """
     calls: list[tuple[int, Any]] = []
+    inputs: list[Any] = []
     output_by_class: dict[type, Any] = {}
 
     def note(call: Call) -> None:
         output_by_class[type(call.module)] = call.output
         calls.append((int(call.path), call.output))
+        inputs.append(next(iter(call.given.values())))
 
     def run_first_of_class(block: nn.Module) -> Callable[..., Any]:
         run_block = block.forward
@@ -335,10 +375,29 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _
     idle = sorted(set(range(len(blocks))) - {index for index, _ in calls})
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
+    states = [_state_of(output) for _, output in calls]
+    between = any(_differs(value, state) for value, state in zip(inputs[1:], states))
     if len(calls) == len(blocks):
         calls.sort(key=itemgetter(0))
     order, outputs = zip(*calls)
-    return _Observed(unwrap(outputs[-1]), order, tuple(map(_length, outputs)))
+    return _Observed(tuple(map(_state_of, outputs)), order, tuple(map(_length, outputs)), between)
+
+
+def _differs(value: Any, state: Tensor) -> bool:
+    """Whether a block is given another stream than this one; states of several streams are compared when replayed."""
+    return (
+        isinstance(value, Tensor)
+        and value.ndim == state.ndim == 3
+        and (value.shape, value.dtype, value.device) == (state.shape, state.dtype, state.device)
+        and value.device.type != "meta"
+        and not torch.equal(value, state)
+    )
+
+
+def _state_of(output: Any) -> Tensor:
+    """Return a block's state, which has an axis more where there are several streams."""
+    value = output[0] if isinstance(output, tuple | list) else output
+    return value if isinstance(value, Tensor) and value.ndim == 4 else unwrap(output)
 
 
 def _length(output: Any) -> int | None:

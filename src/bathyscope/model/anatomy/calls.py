@@ -11,6 +11,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from bathyscope.errors import ModelError
+
 
 @dataclass(frozen=True)
 class Call:
@@ -88,3 +90,17 @@ def replaced_forwards(blocks: Sequence[nn.Module], forwards: Sequence[Callable[.
                 stack.callback(attributes.pop, "forward")
             attributes["forward"] = forward
         yield
+
+
+def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
+    """Return all arguments of a block under their names; those of ``**kwargs`` under their own."""
+    named: dict[str, Any] = {}
+    for name, value in call.arguments.items():
+        kind = call.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        elif kind is inspect.Parameter.VAR_POSITIONAL:
+            raise ModelError(f"A block takes unnamed arguments (*{name}); its call cannot be replayed.")
+        else:
+            named[name] = value
+    return named

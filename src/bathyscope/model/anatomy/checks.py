@@ -21,10 +21,12 @@ from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.equivalence import readout_gap, tail_gaps
 from bathyscope.model.anatomy.gaps import gap, random_ids, token_gap, tolerance
 from bathyscope.model.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
+from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
 from bathyscope.model.anatomy.replay import Replay, State, unwrap
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.model.anatomy.steps import BlockWalk, Steps
+from bathyscope.model.anatomy.streams import ROLLING
 from bathyscope.model.streaming.lending import lender_of, lent
 
 _SHARP = 1e-5
@@ -89,7 +91,9 @@ class _Passed(dict[Any, tuple[Tensor, ...]]):
         self._writers: dict[Any, int] = {}
 
     def __setitem__(self, key: Any, value: tuple[Tensor, ...]) -> None:
-        self._writers[key] = self.block
+        # what each block takes from the one before is there as soon as any block has passed it on
+        if key != ROLLING or key not in self._writers:
+            self._writers[key] = self.block
         super().__setitem__(key, value)
 
     def __getitem__(self, key: Any) -> tuple[Tensor, ...]:
@@ -122,16 +126,17 @@ def check(anatomy: Anatomy) -> Checks:
     padded = BlockWalk(gaps_by_neighbours(anatomy, padded=True))
     tailed = BlockWalk(tail_gaps(anatomy, replay, boundaries))
     seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
-    gaps, sources, state = replayed.result()
+    gaps, sources, states = replayed.result()
     no_op = [gap(anatomy.active(replayed), plain_BTD) for replayed, plain_BTD in zip(boundaries[1:], seen)]
     _require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
+    _require_last_state(anatomy, boundaries[-1], logits, allowed)
     sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
     _require_causal(anatomy, later.result(), sharp)
     # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
     if not streamed or not all(type(block).__module__.startswith("transformers.") for block in anatomy.blocks):
-        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, state), sharp)
+        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, states), sharp)
     anatomy.note_padding_gap(max(padded.result()))
     _require_own_rows(anatomy, allowed)
     tail, reason = tailed.result()
@@ -155,25 +160,27 @@ def check(anatomy: Anatomy) -> Checks:
 
 def _replayed(
     anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]
-) -> Steps[tuple[list[float], list[frozenset[int]], State]]:
+) -> Steps[tuple[list[float], list[frozenset[int]], list[State]]]:
     """Run the recorded blocks one after another, and add what each gives to ``boundaries``.
 
     Returns:
-        By block the gap of its contributions and the blocks whose keys and values it takes; and what blocks passed on.
+        By block the gap of its contributions, the blocks whose keys and values it takes, and what was passed on to it.
     """
     gaps: list[float] = []
     sources: list[frozenset[int]] = []
+    states: list[State] = []
     state = _Passed()
     yield
     for index, block in enumerate(anatomy.blocks):
         state.block, state.takes = index, set()
+        states.append(dict(state.items()))
         with tapped(block, anatomy.sites) as taken:
             out = replay.run(block, index, boundaries[-1], state=state)
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))
         yield
-    return gaps, sources, dict(state)
+    return gaps, sources, states
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:
@@ -253,6 +260,19 @@ def _require_readout(anatomy: Anatomy, readout: float, allowed: float) -> None:
             f"{anatomy}: readout identity fails: {family.final_norm} and {family.head} give logits that differ "
             f"from the model's by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Declare what the family "
             "does to its logits (scale, softcap, projection): load(model, family=Family(...))."
+        )
+
+
+def _require_last_state(anatomy: Anatomy, final_BTD: Tensor, logits: Tensor, allowed: float) -> None:
+    """Refuse a model that reads out more than the state behind its last block, which its own path would not show."""
+    if not isinstance(anatomy.readout.norm, OwnPath):
+        return
+    readout = gap(anatomy.readout(final_BTD), logits)
+    if not readout <= allowed:
+        raise ModelError(
+            f"{anatomy} cannot be measured: its logits depend on more than the state behind its last block. That state "
+            f"alone gives others, by {readout:.1e} of the largest logit (allowed {allowed:.0e}). Let it read out the "
+            "last state."
         )
 
 

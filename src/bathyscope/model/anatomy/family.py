@@ -68,11 +68,19 @@ class Family:
         logit_multiplier: config attribute that multiplies the logits (Cohere).
         logit_divisor: config attribute that divides the logits (Granite).
         logit_softcap: config attribute of ``c·tanh(x/c)`` on the logits (Gemma 2).
+        logit_entries: config attribute that counts the logits, where the unembedding has padded rows (Inkling).
         loops: attribute of the configuration that counts the loops of a looped model, so that it can run more or fewer.
         exit_gate: path of a module that a looped model reads after each loop, which gives one number for each token:
             its sigmoid is the probability of leaving there.
         initial_state: method, by its path, that draws the random state in front of the first loop; with
             ``config.state_seed`` set, every token of every prompt gets the same draw in all forwards.
+        earlier_streams: where blocks attend over the streams of earlier blocks, the argument that takes them, and the
+            attribute of a block that says whether the stream in front of it is stored.
+        passes: argument of a block that takes the second of what the block before returned (router states).
+        own_readout: what stands between the last block and the unembedding is no module, or several, and is computed by
+            the model's own forward; always so where there are several streams and no ``final_norm`` reads them.
+        idle: submodule of those blocks in the lists that do not run on text alone, and are left out (Mllama's attention
+            to an image).
         refused: the reason why this family cannot be measured at all, else None.
 
     Example:
@@ -98,9 +106,14 @@ class Family:
     logit_multiplier: str | None = None
     logit_divisor: str | None = None
     logit_softcap: str | None = None
+    logit_entries: str | None = None
     loops: str | None = None
     exit_gate: str | None = None
     initial_state: str | None = None
+    earlier_streams: tuple[str, str] | None = None
+    passes: str | None = None
+    own_readout: bool = False
+    idle: str | None = None
     refused: str | None = None
 
     @property

@@ -32,16 +32,18 @@ class Blocks(Protocol):
     def replay(self, ids_BT: Tensor) -> Replay: ...
 
 
-def gaps_by_order(anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], state: State) -> list[float]:
+def gaps_by_order(
+    anatomy: Blocks, replay: Replay, boundaries: Sequence[Tensor], states: Sequence[State]
+) -> list[float]:
     """Measure by block how far its result strays when it is run once more, after the blocks behind it.
 
     Args:
         boundaries: the stream before and after every block, as ``replay`` gave it.
-        state: what its blocks passed on.
+        states: by block what was passed on to it.
     """
     gaps = [0.0] * len(anatomy.blocks)
     for index in reversed(range(len(gaps))):
-        again = replay.run(anatomy.blocks[index], index, boundaries[index], state=dict(state))
+        again = replay.run(anatomy.blocks[index], index, boundaries[index], state=dict(states[index]))
         gaps[index] = token_gap(again, boundaries[index + 1])
     return gaps
 

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.own_path import OwnPath
 
 # two sizes of vectors: an epsilon shows in the output of small ones alone
 _SMALL = 3e-3
@@ -29,6 +30,7 @@ class Readout:
         head: the unembedding.
         projection: what stands between norm and head (OPT's ``project_out``), else None.
         multiplier, divisor, softcap: what the family does to the logits, else None.
+        entries: logits that the family keeps, from the first on; None = all.
         width: entries of a residual vector that are read, where more is folded behind them; None = all.
     """
 
@@ -38,6 +40,7 @@ class Readout:
     multiplier: float | None = None
     divisor: float | None = None
     softcap: float | None = None
+    entries: int | None = None
     width: int | None = None
 
     def __call__(self, resid_ND: Tensor) -> Tensor:
@@ -66,7 +69,7 @@ class Readout:
 
     def finish(self, product_NV: Tensor) -> Tensor:
         """Return the logits: what the family makes of each entry of the product."""
-        logits_NV = product_NV
+        logits_NV = product_NV if self.entries is None else product_NV[..., : self.entries]
         if self.multiplier is not None:
             logits_NV = logits_NV * self.multiplier
         if self.divisor is not None:
@@ -137,6 +140,11 @@ def norm_kind(norm: nn.Module) -> NormKind:
     Raises:
         ModelError: none of the known forms reproduces the module's output.
     """
+    if isinstance(norm, OwnPath):
+        raise ModelError(
+            "What stands between the last block and the unembedding is no single norm here, so it has no scale that "
+            "could be frozen; use norm='recompute'."
+        )
     weight, bias = getattr(norm, "weight", None), getattr(norm, "bias", None)
     width = weight.shape[0] if weight is not None else int(getattr(norm, "normalized_shape", (64,))[0])
     device = weight.device if weight is not None else torch.device("cpu")

@@ -9,6 +9,7 @@ the blocks' weights.
 import inspect
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,10 +27,11 @@ from bathyscope.model.anatomy.arguments import (
     same_for_all,
     walk,
 )
-from bathyscope.model.anatomy.calls import replaced_forwards
+from bathyscope.model.anatomy.calls import by_name, replaced_forwards
 from bathyscope.model.anatomy.family import GUIDE
 from bathyscope.model.anatomy.loops import IDS, Loops
 from bathyscope.model.anatomy.plain import probe_ids
+from bathyscope.model.anatomy.streams import PASSED, FoldedStreams
 
 CACHE_NAMES = ("past_key_values", "layer_past", "past_key_value", "cache_params")
 MASK_NAMES = ("attention_mask", "causal_mask")
@@ -72,20 +74,6 @@ class Recording:
 
     resid0_BTD: Tensor
     blocks: list[BlockArguments]
-
-
-def by_name(call: inspect.BoundArguments) -> dict[str, Any]:
-    """Return all arguments of a block under their names; those of ``**kwargs`` under their own."""
-    named: dict[str, Any] = {}
-    for name, value in call.arguments.items():
-        kind = call.signature.parameters[name].kind
-        if kind is inspect.Parameter.VAR_KEYWORD:
-            named.update(value)
-        elif kind is inspect.Parameter.VAR_POSITIONAL:
-            raise ModelError(f"A block takes unnamed arguments (*{name}); its call cannot be replayed.")
-        else:
-            named[name] = value
-    return named
 
 
 def _first_present(names: Sequence[str], arguments: Mapping[str, Any], signature: inspect.Signature) -> str | None:
@@ -153,12 +141,18 @@ class Recorder:
     """
 
     def __init__(
-        self, model: nn.Module, blocks: Sequence[nn.Module], returns: Sequence[int | None], loops: Loops | None = None
+        self,
+        model: nn.Module,
+        blocks: Sequence[nn.Module],
+        returns: Sequence[int | None],
+        loops: Loops | None = None,
+        streams: FoldedStreams | None = None,
     ) -> None:
         self._model = model
         self._blocks = blocks
         self._returns = returns
         self._loops = loops
+        self._streams = streams
         self._axes = self._probe()
 
     def record(self, ids_BT: Tensor) -> Recording:
@@ -199,7 +193,7 @@ class Recorder:
         sinks: list[list[tuple[Tensor, BlockArguments]]] = [[] for _ in self._blocks]
         stubs = [stub(block.forward, kind, sink) for block, kind, sink in zip(self._blocks, self._returns, sinks)]
         reset_rotary(self._model)
-        with replaced_forwards(self._blocks, stubs) if self._loops is None else self._loops.calls.replaced(stubs):
+        with self._replaced(stubs):
             # without the head: its logits would take tokens × vocabulary for nothing
             getattr(self._model, "base_model", self._model)(input_ids=ids_BT, use_cache=False)
         for index, sink in enumerate(sinks):
@@ -213,4 +207,13 @@ class Recorder:
             recording.resid0_BTD = self._loops.fold(recording.resid0_BTD)
             for step in self._loops.needs_ids:
                 recording.blocks[step].values[IDS] = ids_BT
+        if self._streams is not None and self._streams.passes is not None:
+            for arguments in recording.blocks:
+                arguments.values.pop(self._streams.passes, None)
+                arguments.state = PASSED
         return recording
+
+    def _replaced(self, stubs: Sequence[Callable[..., Any]]) -> AbstractContextManager[None]:
+        if self._streams is not None:
+            return self._streams.replaced(stubs)
+        return replaced_forwards(self._blocks, stubs) if self._loops is None else self._loops.calls.replaced(stubs)

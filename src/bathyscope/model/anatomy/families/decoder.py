@@ -18,6 +18,8 @@ FAMILIES = (
     # (output, router scores); the first element is the contribution. In Kimi Linear the self_attn of most blocks is a
     # delta-rule mixer.
     Family("llama", tuple(_LLAMA_LIKE.split())),
+    # Mllama: some blocks attend to an image alone, and are passed over where there is none.
+    Family("mllama", ("mllama_text_model",), idle="cross_attn"),
     # HRM: two stacks that run in turn. The low one takes its state plus the high one's, and the reverse; the norm of
     # a stack stands behind it, that of the high stack before the unembedding too.
     Family(

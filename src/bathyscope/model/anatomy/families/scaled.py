@@ -5,6 +5,15 @@ from bathyscope.model.anatomy.family import Family, Site
 _SCALE = "residual_multiplier"
 
 FAMILIES = (
+    # Inkling: short convolutions behind attention and MLP. Logits are divided, and padded rows are cut off.
+    Family(
+        "inkling",
+        ("inkling_text",),
+        attention=Site("attn_sconv"),
+        mlp=Site("mlp_sconv"),
+        logit_divisor="logits_mup_width_multiplier",
+        logit_entries="unpadded_vocab_size",
+    ),
     # Granite: contributions, embedding and logits each times a constant.
     Family(
         "granite",

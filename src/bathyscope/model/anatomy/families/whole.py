@@ -6,6 +6,8 @@ FAMILIES = (
     # Doge: the residual itself is multiplied by a learned vector at each sum, so that h_{l+1} − h_l is not a sum of
     # module outputs.
     Family("doge", ("doge",), attention=None, mlp=None),
+    # Beam: each sum is scaled by how many parts were added before, so h_{l+1} − h_l is not a sum of module outputs.
+    Family("beam", ("beam",), attention=None, mlp=None, logit_softcap="final_logit_softcapping"),
     # GPT-NeoX-Japanese: the last block's attention bias is added to the residual stream by a plain function, so no
     # module returns the attention's contribution.
     Family(
@@ -20,6 +22,8 @@ FAMILIES = (
     # The first GPT: no final norm. The stream is normed after each sum, so that the parts' contributions do not add up
     # to the block's.
     Family("openai_gpt", ("openai-gpt",), blocks="transformer.h", final_norm=None, attention=None, mlp=None),
+    # MiniMax-Text-01: the stream itself is normed and weighted at each sum, α·norm(x) + β·f(norm(x)).
+    Family("minimax", ("minimax",), attention=None, mlp=None),
     # Mamba, Mamba-2 and Falcon-Mamba: one recurrent mixer a block and no MLP. The mixer's contribution is the block's,
     # so there are no parts to tell apart.
     Family(

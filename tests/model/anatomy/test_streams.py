@@ -1,0 +1,127 @@
+"""Models with several residual streams: against forwards of the untouched model, and the limit of one stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support import naive, several, waves, zoo
+from support.brute_force import blocks_of, compare
+
+import bathyscope
+from bathyscope.errors import ModelError
+from bathyscope.model import load
+from bathyscope.model.anatomy.streams import EarlierStreams, StreamAxis
+
+IDS = [[5, 9, 1, 33, 2, 17, 4, 40, 3], [8, 2, 51, 7, 7, 30]]
+OF_THE_LIBRARY = {
+    "deepseek_v4": (2, StreamAxis(2, 2)),
+    "gemma3n": (2, StreamAxis(2, 0)),
+    "hy_v4": (2, StreamAxis(2, 2)),
+    "inkling2": (4, EarlierStreams("block_states", (0, 2, 4))),
+}
+CLOSE = 1e-5
+
+
+@pytest.mark.parametrize("name", OF_THE_LIBRARY)
+def test_streams_of_the_library_are_recognised_and_replayed_to_the_bit(name: str) -> None:
+    model = waves.loaded(name)
+    count, form = OF_THE_LIBRARY[name]
+    assert model.checks.no_op == 0.0
+    assert model.anatomy.n_streams == count
+    assert model.anatomy.width == count * zoo.entry(name).config().hidden_size
+    assert model.anatomy.streams is not None
+    assert model.anatomy.streams.form == form
+    assert not model.checks.parts
+
+
+@pytest.mark.parametrize("name", several.SEVERAL)
+def test_look_alikes_are_equal_to_forwards_of_their_own(name: str) -> None:
+    model = load(several.SEVERAL[name]())
+    assert model.checks.no_op == 0.0
+    assert model.anatomy.n_streams == 3
+    result = compare(model, several.SEVERAL[name](), IDS)
+    assert result.worst <= CLOSE, result.gaps
+
+
+def test_one_stream_that_nothing_mixes_is_a_plain_llama_to_the_bit() -> None:
+    llama, single = several.plain_and_single()
+    options: dict[str, Any] = dict.fromkeys(("residual", "lens", "skip", "drop", "swap", "erasure"))
+    plain, one = (waves.run(load(hf), IDS, options, answers=[2, 2]) for hf in (llama, single))
+    for measure in options:
+        for variable, values in plain[measure].data_vars.items():
+            if values.dtype.kind == "f" and not values.isnull().all():
+                np.testing.assert_array_equal(one[measure][variable].values, values.values, f"{measure}.{variable}")
+
+
+def test_what_is_computed_between_blocks_of_one_run_is_measured() -> None:
+    def build() -> several.DenselyWeighted:
+        return several.make(several.DenselyWeighted)
+
+    model, hf = load(build()), build()
+    assert model.checks.no_op == 0.0
+    assert model.anatomy.cycle is None
+    drop = waves.run(model, IDS, {"drop": {}})["drop"]
+    blocks = list(hf.layers)
+    for dropped in range(len(blocks)):
+        # a dropped block answers what the one before it gave
+        expected = [naive.loss(_answering_the_block_before(hf, dropped, ids), ids).mean() for ids in IDS]
+        np.testing.assert_allclose(drop.loss.sel(dropped=dropped).values, expected, atol=CLOSE)
+
+
+@torch.no_grad()
+def _answering_the_block_before(hf: Any, dropped: int, ids: list[int]) -> torch.Tensor:
+    answers: list[torch.Tensor] = []
+
+    def after(module: torch.nn.Module, args: Any, output: torch.Tensor) -> torch.Tensor:
+        before = answers[-1] if answers else args[0]
+        answers.append(before if len(answers) == dropped else output)
+        return answers[-1]
+
+    hooks = [block.register_forward_hook(after) for block in hf.layers]
+    try:
+        return hf(input_ids=torch.tensor([ids])).logits[0]
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+REFUSED = {
+    several.Growing: "block 0 gives a state of shape (1, 2, 4, 32) and the last one (1, 2, 7, 32). A schedule needs "
+    "the same number of streams behind every block.",
+    several.ReadAll: "its logits depend on more than the state behind its last block.",
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+def test_other_numbers_of_streams_and_readouts_of_several_blocks_are_refused(kind: type[several.Several]) -> None:
+    with pytest.raises(ModelError) as caught:
+        load(several.make(kind))
+    assert REFUSED[kind] in str(caught.value)
+
+
+def test_a_frozen_norm_is_refused_before_compute() -> None:
+    model = waves.loaded("deepseek_v4")
+    with pytest.raises(ModelError, match=r"no single norm here, .* use norm='recompute'"):
+        bathyscope.survey(model, IDS, ["lens"], lens={"norm": "frozen"}, progress=False)
+
+
+@pytest.mark.parametrize("name", ["deepseek_v4", "zaya"])
+def test_a_schedule_of_the_real_model_equals_forwards_in_that_order(name: str) -> None:
+    hf = zoo.entry(name).build()
+    model = load(zoo.entry(name).build())
+    with bathyscope.scheduled(model, "drop:3,swap:1") as scheduled, torch.no_grad():
+        logits = scheduled(input_ids=torch.tensor(IDS[:1])).logits[0]
+    expected, _ = naive.run_schedule(hf, blocks_of(model, hf), IDS[0], [0, 2, 1, 4])
+    torch.testing.assert_close(logits, expected, atol=CLOSE, rtol=CLOSE)
+
+
+def test_streams_that_the_own_forward_stores_cannot_be_scheduled_there() -> None:
+    model = load(zoo.entry("inkling2").build())
+    with (
+        pytest.raises(ModelError, match="own forward stores streams between its blocks"),
+        bathyscope.scheduled(model, "drop:1"),
+    ):
+        pass
