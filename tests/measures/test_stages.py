@@ -25,7 +25,9 @@ Regime = tuple[float, float, float]
 
 def derived(merged: dict[str, xr.Dataset], n_blocks: int, **options: Any) -> xr.Dataset:
     chosen = StagesOptions(**{"resamples": 60, **options})
-    return Stages(chosen).derive(SimpleNamespace(n_blocks=n_blocks), merged, seed=3)  # type: ignore[arg-type]
+    return Stages(chosen).derive(
+        SimpleNamespace(n_blocks=n_blocks, anatomy=SimpleNamespace(cycle=None)), merged, seed=3
+    )  # type: ignore[arg-type]
 
 
 @cache

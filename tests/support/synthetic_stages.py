@@ -18,7 +18,8 @@ def stages(groups: Mapping[str, xr.Dataset], **options: Any) -> xr.Dataset:
     """The stages of a run's other results; few resamples, since nobody reads them."""
     n_blocks = groups["residual"].sizes["block"]
     chosen = StagesOptions(**{"resamples": 60, **options})
-    return Stages(chosen).derive(SimpleNamespace(n_blocks=n_blocks), groups, seed=0)  # type: ignore[arg-type]
+    facts: Any = SimpleNamespace(n_blocks=n_blocks, anatomy=SimpleNamespace(cycle=None))
+    return Stages(chosen).derive(facts, groups, seed=0)
 
 
 def planted(edges: tuple[int, ...], n_blocks: int, prompts: int, noise: float, seed: int = 0) -> dict[str, xr.Dataset]:

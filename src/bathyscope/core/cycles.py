@@ -36,6 +36,11 @@ class Cycle:
         return None
 
     @property
+    def first(self) -> int:
+        """The first step that belongs to a loop; 0 where no block repeats."""
+        return self._looped.start
+
+    @property
     def loops(self) -> int:
         """How many loops there are; 1 where the order of blocks does not repeat."""
         return 1 if self.period is None else len(self._looped) // self.period

@@ -15,6 +15,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.cycles import Cycle
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.stages import DECLARATION, StagesOptions
@@ -27,6 +28,7 @@ from bathyscope.statistics.stages import (
     HeldOut,
     held_out_errors,
     left_by_ramp,
+    loop_shares,
     mean_band,
     stage_boundaries,
     standardised,
@@ -109,6 +111,7 @@ class Stages(Measure[StagesOptions], declared=DECLARATION):
                 "relative_depth": cut.block / n_blocks,
                 "boundary_reason": cut.reason,
                 **_evidence(held_out, n_blocks, options.most),
+                **_in_loops(curves, facts.anatomy.cycle, replace(sampling, cluster=curves.cluster)),
             },
             {
                 "curve": list(read),
@@ -168,6 +171,15 @@ def _evidence(held_out: HeldOut, n_blocks: int, most: int) -> dict[str, Any]:
         "best_k": held_out.best,
         "heldout_reason": held_out.reason,
     }
+
+
+def _in_loops(curves: Curves, cycle: Cycle | None, sampling: Sampling) -> dict[str, Any]:
+    """Whether stages repeat in every loop or are spread over all of them; empty where nothing can tell."""
+    if cycle is None or cycle.period is None or cycle.period < 2 or not len(curves.by_prompt):
+        return {}
+    shares = loop_shares(curves, cycle.loops, cycle.period, cycle.first, sampling)
+    endings = ("", "_low", "_high", "_chance")
+    return {f"{name}{ending}": values[at] for name, values in shares.items() for at, ending in enumerate(endings)}
 
 
 def joint_curves(read: Mapping[str, Read], cluster: IntArray | None = None) -> tuple[Curves, list[str]]:

@@ -157,6 +157,44 @@ def mean_band(values: FloatArray, sampling: Sampling) -> tuple[FloatArray, Float
     return low, high
 
 
+def loop_shares(curves: Curves, loops: int, period: int, first: int, sampling: Sampling) -> dict[str, FloatArray]:
+    """How much of the curves' variance over the steps of a loop goes by the place in the loop, and by the loop.
+
+    Curves whose stages repeat in every loop go by the place alone; curves whose stages are spread over all loops go by
+    the loop. Each curve counts the same, and curves that are constant there count not at all.
+
+    Args:
+        loops, period: there are ``loops`` times ``period`` steps in the loops.
+        first: the first of these steps.
+
+    Returns:
+        ``by_place`` and ``by_loop``, [share, low, high, chance] each; chance is the mean for steps in random order.
+    """
+    inside = slice(first, first + loops * period)
+    weights = cluster_weights(np.ones(len(curves.by_prompt)), sampling.cluster)
+    counts = sampling.counts(len(curves.by_prompt))
+    resampled = weighted_mean(curves.by_prompt[..., inside], counts)
+    fixed = np.broadcast_to(curves.fixed[:, inside], (len(resampled), *curves.fixed[:, inside].shape))
+    draws = np.concatenate([resampled, fixed], axis=1)
+    whole = curves.mean()[None, :, inside]
+    levels = widened(weights, sampling.level) if weights.size > 1 else None
+    shares = {}
+    for name, axis, groups in (("by_place", -2, period), ("by_loop", -1, loops)):
+        value = _share_of_means(whole, loops, period, axis)[0]
+        resampled_shares = _share_of_means(draws, loops, period, axis)
+        low, high = (np.nan, np.nan) if levels is None else np.nanquantile(resampled_shares, levels)
+        shares[name] = np.array([value, low, high, (groups - 1) / (loops * period - 1)])
+    return shares
+
+
+def _share_of_means(curves: FloatArray, loops: int, period: int, axis: int) -> FloatArray:
+    """Return the share of the variance of [S, C, steps] that means over loops (−2) or places (−1) have, [S]."""
+    standard = standardised(curves).reshape(*curves.shape[:-1], loops, period)
+    explained = (standard.mean(axis=axis) ** 2).mean(axis=-1).sum(axis=-1)
+    varying = (standard**2).mean(axis=(-1, -2)).sum(axis=-1)
+    return explained / np.where(varying > 0, varying, np.nan)
+
+
 def held_out_errors(curves: Curves, most: int, shortest: int, *, folds: int, seed: int) -> HeldOut:
     """How well 1 … ``most`` stages, cut and levelled on some prompts, describe others.
 

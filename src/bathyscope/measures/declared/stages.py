@@ -12,6 +12,7 @@ _label = partial(Label, source="lad2024, stages of inference")
 _curve = partial(_label, "curve block")
 _stage = partial(_label, "stage")
 _by_k = partial(_label, "k")
+_in_loops = partial(Label, "", source="own", optional=True)
 _BOOTSTRAP = "bootstrap over prompts"
 
 
@@ -71,6 +72,14 @@ DECLARATION: Final = Declaration(
             "", "fewest stages not clearly worse than the best k", "1", "smallest k with excess ≤ its standard error"
         ),
         "heldout_reason": _label("", "why there is no error on held-out prompts", ""),
+        "by_place": _in_loops(
+            "share of the signatures' variance over a loop's steps that goes by the place in the loop"
+        ),
+        **interval("by_place", _in_loops, "the {percent=95 %} interval of that share", "1", _BOOTSTRAP),
+        "by_place_chance": _in_loops("that share of steps in random order", "1", "(places − 1) / (steps − 1)"),
+        "by_loop": _in_loops("share of the signatures' variance over a loop's steps that goes by the loop"),
+        **interval("by_loop", _in_loops, "the {percent=95 %} interval of that share", "1", _BOOTSTRAP),
+        "by_loop_chance": _in_loops("that share of steps in random order", "1", "(loops − 1) / (steps − 1)"),
     },
     requires=("residual", "lens", "drop", "attention_locality", "neurons"),
     derived=True,
