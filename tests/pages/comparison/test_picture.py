@@ -136,6 +136,9 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     assert step.command.startswith("bathyscope survey own/")
     assert step.command.endswith("--control untrained:3")
     assert "bathyscope survey own/" in comparison_html(proved)
+    # axe-core refuses a heading without words
+    assert '<th scope="col">estimator</th>' in comparison_html(proved)
+    assert '<th scope="col"></th>' not in comparison_html(proved)
     (_, step) = comparison_facts(replace(proved, sides=found.sides), 0)
     assert "--prompts OTHERS.jsonl" in step.command
     one_run = replace(proved, sides=tuple(replace(side, run=proved.sides[0].run) for side in proved.sides))

@@ -83,7 +83,7 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
         "others": others,
         "wide": Markup(wide),
         "narrow": Markup(narrow),
-        "headings": ["", *_ratio_names(comparison, number), "difference"],
+        "headings": ["estimator", *_ratio_names(comparison, number), "difference"],
         "rows": _difference_rows(comparison, number),
         "silent": _name_silent(comparison, number),
         "facts": comparison_facts(comparison, number),
