@@ -7,7 +7,8 @@
 `shares`: CPU time in blocks, in the readout's product, in arithmetic over the vocabulary, and in the rest, of a default
 survey, `prune`, `exit_advice` and `translated_lens`. `samples`: `drop` where 16, 64 and 256 tokens of a prompt are read
 out. `predicted`: `estimate` over measured wall time, of `lens` and `skip`. `prune`: `prune --drop 3` on four windows of
-128 tokens, two to choose by and two to test on; its time is proportional to them. Results are added to a file of the
+128 tokens, two to choose by and two to test on; its time is proportional to them (--windows 12 --read all: twelve
+windows, all of whose tokens are read). --only names works of `shares`. Results are added to a file of the
 machine's name under benchmarks/results/.
 """
 
@@ -17,7 +18,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial, wraps
 from pathlib import Path
@@ -107,7 +108,7 @@ def windows_of(model: Any, text: Path, count: int, length: int) -> list[list[int
     return windows
 
 
-def shares(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[str, float]]]:
+def shares(model: Any, text: Path, scale: float, only: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, float]]]:
     """Yield the shares of time of four kinds of work."""
     two = windows_of(model, text, 2, round(96 * scale))
     eight = windows_of(model, text, 8, round(64 * scale))
@@ -122,6 +123,8 @@ def shares(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[str
         "translated_lens": lambda: bathyscope.survey(model, eight, ["translated_lens"], progress=False),
     }
     for name, work in works.items():
+        if only and name not in only:
+            continue
         with clock_of(model.hf) as clock:
             work()
         yield name, clock.stop()
@@ -153,12 +156,22 @@ def predicted(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[
             yield f"{measure}, {name}", {"predicted_s": seconds, "wall_s": wall, "cpu_s": cpu, "ratio": seconds / wall}
 
 
-def pruned(model: Any, text: Path, scale: float) -> Iterator[tuple[str, dict[str, float]]]:
-    """Yield the time of choosing three blocks on two windows of 128 tokens and testing the choice on two."""
-    windows = windows_of(model, text, 4, round(128 * scale))
-    for read_tokens in (None, 32):
+def pruned(
+    model: Any, text: Path, scale: float, count: int = 4, read: Sequence[int | None] = (None, 32)
+) -> Iterator[tuple[str, dict[str, float]]]:
+    """Yield the time of choosing three blocks on half of some windows of 128 tokens and testing on the other half."""
+    windows = windows_of(model, text, count, round(128 * scale))
+    half = count // 2
+    for read_tokens in read:
         choose = partial(
-            bathyscope.prune, model, windows[:2], windows[2:], drop=3, read_tokens=read_tokens, random=4, progress=False
+            bathyscope.prune,
+            model,
+            windows[:half],
+            windows[half:],
+            drop=3,
+            read_tokens=read_tokens,
+            random=4,
+            progress=False,
         )
         _, wall, cpu = timed(choose)
         yield f"prune --drop 3, {read_tokens or 'all'} tokens read", {"wall_s": wall, "cpu_s": cpu}
@@ -174,15 +187,25 @@ def main() -> None:
     parser.add_argument("--what", default=",".join(WORKS))
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--scale", type=float, default=1.0, help="of the lengths of prompts")
+    parser.add_argument("--only", default="", help="works of `shares`, separated by commas")
+    parser.add_argument("--windows", type=int, default=4, help="of `prune`")
+    parser.add_argument("--read", choices=("both", "all", "32"), default="both", help="tokens that `prune` reads out")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of results")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     model = bathyscope.load(arguments.model, dtype="float32")
+    only = [name for name in arguments.only.split(",") if name]
+    read = {"both": (None, 32), "all": (None,), "32": (32,)}[arguments.read]
+    works = WORKS | {
+        "shares": partial(shares, only=only),
+        "prune": partial(pruned, count=arguments.windows, read=read),
+    }
     for what in arguments.what.split(","):
         results = {}
-        for name, numbers in WORKS[what](model, arguments.text, arguments.scale):
+        for name, numbers in works[what](model, arguments.text, arguments.scale):
             results[name] = numbers
             print(f"{name:<36} " + "   ".join(f"{n} {value:.3g}" for n, value in numbers.items()), flush=True)
+        what = f"{what} of {arguments.windows} windows" if what == "prune" and arguments.windows != 4 else what
         key = f"{what}, {Path(arguments.model).name}, scale {arguments.scale:g}, {arguments.threads} threads"
         path = store_result(key, {"rows": json.loads(json.dumps(results))}, arguments.out)
     print(f"Written: {path}")

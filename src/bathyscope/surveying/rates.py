@@ -5,6 +5,7 @@ ways, and readouts that are compared in most ways, as the lens does. Each is tim
 """
 
 import copy
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -212,7 +213,7 @@ def _made_up_block(anatomy: Anatomy, rows: int, tokens: int) -> Callable[[], Any
 
 
 def _seconds(work: Callable[[], Any], device: torch.device, clock: Callable[[], float]) -> float:
-    """Measure the seconds of one run of ``work``, an accelerator's part of it included."""
+    """Measure the median seconds of a run of ``work``, an accelerator's part of it included."""
 
     def timed() -> float:
         began = clock()
@@ -225,4 +226,5 @@ def _seconds(work: Callable[[], Any], device: torch.device, clock: Callable[[], 
     runs = [timed()]
     while sum(runs) < SECONDS:
         runs.append(timed())
-    return sum(runs) / len(runs)
+    # of runs that something else on the machine has lengthened, the median knows nothing
+    return statistics.median(runs)
