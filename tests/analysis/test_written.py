@@ -86,6 +86,17 @@ def test_answers_that_are_all_alike_tell_nothing() -> None:
     assert "nan" not in found.text
 
 
+def test_one_right_answer_has_no_interval_of_no_width() -> None:
+    """The one right prompt is the latest: whatever is drawn, it stays so, and the bootstrap sees one value."""
+    right = np.zeros(PROMPTS)
+    right[3] = 1
+    found = bathyscope.written(run_with(right, right))
+    assert float(found.data["correlation"][0]) == pytest.approx(1)
+    assert np.isnan(found.data["correlation_low"]).all()
+    assert "is not shown to go with being right" in found.text
+    assert "(rank correlation +1.00, p = 0.0" in found.text
+
+
 def test_other_runs_are_refused() -> None:
     with pytest.raises(OptionError, match=r"needs a survey with lens and write=…, on prompts with answers"):
         bathyscope.written(RUN)

@@ -11,7 +11,7 @@ import pytest
 from support import waves, zoo
 
 import bathyscope
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.runs.readings import DepthReading
 from bathyscope.surveying import until
 from bathyscope.surveying.until import Goal, seconds_of
@@ -140,6 +140,15 @@ def test_what_does_not_go_together_is_refused(options: dict[str, Any], message: 
 def test_measures_without_the_readings_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"until needs the measures lens and skip, of which skip is not asked for"):
         bathyscope.survey(waves.loaded("llama"), ids(), ["lens"], out=tmp_path / "r", until=0.5, progress=False)
+
+
+def test_prompts_that_repeat_others_cannot_be_counted(tmp_path: Path) -> None:
+    """Twenty copies of one prompt have an interval of no width, and tell what one tells."""
+    with pytest.raises(PromptError, match=r"^19 of 20 prompts have the tokens of others, and until takes each for a"):
+        bathyscope.survey(
+            waves.loaded("llama"), [ids()[0]] * 20, ["lens", "skip"], tmp_path / "r", until=0.5, progress=False
+        )
+    assert not list(tmp_path.glob("r/shard-*"))
 
 
 def test_prompts_are_taken_in_order(tmp_path: Path) -> None:

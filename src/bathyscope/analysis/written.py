@@ -75,11 +75,12 @@ class WrittenDepth:
         if math.isnan(rho):
             return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
         # the test and the interval are of two kinds, and may part where there are few prompts
-        is_shown = p <= 1 - float(self.data.attrs["level"]) and not low <= 0 <= high
+        is_shown = p <= 1 - float(self.data.attrs["level"]) and (low > 0 or high < 0)
         relation = ("goes with" if rho > 0 else "goes against") if is_shown else "is not shown to go with"
+        interval = "" if math.isnan(low) else f" {low:+.2f} to {high:+.2f},"
         return (
-            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation {rho:+.2f}, "
-            f"{low:+.2f} to {high:+.2f}, p = {p:.2g})."
+            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation {rho:+.2f},"
+            f"{interval} p = {p:.2g})."
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -141,6 +142,9 @@ def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permu
     resampled = _rank_correlations(depth_P[drawn_RP], right_P[drawn_RP])
     weights = np.ones(len(depth_P))
     low, high = bootstrap_interval(correlation, resampled, weights, level=sampling.level, limits=(-1.0, 1.0))
+    if low == high:
+        # every order that was drawn is the same, as where one prompt is right: that is no interval of no width
+        low = high = math.nan
     shuffled_RP = rng.permuted(np.tile(right_P, (permutations, 1)), axis=1)
     by_chance = _rank_correlations(np.broadcast_to(depth_P, shuffled_RP.shape), shuffled_RP)
     # the order that was found is one of the possible ones (Phipson and Smyth 2010)

@@ -211,3 +211,8 @@ def prompts_hash(prompts: Iterable[TokenizedPrompt]) -> str:
         }
         digest.update(json.dumps(line, sort_keys=True, separators=(",", ":")).encode() + b"\n")
     return digest.hexdigest()
+
+
+def count_repeats(prompts: Sequence[TokenizedPrompt]) -> int:
+    """Return how many prompts have the tokens and the answer of an earlier one."""
+    return len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})

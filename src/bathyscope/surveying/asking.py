@@ -16,7 +16,7 @@ from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.prompts.source import Source
 from bathyscope.runs.merge import PROMPT
 from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts
@@ -151,7 +151,7 @@ class Survey:
 
 
 def _warn_of_repeats(prompts: Prompts) -> None:
-    repeats = len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
+    repeats = count_repeats(prompts)
     if repeats:
         warn(
             f"{repeats} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "

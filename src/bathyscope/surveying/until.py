@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from bathyscope.errors import OptionError
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.errors import OptionError, PromptError
+from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.runs.readings import DepthReading
 from bathyscope.runs.run import Run
 
@@ -92,9 +92,18 @@ class Goal:
         Args:
             survey: lets the run in the folder grow to these prompts.
             done: how many it has already.
+
+        Raises:
+            PromptError: prompts that repeat others, which would narrow the intervals that decide without telling more.
         """
         began = time.monotonic()
         offered = len(prompts)
+        repeats = count_repeats(prompts)
+        if repeats:
+            raise PromptError(
+                f"{repeats} of {offered} prompts have the tokens of others, and until takes each for a draw of its "
+                "own. Give each prompt once, or leave until out."
+            )
         for count in self.batches(offered, done):
             run = survey(prompts.some(range(count)))
             if self.is_sure(run.verdict, count, offered):
@@ -105,7 +114,8 @@ class Goal:
                     run,
                     f"The budget of {time_given} ended at {count} of {offered} prompts, before {self} was reached.",
                 )
-        return run, f"All {offered} prompts are too few to know both readings within {self}."
+        counted = "One prompt is" if offered == 1 else f"All {offered} prompts are"
+        return run, f"{counted} too few to know both readings within {self}."
 
     def __str__(self) -> str:
         return f"±{self.width:g} blocks"
