@@ -11,7 +11,7 @@ import pytest
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.bundled import model_path
-from studies.instruments import command, page
+from studies.instruments import command, page, writing
 from studies.instruments.enough import Simulation
 from studies.instruments.texts import token_windows
 from studies.instruments.writing import last_number
@@ -84,6 +84,21 @@ def test_windows_do_not_overlap(tmp_path: Path) -> None:
 )
 def test_the_last_number_is_the_answer(text: str, number: float | None) -> None:
     assert last_number(text) == number
+
+
+@pytest.mark.thorough
+def test_untrained_models_read_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = load(ROOT / "checkpoints" / "depth_6", device="cpu", dtype="float32")
+    model.tokenizer.chat_template = "{{ messages[0]['content'] }}"
+    monkeypatch.setattr(writing, "stored_smollm2", lambda: "smollm2")
+    monkeypatch.setattr(writing, "load", lambda *_, **__: model)
+    (tmp_path / "gsm8k").mkdir()
+    rows = [{"question": f"How much is {n} and 1?", "answer": f"{n} + 1\n" * (n % 3) + f"#### {n}"} for n in range(6)]
+    lines = "\n".join(map(json.dumps, rows))
+    (tmp_path / "gsm8k" / "test_first600.jsonl").write_text(lines, encoding="utf-8")
+    result = writing.write_word_problems(6, 3, 1, tmp_path, tmp_path / "out")
+    assert (result["prompts"], result["tokens"]) == (6, 3)
+    assert result["readings"].keys() == {"trained", "untrained-0"}
 
 
 def test_unknown_rows_are_refused() -> None:
