@@ -278,7 +278,7 @@ def _times(times: list[dict[str, Any]]) -> Iterator[str]:
         f"{times[0]['prompts']} prompts of GSM8K, {times[0]['tokens']:,} tokens, {_threads(times[0])}. "
         "*Predicted*: what `estimate` says, over the measured time (CPU time with one thread, else wall time). "
         "*Peak*: of the process during the survey, weights, Python and libraries included; loading, which maps the "
-        f"file beside the weights, reached {max(row['loading_peak_bytes'] for row in times) / 1e9:.1f} GB. "
+        f"file next to the weights, reached {max(row['loading_peak_bytes'] for row in times) / 1e9:.1f} GB. "
         "*Readouts*: share of CPU time in reading logits and comparing them. *One forward each*: CPU time of one plain "
         "forward for every intervention, from the time of one forward of each prompt, over that of the survey."
     )
