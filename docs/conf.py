@@ -36,6 +36,7 @@ exclude_patterns = [
     "generated/planted",
     "generated/thumbnails.md",
     "generated/live",
+    "generated/space",
     "**/.ipynb_checkpoints",
 ]
 html_theme = "furo"

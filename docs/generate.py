@@ -55,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
     runs = survey_bundled()
     gallery(runs, folder / "figures")
     thumbnails(runs, folder)
-    live(runs[0], folder / "live")
+    space(live(runs[0], folder / "live"), folder / "space")
     planted(folder / "planted")
 
 
@@ -152,6 +152,16 @@ def live(run: bathyscope.Run, folder: Path) -> Path:
 
     folder.mkdir(parents=True, exist_ok=True)
     return bathyscope.report([run], folder / "demo.html", title="A live report of the bundled model")
+
+
+def space(page: Path, folder: Path) -> Path:
+    """Write the folder of a static Hugging Face Space that shows the page; upload it as it is."""
+    write(folder / "index.html", page.read_text(encoding="utf-8"))
+    settings = {"title": "bathyscope", "sdk": "static", "app_file": "index.html", "license": "apache-2.0"}
+    lines = [f"{name}: {value}" for name, value in settings.items()]
+    text = "How a language model uses its depth: the report of bathyscope's bundled model."
+    write(folder / "README.md", "\n".join(["---", *lines, "---", "", text, ""]))
+    return folder
 
 
 def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:

@@ -120,3 +120,12 @@ def test_every_family_and_command_is_in_its_table(generate: ModuleType) -> None:
     rows = generate.families().splitlines()[2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [row["name"] for row in bathyscope.names("families")]
     assert "## depth-performance\n" in generate.commands()
+
+
+def test_a_space_is_a_static_page_with_its_settings(generate: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "demo.html"
+    page.write_text("<!DOCTYPE html><title>live</title>", encoding="utf-8")
+    folder = generate.space(page, tmp_path / "space")
+    assert (folder / "index.html").read_bytes() == page.read_bytes()
+    head = (folder / "README.md").read_text(encoding="utf-8").split("---")[1]
+    assert {"sdk: static", "app_file: index.html"} <= set(head.split("\n"))
