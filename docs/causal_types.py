@@ -2,7 +2,7 @@
 
 Every type is built twice, loaded once, and everything that has a plain reference is compared with one forward of the
 untouched model per intervention (``tests/support/brute_force.py``). A line of ``docs/causal_types.csv`` is written as
-soon as a type is finished, so a run that was ended goes on where it was; ``--again`` begins anew, names choose types.
+soon as a type is finished, so a run that was ended goes on where it was; ``--again`` starts over, names choose types.
 """
 
 from __future__ import annotations

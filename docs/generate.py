@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import bathyscope
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT), str(ROOT / "docs")]
 
 ADOPTED: Final = {
     "CONTRIBUTING.md": "contributing",
@@ -48,10 +48,13 @@ SHORT: Final = "addition:12?digits=1"
 
 def main(arguments: Sequence[str]) -> None:
     """Everything, into the folder that is given or ``docs/generated``."""
+    import causal_types
+
     folder = Path(arguments[0]) if arguments else ROOT / "docs" / "generated"
     adopt(folder)
     write(folder / "commands.md", commands())
     write(folder / "families.md", families())
+    write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
     runs = survey_bundled()
     gallery(runs, folder / "figures")
     thumbnails(runs, folder)

@@ -151,7 +151,7 @@ def attending(block: nn.Module, rows: int, tokens: int) -> Iterator[Seen]:
             if not repeated and _is_attention(value, rows, tokens):
                 seen.returned.append(Returned(value))
 
-    with called([(path, module) for path, module in block.named_modules() if path], take), _Kernel(seen.fused):
+    with called([(path, module) for path, module in block.named_modules() if path], take), _Kernel(seen.fused, tokens):
         yield seen
 
 
@@ -162,9 +162,9 @@ class _Kernel(TorchFunctionMode):
     that were bound before.
     """
 
-    def __init__(self, calls: list[Fused]) -> None:
+    def __init__(self, calls: list[Fused], tokens: int) -> None:
         super().__init__()
-        self._calls = calls
+        self._calls, self._tokens = calls, tokens
 
     def __torch_function__(
         self,
@@ -176,7 +176,10 @@ class _Kernel(TorchFunctionMode):
         arguments = kwargs or {}
         out = func(*args, **arguments)
         if func is scaled_dot_product_attention:
-            self._calls.append(_noted(out, *args, **arguments))
+            call = _noted(out, *args, **arguments)
+            # attention over the streams of one token has other queries (attention residuals)
+            if call.query_NHTD.shape[-2] == self._tokens:
+                self._calls.append(call)
         return out
 
 
