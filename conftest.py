@@ -44,6 +44,9 @@ for _file in ROOT.glob("packages/*/pyproject.toml"):
         (_info / "entry_points.txt").write_text("\n".join(_lines))
 sys.path.insert(0, _DECLARED.name)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (_DECLARED.name, os.environ.get("PYTHONPATH"))))
+# tests start hundreds of programs, each of which would else compile the package anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 # no file of a test has to outlast a loss of power, and to wait for the disk leaves a processor idle
 os.fsync = lambda descriptor: None  # type: ignore[assignment]
 # some compare bits, which several threads may round differently; read when torch is first imported

@@ -40,7 +40,7 @@ def test_the_page_runs_as_printed(
     assert course.sizes["block"] == 8
     # It was trained: the model that the course ends with is the one that was saved.
     ids = [list(prompt.ids) for prompt in bathyscope.open("runs/course/step-00000012").prompts]
-    assert len(ids) == 8
+    assert len(ids) == 4
     again = bathyscope.survey("runs/trained/checkpoint-12", ids, ["drop"], progress=False)
     assert float(again["drop"].baseline_loss.mean()) == pytest.approx(float(course["loss"][-1]), rel=1e-4)
     assert np.abs(course["added_loss"].values[-1] - course["added_loss"].values[0]).max() > 1e-3

@@ -170,6 +170,7 @@ def test_the_only_model_of_a_family_leaves_no_robust_errors() -> None:
     assert np.isfinite(rest.sel(errors="hc3").standard_error).all()
 
 
+@pytest.mark.thorough
 def test_intervals_cover_the_planted_slope() -> None:
     covered = []
     for seed in range(500):

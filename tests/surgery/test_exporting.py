@@ -21,7 +21,7 @@ from bathyscope.surgery import weight_files
 
 SCHEDULES = ("drop:0", "drop:2", "drop:4", "drop:1,drop:3", "repeat:1+2")
 """First, middle, last, several, and a repeat."""
-FEW = ("gpt2", "gemma3_multimodal", "deepseek_v3", "gemma4_plain")
+FEW = ("gpt2", "gemma3_multimodal", "gemma4_plain")
 AS_LOADED = ("youtu",)
 """The library loads another model than it saved: it sets the padding token's row of the embedding to zero."""
 WITHOUT_ATTENTION = {"jamba-drop-1,drop-3", "lfm2_convolutions-drop-4", "lfm3-drop-1,drop-3", "nemotron_h-drop-2"}

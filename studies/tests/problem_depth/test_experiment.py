@@ -47,6 +47,7 @@ def found(folder: Path) -> xr.Dataset:
     return problem_depth(OPTIONS, folder, device="cpu", progress=False, changes=TINY)
 
 
+@pytest.mark.thorough
 def test_accuracy_is_that_of_greedy_answers(found: xr.Dataset, folder: Path) -> None:
     made = task("permutations", factors=(1, 3), beyond=(4, 4), elements="generators", answer="image")
     for blocks in OPTIONS.blocks:

@@ -43,6 +43,7 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
     assert pruning(OPTIONS, tmp_path, progress=False).equals(found)
 
 
+@pytest.mark.thorough
 def test_all_subsets_of_text_are_measured_on_all_of_it(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
     texts.mkdir()

@@ -27,7 +27,7 @@ from bathyscope.runs.run import Run
 
 FIRST_CROSSINGS = ("kl", "overlap")
 TOKEN_DEPTHS = ("settle", "prediction")
-PROMPTS, TOKENS = 4, 24
+PROMPTS, TOKENS = 3, 20
 
 
 @dataclasses.dataclass(frozen=True)
