@@ -123,10 +123,14 @@ def survey_bundled(measures: Sequence[str] | str = "all", count: int | None = No
 
 
 def gallery(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
-    """All figures of the runs."""
+    """All figures of the runs that have a page; the depth profile, which has none, stands on the first page."""
     from bathyscope.pages import save_figures
+    from bathyscope.pages.figures.registry import FIGURES
 
-    return [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
+    written = [path for run in runs for path in save_figures(run, folder, formats=("svg",))]
+    for path in {path for path in written if path.stem not in FIGURES}:
+        path.unlink()
+    return [path for path in written if path.stem in FIGURES]
 
 
 def thumbnails(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
