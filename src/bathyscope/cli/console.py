@@ -173,13 +173,13 @@ def write_table(
     from rich.table import Table
     from rich.text import Text
 
-    cells = [[cell if isinstance(cell, Text) else Text(_write_cell(cell)) for cell in row] for row in rows]
+    texts = [[cell if isinstance(cell, Text) else Text(_write_cell(cell)) for cell in row] for row in rows]
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     # The cells are laid out here and not by rich, which breaks words before it narrows the widest column.
     columns = terminal_width()
-    narrowed = _leave_out(headings, cells, columns, optional)
+    narrowed = _leave_out(headings, texts, columns, optional)
     if narrowed is None:
-        _write_records([shown(heading) for heading in headings], cells, title, caption)
+        _write_records([shown(heading) for heading in headings], texts, title, caption)
         return
     missing = [heading for heading in headings if heading not in narrowed.headings]
     headings, cells, widths = narrowed
@@ -192,8 +192,8 @@ def write_table(
             justify="right" if figures else "left",
             width=widths[number],
         )
-    for line in cells:
-        table.add_row(*(_fit_cell(cell, room) for cell, room in zip(line, widths, strict=True)))
+    for row in cells:
+        table.add_row(*(_fit_cell(cell, room) for cell, room in zip(row, widths, strict=True)))
     page = io.StringIO()
     terminal = sys.stdout.isatty()
     Console(file=page, width=columns, force_terminal=terminal, safe_box=True, emoji=False).print(table)

@@ -222,10 +222,10 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 
 def _resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
-    blocks = _list_blocks(model, family)
+    listed = _list_blocks(model, family)
     head = _require(model, family.head, family)
     # a module that stands in a list several times is one block that runs several times
-    sources = tuple(dict.fromkeys(blocks))
+    sources = tuple(dict.fromkeys(listed))
     observed = _observe(model, family, sources)
     stream = observed.outputs[-1]
     if stream.ndim == 3 and stream.shape[:2] != _OBSERVED:
