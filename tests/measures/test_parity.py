@@ -29,8 +29,13 @@ HITS = (1, 3, 5, 10)
 
 WITH_PARTS = zoo.swept(entry.name for entry in zoo.entries() if entry.parts)
 NAMES = [*WITH_PARTS, *zoo.swept(entry.name for entry in zoo.entries() if not entry.parts)]
-IMPOSSIBLE = {("gemma4", "drop"): (1,), ("gemma4_multimodal", "drop"): (1,)}
-"""Blocks 3 and 4 attend to the keys and values of block 1: there is no model without it."""
+IMPOSSIBLE = {
+    **{(name, "drop"): (1,) for name in ("gemma4", "gemma4_multimodal", "gemma3n")},
+    **{("zaya", measure): (0,) for measure in ("drop", "swap")},
+}
+"""Blocks that hand on what others need: keys and values, and the router's states in Zaya."""
+STREAMS = frozenset(("deepseek_v4", "gemma3n", "inkling2", "hy_v4", "qwen4_exp"))
+"""Several streams, which are read as ``support.brute_force`` does in the table of causal types."""
 Curves = dict[str, np.ndarray]
 
 
@@ -179,7 +184,7 @@ def test_residual_contributions(name: str) -> None:
         assert_close(got[variable], expected)
 
 
-@pytest.mark.parametrize("name", NAMES, scope="module")
+@pytest.mark.parametrize("name", [name for name in NAMES if name.values[0] not in STREAMS], scope="module")
 def test_lens(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)

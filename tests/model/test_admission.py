@@ -64,25 +64,10 @@ def reformer() -> nn.Module:
     return transformers.ReformerModelWithLMHead(config)
 
 
-def mllama() -> nn.Module:
-    config = transformers.models.mllama.MllamaTextConfig(
-        vocab_size=50,
-        hidden_size=16,
-        num_hidden_layers=3,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        intermediate_size=16,
-        cross_attention_layers=[1],
-        pad_token_id=0,
-    )
-    return transformers.MllamaForCausalLM(config)
-
-
-@pytest.mark.parametrize("make", [reformer, mllama])
-def test_models_whose_code_cannot_be_replayed(make: Any) -> None:
-    """One sentence with the exit code of models, whatever their code raises."""
-    message = refused(make().eval())
-    assert make.__name__ in message
+def test_a_model_whose_code_cannot_be_replayed() -> None:
+    """One sentence with the exit code of models, whatever its code raises."""
+    message = refused(reformer().eval())
+    assert "reformer" in message
     assert "\n" not in message
 
 

@@ -118,6 +118,7 @@ UNSAYABLE = frozenset(
         *("deepseek_v2", "deepseek_v3", "deepseek_v3_direct", "ernie4_5_moe", "dots1", "glm4_moe", "afmoe", "lfm2_moe"),
         *("gemma4", "gemma4_multimodal"),  # a block would run before the one whose keys and values it takes
         *("modernbert-decoder", "rwkv"),  # a norm of the first block alone
+        *("gemma3n", "inkling2", "zaya"),  # what the first blocks hand on is no other block's to give
         *("universal", "moeut", "mixed_norms"),  # types that transformers does not know
     )
 )
