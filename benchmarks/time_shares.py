@@ -120,7 +120,10 @@ def shares(model: Any, text: Path, scale: float, only: Sequence[str] = ()) -> It
         "exit_advice": lambda: bathyscope.exit_advice(
             model, eight[:3], verify=eight[3:5], new_tokens=8, longest=2, progress=False
         ),
-        "translated_lens": lambda: bathyscope.survey(model, eight, ["translated_lens"], progress=False),
+        # maps of a stream of 576 channels are fitted to at least 2,308 tokens
+        "translated_lens": lambda: bathyscope.survey(
+            model, windows_of(model, text, 16, 256), ["translated_lens"], progress=False
+        ),
     }
     for name, work in works.items():
         if only and name not in only:

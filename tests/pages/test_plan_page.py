@@ -48,7 +48,7 @@ def planned(
     [
         (
             planned(),
-            "Proved: leaving out blocks 4, 7 costs +0.200 nats per token, and nothing tried is shown to cost less",
+            "Leaving out blocks 4, 7 costs +0.200 nats per token; nothing tried is shown to cost less",
         ),
         (
             planned((0.3, 0.1), alike=(False, True)),
@@ -75,7 +75,7 @@ def planned(
 )
 def test_the_headline_says_what_is_proved(plan: Plan, expected: str) -> None:
     assert plan_headline(plan) == expected
-    assert plan_headline(plan).startswith("Proved") == plan.proved
+    assert plan_headline(plan).startswith("Leaving out") == plan.proved
     choice = candidate_rows(plan)[0]
     low, high = (f"{end:+.3f}".replace("-", "−") for end in (choice.low, choice.high))
     assert f"95 % interval {low} to {high} on 30 test prompts" in plan_basis(plan)
@@ -108,5 +108,17 @@ def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     assert "<code>bathyscope export m --schedule drop:4,drop:7 --out SMALLER</code>" in html
     assert 'aria-label="Plan"' in html
     parts = planned(subset="drop:4.attention", parts="attention")
-    assert plan_headline(parts).startswith("Proved: leaving out drop:4.attention costs ")
+    assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")
+    assert "Nothing else" not in html
     assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)
+
+
+def test_candidates_that_are_the_choice_itself_are_not_set_beside_it() -> None:
+    plan = planned((0.2, 0.2), alike=(True, True), names=("search", "random"))
+    plan.data["subset"][:] = "drop:4,drop:7"
+    assert "The same blocks as the choice: random." in plan_html(plan, "")
+    assert "no difference from the best" not in plan_html(plan, "")
+
+
+def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_chance() -> None:
+    assert "+0.200 nats per token, less than chance; nothing" in plan_headline(planned(names=("search", "random")))

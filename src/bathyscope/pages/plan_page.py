@@ -13,7 +13,7 @@ from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
 from bathyscope.pages.profile.canvas import Canvas, text_width
 from bathyscope.pages.profile.section import Fact
-from bathyscope.surgery.plan_text import loss_falls
+from bathyscope.surgery.plan_text import RANDOM, loss_falls
 
 if TYPE_CHECKING:
     from bathyscope.surgery.plan import Plan
@@ -58,7 +58,8 @@ def plan_headline(plan: Plan) -> str:
         over = "over" if choice.cost > limit else "not proved to be within"
         return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
     if plan.proved:
-        return f"Proved: leaving out {parts} costs {cost} per token, and nothing tried is shown to cost less"
+        chance = ", less than chance" if RANDOM in plan.data["candidate"].values else ""
+        return f"Leaving out {parts} costs {cost} per token{chance}; nothing tried is shown to cost less"
     if loss_falls(plan.data):
         return f"Not proved: without {parts} the loss changes by {cost}, so this text is foreign to the model"
     if choice.alike:
@@ -211,15 +212,17 @@ def _draw_candidate(
 
 def _list_facts(plan: Plan, command: str) -> list[Fact]:
     rows = candidate_rows(plan)
-    alike = [row.name for row in rows[1:] if row.alike]
-    facts = [
-        Fact(
-            "Not shown to be worse" if alike else "Nothing else does as well",
-            f"{', '.join(alike)}: no difference from the best is shown."
-            if alike
-            else f"{len(rows) - 1} other candidates are worse than the best.",
-        )
-    ]
+    same = [row.name for row in rows[1:] if row.subset == rows[0].subset]
+    alike = [row.name for row in rows[1:] if row.alike and row.name not in same]
+    heading, sentences = "Nothing else does as well", []
+    if alike:
+        heading = "Not shown to be worse"
+        sentences.append(f"{', '.join(alike)}: no difference from the best is shown.")
+    elif len(rows) > 1 + len(same):
+        sentences.append(f"{len(rows) - 1 - len(same)} other candidates are worse than the best.")
+    if same:
+        sentences.append(f"The same blocks as the choice: {', '.join(same)}.")
+    facts = [Fact(heading, " ".join(sentences))] if len(rows) > 1 else []
     if plan.leaves_blocks and plan.fits:
         stays = [block for block in range(int(plan.data.attrs["n_blocks"])) if block not in left_out_blocks(plan)]
         facts.append(Fact(f"{len(stays)} blocks stay", f"{format_blocks(stays)}."))

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from support import waves
@@ -113,3 +114,16 @@ def test_all_times_are_measured_and_no_hook_stays() -> None:
     assert min(found.block.min(), found.rest.min()) > 0
     assert min(found.settled.step, found.settled.round_) >= 0
     assert hooks() == before
+
+
+def test_no_call_that_is_timed_looks_for_where_the_model_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking through its weights takes as long as half a small block, and would make every forward seem slower."""
+    model = waves.loaded("llama")
+    found = model.device
+    asked: list[torch.device] = []
+    monkeypatch.setattr(type(model), "device", property(lambda _: asked.append(found) or found))
+    ids_BT = torch.tensor([[5, 6, 7, 8]])
+    with torch.no_grad():
+        cache = model.hf(ids_BT, use_cache=True).past_key_values
+        module._time_forward(model, ids_BT, cache, 1)
+    assert len(asked) == 1

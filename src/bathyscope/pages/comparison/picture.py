@@ -117,7 +117,7 @@ def draw_comparison(curves: list[RunCurve], width: float) -> str:
         canvas.line(left, up(share), width - right, up(share), "grid")
         label = f"{100 * share:.0f}" + ("" if narrow else " %")
         canvas.text(left - 6, up(share) + 4, label, small, role="muted", anchor="end")
-    words = "% of tokens with their final prediction" if narrow else "share of tokens whose prediction is already final"
+    words = "% of tokens with their final prediction" if narrow else "share of tokens with their final prediction"
     canvas.text(left, top - 8, words, note, role="muted", halo=True)
     for number, curve in enumerate(curves):
         _draw_curve(canvas, curve, _role(number), across, up)
@@ -238,7 +238,7 @@ def _describe(curves: list[RunCurve]) -> str:
         if curve.share is not None:
             places = zip(curve.share.places, curve.share.mean)
             listed = [f"{100 * mean:.0f} % at {place}" for place, mean in places if not math.isnan(mean)]
-            share = f"; share of tokens already final, by blocks done: {', '.join(listed)}"
+            share = f"; share of tokens with their final prediction, by blocks done: {', '.join(listed)}"
         parts.append(f"{curve.name}, {curve.n_blocks} blocks{depth}{share}.")
     return f"Runs over the share of their depth. {' '.join(parts)}"
 

@@ -149,11 +149,11 @@ def _choose_blocks(cost: ByPlace | None) -> _Choice:
     least = int(np.nanargmin(cost.mean))
     named = f"the cheapest is block {places[least]} ({_format_estimate(cost, least)})"
     if (low <= CHEAP).any():
-        return _Choice(
-            f"No block is shown to cost at most {CHEAP:g} nats, since intervals are wide; {named}. "
-            "Survey more prompts.",
-            needs_prompts=True,
-        )
+        undecided = f"No block is shown to cost at most {CHEAP:g} nats"
+        if cost.mean[least] > CHEAP:
+            advice = "Its estimate is above that, and its interval is not: more prompts would decide."
+            return _Choice(f"{undecided}; {named}. {advice}", needs_prompts=True)
+        return _Choice(f"{undecided}, since intervals are wide; {named}. Survey more prompts.", needs_prompts=True)
     return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
 
 

@@ -120,7 +120,7 @@ def _draw_share(ax: Axes, profile: Profile) -> None:
     ax.set_yticks([0, 0.5, 1], ["0 %", "50 %", "100 %"])
     for level in (0.0, 0.5, 1.0):
         ax.axhline(level, color=style.GRID, linewidth=0.6, zorder=0)
-    ax.set_ylabel("tokens already final", loc="bottom")
+    ax.set_ylabel("with final prediction", loc="bottom")
     for control in profile.controls:
         for curve, n_blocks in zip(control.curves, control.n_blocks):
             # A control of another number of blocks is drawn over the share of its own depth.

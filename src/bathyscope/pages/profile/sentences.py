@@ -129,7 +129,7 @@ def describe(profile: Profile) -> str:
             for place, share in zip(profile.share.places, profile.share.mean)
             if not math.isnan(share)
         ]
-        parts.append(f"Share of tokens already final, by blocks done: {', '.join(shares)}.")
+        parts.append(f"Share of tokens with their final prediction, by blocks done: {', '.join(shares)}.")
     if profile.costs is not None:
         costs = [
             f"{block}: {write_cost(cost)}"

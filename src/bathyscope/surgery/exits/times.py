@@ -159,19 +159,21 @@ def _time_forward(model: Model, ids_BT: torch.Tensor, cache: Any, tokens: int) -
     """Return the seconds of a block, and of the rest, of a forward over some tokens behind a prompt."""
     hf: Any = model.hf
     ends: list[float] = []
+    # Asked once: to find where a model lies takes as long as half a small block, and would be timed with it.
+    device = model.device
     first, last = model.anatomy.blocks[0], model.anatomy.blocks[-1]
     handles = [
-        first.register_forward_pre_hook(lambda *_: ends.append(now(model.device))),
-        last.register_forward_hook(lambda *_: ends.append(now(model.device))),
+        first.register_forward_pre_hook(lambda *_: ends.append(now(device))),
+        last.register_forward_hook(lambda *_: ends.append(now(device))),
     ]
     block, rest = [], []
     try:
         # generate() repeats one shape of call; the first of a new shape finds nothing where it last lay, and is slower
         for _ in range(1 + _CALLS):
             ends.clear()
-            began = now(model.device)
+            began = now(device)
             hf(ids_BT[:, -1:].expand(1, tokens), past_key_values=cache, use_cache=True)
-            whole = now(model.device) - began
+            whole = now(device) - began
             # Back to the prompt, so that every call sees a cache of the same length.
             cache.crop(-tokens)
             block.append((ends[1] - ends[0]) / model.n_blocks)
