@@ -151,7 +151,7 @@ def _choose_blocks(cost: ByPlace | None) -> _Choice:
     if (low <= CHEAP).any():
         undecided = f"No block is shown to cost at most {CHEAP:g} nats"
         if cost.mean[least] > CHEAP:
-            advice = "Its estimate is above that, and its interval is not: more prompts would decide."
+            advice = "Its estimate is above that, and its interval reaches below: more prompts would decide."
             return _Choice(f"{undecided}; {named}. {advice}", needs_prompts=True)
         return _Choice(f"{undecided}, since intervals are wide; {named}. Survey more prompts.", needs_prompts=True)
     return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
