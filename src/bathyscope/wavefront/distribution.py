@@ -50,10 +50,7 @@ class Distribution:
     @cached_property
     def p(self) -> Tensor:
         """Probabilities in float64."""
-        if is_segmented(self.logits) and torch.get_num_threads() < _NUMPYS_SPEED:
-            exponentials = torch.empty_like(self.centred)
-            np.exp(self.centred.numpy(), out=exponentials.numpy())
-            return exponentials.div_(exponentials.sum(-1, keepdim=True))
+        # Not from the centred logits: what needs probabilities alone, as skip effects do, would pay for both.
         return self.logits.softmax(-1, dtype=torch.float64)
 
     @cached_property
