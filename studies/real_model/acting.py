@@ -227,4 +227,8 @@ def act(place: Place, names: Sequence[str] = tuple(ACTS), tell: Callable[[str], 
             "wall_seconds": time.perf_counter() - started,
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }
-        write_atomically(place.file(name), (json.dumps(record, indent=1, allow_nan=False) + "\n").encode())
+        # a repair is of a folder, whose place on this machine is nobody else's business
+        text = json.dumps(record, indent=1, allow_nan=False).replace(
+            json.dumps(str(place.folder)), json.dumps(place.folder.name)
+        )
+        write_atomically(place.file(name), f"{text}\n".encode())

@@ -49,7 +49,7 @@ def test_an_act_is_carried_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def first(place: Place) -> dict[str, Any]:
         done.append("first")
-        return {"value": 1}
+        return {"value": 1, "model": str(place.folder)}
 
     def second(place: Place) -> dict[str, Any]:
         done.append("second")
@@ -62,6 +62,7 @@ def test_an_act_is_carried_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert done == ["first", "second"]
     record = json.loads((tmp_path / "results/act_second.json").read_text(encoding="utf-8"))
     assert record["value"] == 2
+    assert place.read("first")["model"] == "model", "a place on this machine was stored"
     assert set(record["took"]) == {"cpu_seconds", "wall_seconds", "peak_bytes"}
 
 
