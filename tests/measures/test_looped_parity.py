@@ -132,6 +132,7 @@ CASES = [
 def test_a_measure_equals_brute_force(
     name: str, file: str, test: str, loops: Loops, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What is asserted is what the named test asserts: it measures the loop, and its references run the copy."""
     module = file_of(file)
     if hasattr(module, "WITHOUT_PARTS") and name in FOLDED:
         monkeypatch.setattr(module, "WITHOUT_PARTS", [f"loop:{name}"])

@@ -16,6 +16,17 @@ import pytest
 import torch
 import xarray as xr
 from support import naive, waves, zoo
+from support.brute_force import (
+    REPEATED,
+    Curves,
+    cosine,
+    lens_curves,
+    norm,
+    orders_of,
+    positions,
+    schedules,
+    skip,
+)
 from torch import Tensor
 
 from bathyscope.model import weight_hash
@@ -24,8 +35,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:drop.1 cannot run")
 
 CLOSE = 1e-5
 LENGTHS = (9, 14)
-REPEATED = 2
-HITS = (1, 3, 5, 10)
 
 WITH_PARTS = zoo.swept(entry.name for entry in zoo.entries() if entry.parts)
 NAMES = [*WITH_PARTS, *zoo.swept(entry.name for entry in zoo.entries() if not entry.parts)]
@@ -36,16 +45,11 @@ IMPOSSIBLE = {
 """Blocks that hand on what others need: keys and values, and the router's states in Zaya."""
 STREAMS = frozenset(("deepseek_v4", "gemma3n", "inkling2", "hy_v4", "qwen4_exp"))
 """Several streams, which are read as ``support.brute_force`` does in the table of causal types."""
-Curves = dict[str, np.ndarray]
 
 
 @cache
 def prompts(name: str) -> list[list[int]]:
     return zoo.prompts(zoo.build(name), LENGTHS)
-
-
-def positions(ids: list[int]) -> list[int]:
-    return [1, len(ids) // 2, len(ids) - 1]
 
 
 @cache
@@ -74,12 +78,6 @@ def assert_close(got: xr.DataArray, expected: np.ndarray) -> None:
     assert gap.max() <= CLOSE, f"{got.name}: {gap.max():.1e} at {np.unravel_index(gap.argmax(), gap.shape)}"
 
 
-def reduced(per_token: Tensor) -> np.ndarray:
-    """Mean, 95th percentile and maximum over the last axis, in front."""
-    values = per_token.double().numpy()
-    return np.stack([values.mean(-1), np.quantile(values, 0.95, axis=-1), values.max(-1)])
-
-
 def over_prompts(name: str, one: Callable[[list[int]], Curves]) -> Curves:
     """Per-prompt reference curves, stacked along a leading prompt axis."""
     found = []
@@ -96,29 +94,8 @@ def test_skip(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)
 
-    def reference(ids: list[int]) -> Curves:
-        base, base_logits = naive.boundaries(model, blocks, ids), naive.logits(model, ids)
-        effect_all, output_all, effect_future, output_future = [], [], [], []
-        for s in range(len(blocks)):
-            stream, logits = naive.skip_all(model, blocks, ids, s)
-            effect_all.append(reduced(naive.effects(base, stream)))
-            output_all.append(reduced(naive.output_change(base_logits, logits)))
-            effects, outputs = [], []
-            for t in positions(ids):
-                stream, logits = naive.skip_future(model, blocks, ids, s, t)
-                effects.append(naive.effects(base, stream)[:, t:])
-                outputs.append(naive.output_change(base_logits, logits)[t:])
-            effect_future.append(reduced(torch.cat(effects, dim=-1)))
-            output_future.append(reduced(torch.cat(outputs, dim=-1)))
-        return {
-            "effect_all": np.stack(effect_all, axis=1),
-            "output_all": np.stack(output_all, axis=1),
-            "effect_future": np.stack(effect_future, axis=1),
-            "output_future": np.stack(output_future, axis=1),
-        }
-
     got = measured(name)["skip"]
-    for variable, expected in over_prompts(name, reference).items():
+    for variable, expected in over_prompts(name, partial(skip, model, blocks)).items():
         assert_close(got[variable].sel(part="block"), expected)
 
 
@@ -129,30 +106,12 @@ def test_schedules(name: str, measure: str) -> None:
     blocks = naive.blocks_of(model)
     n_blocks = len(blocks)
     got = measured(name)[measure]
-    dimension, order = {
-        "drop": ("dropped", partial(naive.drop_order, n_blocks)),
-        "swap": ("swapped", partial(naive.swap_order, n_blocks)),
-        "repeat": ("start", partial(naive.repeat_order, n_blocks, length=REPEATED)),
-    }[measure]
+    dimension = {"drop": "dropped", "swap": "swapped", "repeat": "start"}[measure]
     everything = n_blocks - {"drop": 0, "swap": 1, "repeat": REPEATED - 1}[measure]
     indices = got[dimension].values.tolist()
     assert indices == [i for i in range(everything) if i not in IMPOSSIBLE.get((name, measure), ())]
-    orders = [order(i) for i in indices]
-
-    def reference(ids: list[int]) -> Curves:
-        base = naive.logits(model, ids)
-        recorded = naive.record(model, blocks, ids)
-        runs = [naive.run_schedule(model, blocks, ids, order, recorded)[0] for order in orders]
-        return {
-            "kl": np.array([naive.kl(base, run)[:-1].mean() for run in runs]),
-            "top1_agreement": np.array([naive.agreement(base, run)[:-1].mean() for run in runs]),
-            "entropy": np.array([naive.entropy_bits(run)[:-1].mean() for run in runs]),
-            "loss": np.array([naive.loss(run, ids).mean() for run in runs]),
-            "baseline_entropy": np.array(naive.entropy_bits(base)[:-1].mean().item()),
-            "baseline_loss": np.array(naive.loss(base, ids).mean().item()),
-        }
-
-    for variable, expected in over_prompts(name, reference).items():
+    orders = orders_of(measure, got, n_blocks)
+    for variable, expected in over_prompts(name, partial(schedules, model, blocks, orders=orders)).items():
         assert_close(got[variable], expected)
 
 
@@ -190,27 +149,8 @@ def test_lens(name: str) -> None:
     blocks = naive.blocks_of(model)
 
     def reference(ids: list[int]) -> Curves:
-        final = naive.logits(model, ids)
         reads = [read_by_the_model(name, ids, h) for h in naive.boundaries(model, blocks, ids)]
-        top, k = final.argmax(-1), 5
-        mean = partial(np.mean, axis=-1)
-        ranks = np.stack([1 + (read > read.gather(-1, top[:, None])).sum(-1).numpy() for read in reads])
-        best = [set(row) for row in final.topk(k).indices.tolist()]
-        return {
-            "kl_lens_final": mean(np.stack([naive.kl(read, final) for read in reads])),
-            "kl_final_lens": mean(np.stack([naive.kl(final, read) for read in reads])),
-            "entropy": mean(np.stack([naive.entropy_bits(read) for read in reads])),
-            "top1_agreement": mean(np.stack([naive.agreement(final, read) for read in reads])),
-            "cross_entropy": mean(np.stack([naive.loss(read, ids) for read in reads])),
-            "mrr": mean(1 / ranks),
-            "hits": np.stack([mean(ranks <= hit) for hit in HITS], axis=-1),
-            "overlap": np.array(
-                [
-                    np.mean([len(best[t] & set(row)) / k for t, row in enumerate(read.topk(k).indices.tolist())])
-                    for read in reads
-                ]
-            ),
-        }
+        return lens_curves(naive.logits(model, ids), reads, ids)
 
     got = measured(name)["lens"]
     for variable, expected in over_prompts(name, reference).items():
@@ -239,12 +179,3 @@ def test_what_was_measured_is_still_the_model_that_was_built(name: str) -> None:
     """Tests share models, so that none may leave a trace in one."""
     fresh = weight_hash(zoo.entry(name).build())
     assert weight_hash(zoo.build(name)) == weight_hash(waves.loaded(name).hf) == fresh
-
-
-def norm(values: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(values, axis=-1)
-
-
-def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    size = norm(a) * norm(b)
-    return np.divide((a * b).sum(-1), size, out=np.zeros_like(size), where=size > 0)

@@ -203,8 +203,12 @@ def residual(hf: PreTrainedModel, blocks: naive.Blocks, ids: Sequence[int]) -> C
 
 def lens(hf: PreTrainedModel, blocks: naive.Blocks, ids: Sequence[int]) -> Curves:
     """Every boundary read by the model itself: blocks behind it hand their input on."""
-    final = naive.logits(hf, ids)
     reads = [read_boundary(hf, blocks, ids, boundary) for boundary in range(len(blocks) + 1)]
+    return lens_curves(naive.logits(hf, ids), reads, ids)
+
+
+def lens_curves(final: Tensor, reads: Sequence[Tensor], ids: Sequence[int]) -> Curves:
+    """The curves of the logit lens, of the logits [T, V] of the model and of every boundary."""
     top, k = final.argmax(-1), 5
     mean = partial(np.mean, axis=-1)
     ranks = np.stack([1 + (read > read.gather(-1, top[:, None])).sum(-1).numpy() for read in reads])
