@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import re
 import sys
 from collections.abc import Callable
 
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
 from rich.progress import TextColumn
 
 from bathyscope.core import progress
@@ -160,6 +164,22 @@ def test_a_bar_labels_its_times_and_shows_itself_before_anything_is_finished(mon
         assert bar._bar is not None
         labels = [column.text_format for column in bar._bar.columns if isinstance(column, TextColumn)]
         assert labels[-2:] == ["passed,", "left"]
+
+
+@pytest.mark.usefixtures("terminal")
+@pytest.mark.parametrize("title", ["surveying", "choosing 3 of 30 blocks of [bold]a model[/bold] of a long name " * 2])
+def test_a_long_title_leaves_room_for_the_numbers(title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    timers = stand_in_timers(monkeypatch)
+    with ProgressBar(title, total=100) as bar:
+        timers[-1].act()
+        assert bar._bar is not None
+        page = io.StringIO()
+        Console(file=page, width=80).print(bar._bar.make_tasks_table(bar._bar.tasks))
+    (line,) = page.getvalue().splitlines()
+    assert cell_len(line) <= 80
+    assert re.search(r"  0 % 0:00:0\d passed, -:--:-- left$", line.rstrip())
+    assert line.startswith(title[:30])
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -15,12 +15,15 @@ from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.text import Text
 
 LOGGER: Final = logging.getLogger("bathyscope")
 """Lines go to its handlers, where it or the program has any, and else to standard error."""
 _PATIENCE = 5.0
 _SHORTEST, _LONGEST = 10.0, 600.0
 """Seconds between two lines: a tenth of what has passed, within these."""
+_NUMBERS_WIDTH, _BAR_WIDTH = 38, 40
+"""Columns of a terminal for the share and the times with the blanks between them, and at most for the bar itself."""
 
 
 @contextmanager
@@ -123,18 +126,23 @@ class ProgressBar:
         write_line(text, {"what": self._title, **values})
 
     def _show(self) -> None:
+        console = Console(stderr=True)
+        # Numbers have room before the title and the bar: where these are too long, rich would cut all columns alike.
+        room = max(console.width - _NUMBERS_WIDTH, 2)
+        title = Text(self._title)
+        title.truncate(max(room - _BAR_WIDTH // 4, 1), overflow="ellipsis")
         self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
+            TextColumn("{task.description}", markup=False),
+            BarColumn(max(1, min(_BAR_WIDTH, room - title.cell_len))),
             TextColumn("{task.percentage:3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("passed,"),
             TimeRemainingColumn(),
             TextColumn("left"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
         )
-        self._bar.add_task(self._title, total=self._total)
+        self._bar.add_task(title.plain, total=self._total)
         self._bar.update(self._bar.task_ids[0], completed=self._start)
         self._bar.start()
 

@@ -76,7 +76,7 @@ def _view(comparison: Comparison) -> View:
             blocks += [TextTable(first.headings, first.rows, first.title), ""]
         headings, rows = difference_rows(comparison, number)
         caption = [*no_difference(comparison, number), *remarks(data)]
-        blocks += [TextTable(headings, rows, title(data), caption, ("> 0", "d")), ""]
+        blocks += [TextTable(headings, rows, title(data), caption, ("> 0", "d", "Blocks")), ""]
     return View([*blocks, *(f"Note: {note}." for note in comparison.notes), LEGEND])
 
 
