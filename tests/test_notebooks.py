@@ -40,6 +40,12 @@ def test_the_files_that_a_notebook_points_to_are_there(name: str) -> None:
     assert [file for file in files if not (FOLDER / file).exists()] == []
 
 
+def results(book: Any, pattern: str) -> list[Any]:
+    """What cells show whose last line is such an expression."""
+    code = [cell for cell in book.cells if cell.cell_type == "code"]
+    return [cell.outputs[-1].data for cell in code if re.fullmatch(pattern, cell.source.splitlines()[-1])]
+
+
 @pytest.mark.thorough
 def test_the_first_notebook_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Its code alone, in this process: a kernel of its own would first wait for the libraries."""
@@ -64,3 +70,11 @@ def test_a_notebook_runs_in_its_own_kernel(name: str) -> None:
     assert [output for output in shown if output.output_type == "error"] == []
     views = [output for output in shown if "Explorer" in output.get("data", {}).get("text/plain", "")]
     assert len(views) == (name != "dropping.ipynb")
+    # what a site or an editor without widgets and scripts shows of each picture
+    pictures, stills = results(book, r"bathyscope\.plot\(.*\)"), results(book, r"views|.*\.explore\(.*\)")
+    assert pictures
+    assert all("image/png" in data for data in pictures + stills)
+    assert len(stills) == len(views)
+    assert all("data:image/png;base64," in data["text/html"] for data in stills)
+    assert not any("<script" in data["text/html"] for data in stills)
+    assert all("<svg" in data["text/html"] for data in results(book, "run"))

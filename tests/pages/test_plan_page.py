@@ -105,7 +105,9 @@ def test_plans_of_any_size_are_drawn(n_blocks: int, width: float) -> None:
 
 def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     html = plan_html(planned((0.2,), alike=(True,)), "bathyscope export m --schedule drop:4,drop:7 --out SMALLER")
-    assert "<code>bathyscope export m --schedule drop:4,drop:7 --out SMALLER</code>" in html
+    # a line ends at no hyphen of a flag
+    flags = [f'<span class="flag">--{name}</span>' for name in ("schedule", "out")]
+    assert f"<code>bathyscope export m {flags[0]} drop:4,drop:7 {flags[1]} SMALLER</code>" in html
     assert 'aria-label="Plan"' in html
     parts = planned(subset="drop:4.attention", parts="attention")
     assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")

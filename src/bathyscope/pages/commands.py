@@ -1,10 +1,16 @@
-"""How commands that a page recommends name models and prompts: as a shell takes them, else by a word in capitals."""
+"""How a page writes the commands that it recommends.
+
+Models and prompts are named as a shell takes them, else by a word in capitals; no line ends inside of a flag.
+"""
 
 import re
 import shlex
 from pathlib import Path
 from typing import Final
 
+from markupsafe import Markup
+
+from bathyscope.core.text import shown
 from bathyscope.errors import PromptError
 from bathyscope.prompts.spec import parse as parse_source
 
@@ -18,6 +24,15 @@ def quote_model(name: str) -> str:
     """Return the model as a shell takes it; MODEL where its name cannot be loaded."""
     is_loadable = _LOADABLE.fullmatch(name) and not _CLASS.fullmatch(name)
     return shlex.quote(name) if is_loadable or Path(name).is_dir() else "MODEL"
+
+
+def mark_up_command(command: str) -> Markup:
+    """Return a command as HTML in which lines end between words: browsers would break ``--out`` behind its hyphens."""
+    words = (
+        Markup('<span class="flag">{}</span>').format(shown(word)) if "-" in word else Markup.escape(shown(word))
+        for word in command.split(" ")
+    )
+    return Markup(" ").join(words)
 
 
 def quote_prompts(name: str) -> str:

@@ -82,6 +82,7 @@ def report(
     run_drawings = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
     path = given_path(out, "out")
     plans = [act for act in acts if isinstance(act, Plan)]
+    noise_notes = [_write_noise_note(run) for run in runs]
     html.write_page(
         "page.html.j2",
         path,
@@ -95,6 +96,8 @@ def report(
                 text,
                 cluster,
                 plan_for(run, plans),
+                # What a noise floor is stands on the page once, not in every run's section.
+                "" if noise_notes[i] in noise_notes[:i] else noise_notes[i],
                 several=len(runs) > 1,
             )
             for i, run in enumerate(runs)
@@ -142,6 +145,7 @@ def _make_section(
     text: bool,
     cluster: str | None,
     plan: Plan | None,
+    noise: str,
     *,
     several: bool,
 ) -> dict[str, Any]:
@@ -152,8 +156,8 @@ def _make_section(
         "name": name,
         "profile": profile_html(run, cluster, plan, level=3 if several else 2, name=name if several else ""),
         "content": content(run, name, text=text, cluster=cluster),
-        "caption": run.caption(),
-        "noise": _write_noise_note(run),
+        "caption": run.caption(noise=False),
+        "noise": noise,
         "depth_headings": table.depth_headings(run) if depths else [],
         "depth_rows": [table.depth_cells(row) for row in depths],
         "remarks": table.remarks(depths),

@@ -15,6 +15,7 @@ import bathyscope
 from bathyscope.analysis.depths import Comparison
 from bathyscope.analysis.depths.sentences import (
     ComparedDepth,
+    decimals,
     percents,
     prompts_needed,
     rows_of_comparison,
@@ -111,12 +112,22 @@ def test_long_and_hostile_names_stay_inert(found: Comparison) -> None:
     [
         (0.693, 0.656, ("69.3 %", "65.6 %")),  # 69 and 66 would not show 3.7
         (0.69, 0.66, ("69 %", "66 %")),
-        (0.5004, 0.4996, ("50.0 %", "50.0 %")),
+        (0.5004, 0.4996, ("50.04 %", "49.96 %")),
+        (0.6921, 0.6556, ("69.21 %", "65.56 %")),  # 69.2 and 65.6 would show 3.6, and the difference is written as 3.7
+        (0.5, math.nan, ("50.00 %", "nan %")),
     ],
 )
 def test_two_shares_show_their_difference(reference: float, other: float, texts: tuple[str, str]) -> None:
     row = ComparedDepth("prediction", reference, other, other - reference, np.nan, np.nan, 0.01, 0.01)
     assert percents(row) == texts
+
+
+def test_any_two_shares_differ_by_the_difference_as_it_is_written() -> None:
+    for reference, other in np.random.default_rng(0).random((2000, 2)):
+        row = ComparedDepth("prediction", reference, other, other - reference, np.nan, np.nan, 0.01, 0.01)
+        first, second = (float(text.removesuffix(" %")) for text in percents(row))
+        # Two decimals each leave at most 0.01 of the 0.05 by which the difference is rounded.
+        assert abs(second - first - round(100 * row.difference, 1)) <= (0.06 if decimals(row) == 2 else 1e-9)
 
 
 def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:

@@ -16,6 +16,7 @@ from support.browser import Opened, Show, opened
 from bathyscope.errors import OptionError
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
+from bathyscope.pages.explorer.still import picture_panel
 from bathyscope.pages.profile.section import profile_html
 from bathyscope.runs.run import Run
 
@@ -174,3 +175,6 @@ def test_viewers_without_scripts_see_a_picture_and_the_conclusion(executed: Any,
     assert "data:image/png;base64," in html
     assert "one" in html
     assert "application/vnd.jupyter.widget-view+json" in output.data
+    panel = picture_panel(run)
+    assert panel is not None
+    assert panel.name == "profile"

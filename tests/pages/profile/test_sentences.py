@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -21,6 +22,7 @@ from bathyscope.pages.profile.sentences import (
     carrying,
     carrying_fact,
     describe,
+    explain_criteria,
     explain_marks,
     headline,
 )
@@ -53,7 +55,7 @@ def test_the_headline_is_true_of_the_depths(readable: float, last: float, effect
         if "the last block" not in text:
             later = verdict.own.value > readable
             words = "and" if later else "but already"
-            assert f", {words} 90 % of the blocks' effect is done by {verdict.own.value:.1f}" in text
+            assert f", {words} 90 % of the effect on output is done by {verdict.own.value:.1f}" in text
     assert "disagree" not in text
     assert len(text) < 120
 
@@ -205,7 +207,33 @@ def test_the_headline_of_a_looped_model_counts_loops_too() -> None:
         assert headline(read_profile(run)).startswith(text)
 
 
+def test_why_the_papers_criteria_differ_is_told_where_they_are() -> None:
+    profile = read_profile(profiled_run())
+    assert explain_criteria(profile) == ""
+    text = explain_criteria(replace(profile, criteria={"overlap": 5.0, "kl": 3.0}))
+    assert text == (
+        "ticks: the papers' criteria for where refinement begins (KL 3, top-k overlap 5 of 6), each on a curve of its "
+        "own, so they need not agree"
+    )
+    assert explain_criteria(replace(profile, criteria={"kl": 3.0})).startswith("tick: a criterion of the papers for")
+
+
+@pytest.mark.parametrize(("readable", "explained"), [(3.0, False), (3.06, True)])
+def test_what_training_moved_is_the_difference_of_the_marks_as_they_are_written(
+    readable: float, explained: bool
+) -> None:
+    """3.1 less 5.0 are 1.9, and the mean differences −2.0."""
+    controls = {f"untrained-{seed}": profiled_run(readable=5.02, measures=("lens",)) for seed in range(3)}
+    profile = read_profile(profiled_run(readable=readable, controls=controls))
+    assert "−2.0" in basis(profile)
+    assert (f"−2.0 ({readable:.2f} less 5.02) blocks" in basis(profile)) == explained
+
+
 def test_what_the_marks_are_is_told_where_they_are() -> None:
     assert explain_marks(read_profile(profiled_run())).count(";") == 1
+    # 90 % of the effect next to a last block that changes a third of the predictions looks like a contradiction
+    for last, explained in ((0.7, True), (0.97, False)):
+        text = explain_marks(read_profile(profiled_run(last=last)))
+        assert text.endswith("and the rest can still change predictions") == explained
     assert explain_marks(read_profile(profiled_run(measures=("lens",)))).startswith("blue: mean over tokens")
     assert explain_marks(read_profile(profiled_run(measures=("drop",)))) == ""

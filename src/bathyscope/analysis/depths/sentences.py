@@ -143,13 +143,22 @@ def difference_text(comparison: HasDifferences, row: ComparedDepth) -> str:
 
 
 def percents(row: ComparedDepth) -> tuple[str, str]:
-    """Return both ratios in per cent, with a decimal where whole numbers would not show their difference."""
-    whole = f"{100 * row.reference:.0f} %", f"{100 * row.other:.0f} %"
-    # Readers subtract the two: 69 - 66 next to "3.7 points" looks like a mistake.
-    whole_difference = round(100 * row.other) - round(100 * row.reference)
-    if abs(whole_difference - 100 * row.difference) < 0.05:
-        return whole
-    return f"{100 * row.reference:.1f} %", f"{100 * row.other:.1f} %"
+    """Return both ratios in per cent, with as many decimals as show their difference."""
+    digits = decimals(row)
+    return f"{100 * row.reference:.{digits}f} %", f"{100 * row.other:.{digits}f} %"
+
+
+def decimals(row: ComparedDepth) -> int:
+    """Return how many decimals ratios in per cent need, at most two, so that they differ by the difference as written.
+
+    Readers subtract the two: 69.2 − 65.6 next to "3.7 points" looks like a mistake.
+    """
+    written = round(100 * row.difference, 1)
+    for digits in (0, 1):
+        shown = round(100 * row.other, digits) - round(100 * row.reference, digits)
+        if abs(shown - written) < 0.01:
+            return digits
+    return 2
 
 
 def _state_difference(comparison: HasDifferences, number: int, row: ComparedDepth) -> str:

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import (
+    decimals,
     difference_text,
     percents,
     rows_of_comparison,
@@ -70,8 +71,9 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
     """
     macros: Any = environment().get_template("parts.html.j2").module
     curves = run_curves(comparison)
-    wide, narrow = (draw_comparison(curves, width) for width in (1000.0, 400.0))
     number = _leading(comparison)
+    digits = _choose_decimals(comparison)
+    wide, narrow = (draw_comparison(curves, width, digits) for width in (1000.0, 400.0))
     others = [
         f"{sentence(comparison, place)}."
         for place in range(comparison.data.sizes["comparison"])
@@ -91,8 +93,12 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
     return Markup(macros.compared(section, level, name))
 
 
-def draw_comparison(curves: list[RunCurve], width: float) -> str:
-    """Draw the share of tokens that are final over the share of each run's depth, with its depth as a mark."""
+def draw_comparison(curves: list[RunCurve], width: float, digits: int = 0) -> str:
+    """Draw the share of tokens that are final over the share of each run's depth, with its depth as a mark.
+
+    Args:
+        digits: decimals of the depths in per cent.
+    """
     narrow = width < 600
     left, right, note, small = (34.0, 14.0, 12.5, 12.0) if narrow else (64.0, 36.0, 13.5, 12.5)
     plot = 150.0 if narrow else 190.0
@@ -122,7 +128,7 @@ def draw_comparison(curves: list[RunCurve], width: float) -> str:
     for number, curve in enumerate(curves):
         _draw_curve(canvas, curve, _role(number), across, up)
     for number, (curve, role) in enumerate(marks):
-        _draw_ratio(canvas, curve, role, across, 4 + row * (number + 1) - 9, narrow=narrow)
+        _draw_ratio(canvas, curve, role, across, 4 + row * (number + 1) - 9, digits, narrow=narrow)
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         anchor = "middle" if 0 < share < 1 or not narrow else "start" if share == 0 else "end"
         canvas.text(across(share), foot + 18, f"{100 * share:.0f} %", small, role="muted", anchor=anchor)
@@ -151,20 +157,28 @@ def _draw_curve(
 
 
 def _draw_ratio(
-    canvas: Canvas, curve: RunCurve, role: str, across: Callable[[float], float], y: float, *, narrow: bool
+    canvas: Canvas,
+    curve: RunCurve,
+    role: str,
+    across: Callable[[float], float],
+    y: float,
+    digits: int,
+    *,
+    narrow: bool,
 ) -> None:
     """Draw a run's depth with its interval, its name next to it or, on narrow screens, above it."""
     x = across(curve.ratio)
     ends = (x, x) if math.isnan(curve.low) else (across(curve.low), across(curve.high))
     canvas.rect(ends[0], y - 3, ends[1] - ends[0], 6, role=role, radius=3, opacity=0.4)
     canvas.circle(x, y, 5.5, role)
-    label = f"{elided(curve.name, _LETTERS)} {100 * curve.ratio:.0f} %"
-    remark = "" if math.isnan(curve.low) else f"{100 * curve.low:.0f} to {100 * curve.high:.0f}"
+    label = f"{elided(curve.name, _LETTERS)} {100 * curve.ratio:.{digits}f} %"
+    ends_digits = min(digits, 1)
+    remark = "" if math.isnan(curve.low) else f"{100 * curve.low:.{ends_digits}f} to {100 * curve.high:.{ends_digits}f}"
     size, note = (13.0, 12.0) if narrow else (15.0, 13.0)
     width = text_width(label, size, bold=True) + text_width(remark, note) + 0.6 * note
     if narrow and width > canvas.width - 8:
         remark = ""
-        label = f"{elided(curve.name, 26)} {100 * curve.ratio:.0f} %"
+        label = f"{elided(curve.name, 26)} {100 * curve.ratio:.{digits}f} %"
         width = text_width(label, size, bold=True)
     left, right = min(ends[0], x - 6) - 10, max(ends[1], x + 6) + 10
     if narrow:
@@ -202,6 +216,19 @@ def _leading(comparison: Comparison) -> int:
         for number in range(comparison.data.sizes["comparison"])
     ]
     return best.index(min(best))
+
+
+def _choose_decimals(comparison: Comparison) -> int:
+    """Return the decimals of depths on the picture, so that they show every difference that is stated of them."""
+    if comparison.quantity != DIFFERENCE:
+        return 0
+    rows = (
+        row
+        for number in range(comparison.data.sizes["comparison"])
+        for row in rows_of_comparison(comparison, number)
+        if row.estimator == "prediction"
+    )
+    return max((decimals(row) for row in rows), default=0)
 
 
 def _ratio_names(comparison: Comparison, number: int) -> list[str]:

@@ -17,7 +17,8 @@ LEGEND: Final = (
     "Ratio: blocks done/L of L blocks. p: two-sided test of no difference; Holm: corrected for all rows of all tables. "
     "d: difference over the spread of single prompts. > 0: share of resamples in which the difference is positive. "
     "p none, shown with a bound: test of a difference larger than the bound; a small p rules it out. "
-    "Whole-numbered estimators (cosine, KL, top-k overlap) have no p; see their interpolated forms."
+    "Whole-numbered estimators (cosine, KL, top-k overlap) have no p; see their interpolated forms. "
+    "Differences are rounded after subtraction."
 )
 GROUP_LEGEND: Final = (
     "Ratio: blocks done/L of L blocks; the deep-thinking ratio is a share of tokens. p: two-sided permutation test of "

@@ -10,11 +10,12 @@ from typing import Final
 from bathyscope.core.text import shown
 from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.registry import figures_of
+from bathyscope.pages.profile.panel import find_profile
 from bathyscope.pages.render import render
 from bathyscope.runs.run import Run
 
-_PREFERRED: Final = ("drop.loss", "lens.agreement", "residual.norms", "skip.all")
-"""Panels that tell most of a run, the first that it has."""
+_PREFERRED: Final = ("residual.norms", "skip.all")
+"""Panels that tell most of a run without a depth profile, the first that it has."""
 
 
 def still_picture(run: Run) -> bytes | None:
@@ -24,7 +25,10 @@ def still_picture(run: Run) -> bytes | None:
 
 
 def picture_panel(run: Run) -> Panel | None:
-    """Return the panel that tells most of a run; None where nothing of it can be drawn."""
+    """Return the depth profile, or the panel that tells most of a run without one; None where nothing can be drawn."""
+    profile = find_profile(run)
+    if profile is not None:
+        return profile
     kinds = figures_of(run)
     order = sorted(kinds, key=lambda name: [*(what.partition(".")[0] for what in _PREFERRED), name].index(name))
     for name in order:

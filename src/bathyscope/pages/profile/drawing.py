@@ -15,8 +15,8 @@ from bathyscope.pages.profile.classes import COLOURS, NAMES
 from bathyscope.pages.profile.costs import draw_boundaries, draw_costs
 from bathyscope.pages.profile.depths import draw_curves, draw_grounds, draw_mark, list_rows
 from bathyscope.pages.profile.layout import NARROW, WIDE, ProfileLayout
-from bathyscope.pages.profile.numbers import CRITERIA, Profile
-from bathyscope.pages.profile.sentences import basis, describe, explain_marks, headline
+from bathyscope.pages.profile.numbers import Profile
+from bathyscope.pages.profile.sentences import basis, describe, explain_criteria, explain_marks, headline
 
 
 @cache
@@ -112,19 +112,10 @@ def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: flo
             x += 17 + text_width(name, size) + (18 if layout is WIDE else 9)
     else:
         y += 14
-    if profile.criteria:
-        ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
-        listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
-        for line in wrap(
-            f"ticks: the papers' criteria (where refinement begins) read {listed} of {profile.n_blocks}",
-            layout.inner,
-            size,
-        ):
+    for text in (explain_criteria(profile), explain_marks(profile)):
+        for line in wrap(text, layout.inner, size):
             y += 18
             canvas.text(layout.left, y, line, size, role="muted")
-    for line in wrap(explain_marks(profile), layout.inner, size):
-        y += 18
-        canvas.text(layout.left, y, line, size, role="muted")
     kinds = [f"{len(control.curves)} {control.label}" for control in profile.controls if control.curves]
     if kinds:
         y += 18

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
+from bathyscope.pages.profile.numbers import CRITERIA
 
 if TYPE_CHECKING:
     from bathyscope.pages.profile.numbers import Mark, Points, Profile
@@ -21,7 +22,7 @@ _NAMED: Final = 3
 _NUMBERS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
-SHORT_LABELS: Final = {"readable": "final after", "own": "90 % of effect by"}
+SHORT_LABELS: Final = {"readable": "final after", "own": "90 % of effect on output by"}
 """How a depth is written at its mark where there is little room."""
 
 
@@ -45,7 +46,7 @@ def basis(profile: Profile) -> str:
     verdict = profile.verdict
     null = None if verdict is None else verdict.readable.null
     if null is not None and not math.isnan(null.value):
-        sentences.append(_name_controls(null))
+        sentences.append(_name_controls(verdict.readable.value, null))
     if verdict is not None and verdict.advice:
         sentences.append(verdict.advice)
     return " ".join([*sentences, *profile.notes])
@@ -55,7 +56,7 @@ def mark_label(mark: Mark) -> tuple[str, str]:
     """Return how a depth is written at its mark: the sentence, and its interval or nothing."""
     sentences = {
         "readable": f"the average token is final after {mark.value:.1f}",
-        "own": f"90 % of the blocks' effect by {mark.value:.1f}",
+        "own": f"90 % of the effect on output by {mark.value:.1f}",
     }
     return sentences[mark.name], interval_text(mark.low, mark.high)
 
@@ -66,8 +67,21 @@ def explain_marks(profile: Profile) -> str:
     if profile.mark("readable") is not None:
         parts.append("blue: mean over tokens (the curve need not be at 50 %)")
     if profile.mark("own") is not None:
-        parts.append("green: 90 % of what skipping single blocks changes lies before it")
+        changed = math.nan if profile.verdict is None else profile.verdict.changed_by_last
+        rest = ", and the rest can still change predictions" if changed >= MATTERS else ""
+        parts.append(f"green: before it lies 90 % of how far skipping single blocks moves output probabilities{rest}")
     return "; ".join(parts)
+
+
+def explain_criteria(profile: Profile) -> str:
+    """Return what the ticks under the axis are, and why they differ; empty without any."""
+    if not profile.criteria:
+        return ""
+    ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
+    listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
+    why = "" if len(ordered) == 1 else ", each on a curve of its own, so they need not agree"
+    what = "ticks: the papers' criteria" if len(ordered) > 1 else "tick: a criterion of the papers"
+    return f"{what} for where refinement begins ({listed} of {profile.n_blocks}){why}"
 
 
 def interval_text(low: float, high: float) -> str:
@@ -166,7 +180,7 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     if not math.isnan(changed) and changed >= MATTERS:
         last = f", but the last block still changes {_percent(changed)} of predictions"
     if math.isnan(readable):
-        return f"90 % of the blocks' effect is done by {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
+        return f"90 % of the effect on output is done by {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
     if verdict.depth is not None:
         loops = verdict.in_loops(verdict.depth)
         return f"The prediction settles after about {verdict.depth:.1f} of {counted}{loops}{last}"
@@ -174,7 +188,7 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     if last or math.isnan(effect_done):
         return f"{token}{last}"
     already = "and" if effect_done > readable else "but already"
-    return f"{token}, {already} 90 % of the blocks' effect is done by {effect_done:.1f}"
+    return f"{token}, {already} 90 % of the effect on output is done by {effect_done:.1f}"
 
 
 def _state_costs(costs: Points) -> str:
@@ -193,12 +207,15 @@ def _state_costs(costs: Points) -> str:
     )
 
 
-def _name_controls(null: Null) -> str:
+def _name_controls(value: float, null: Null) -> str:
     if null.seeds == 1:
         return f"One untrained model of this shape reads {null.value:.1f}; three would tell what training moved."
     low, high = null.interval
     interval = "" if math.isnan(low) else f" (95 % interval {low:+.1f} to {high:+.1f})".replace("-", "−")
     moved = f"{null.moved:+.1f}".replace("-", "−")
+    # Readers subtract the two marks, which are written with one decimal each.
+    if round(round(value, 1) - round(null.value, 1) - round(null.moved, 1), 1) != 0:
+        moved += f" ({value:.2f} less {null.value:.2f})"
     return f"{moved} blocks{interval} against {null.seeds} models of the same shape that were never trained."
 
 
