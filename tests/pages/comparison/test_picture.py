@@ -137,6 +137,12 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     assert meaning.text.startswith("Prediction depth: the blocks after which")
     assert f"on {prompts_needed(unproved)} prompts" in step.text
     assert prompts_needed(unproved) in sentence(unproved)
+    (_, step) = comparison_facts(with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0), 0)
+    assert step.command == "bathyscope compare RUN RUN --equivalence 0.1"
+    single = bathyscope.compare([a_run(model="own/one", prompts=1), a_run(model="own/two", prompts=1)], resamples=50)
+    assert [step.text for step in comparison_facts(single, 0)[1:]] == [
+        "To test a difference, survey both on ten prompts or more:"
+    ]
     first, second = found.sides
     altered = {**second.run.manifest["identity"], "weight_hash": "of other weights"}
     other = replace(second, run=replace(second.run, manifest={**second.run.manifest, "identity": altered}))

@@ -22,8 +22,7 @@ from bathyscope.pages.profile.sentences import (
     carrying,
     carrying_fact,
     describe,
-    explain_criteria,
-    explain_marks,
+    explain_picture,
     headline,
 )
 from bathyscope.runs.run import Run
@@ -209,13 +208,11 @@ def test_the_headline_of_a_looped_model_counts_loops_too() -> None:
 
 def test_why_the_papers_criteria_differ_is_told_where_they_are() -> None:
     profile = read_profile(profiled_run())
-    assert explain_criteria(profile) == ""
-    text = explain_criteria(replace(profile, criteria={"overlap": 5.0, "kl": 3.0}))
-    assert text == (
-        "ticks: the papers' criteria for where refinement begins (KL 3, top-k overlap 5 of 6), each on a curve of its "
-        "own, so they need not agree"
+    assert not any("ticks" in line for line in explain_picture(profile))
+    assert explain_picture(replace(profile, criteria={"overlap": 5.0, "kl": 3.0}))[0] == (
+        "ticks: where refinement begins by the papers' criteria: KL 3, top-k overlap 5 of 6, each on another curve"
     )
-    assert explain_criteria(replace(profile, criteria={"kl": 3.0})).startswith("tick: a criterion of the papers for")
+    assert explain_picture(replace(profile, criteria={"kl": 3.0}))[0].endswith("criteria: KL 3 of 6")
 
 
 @pytest.mark.parametrize(("readable", "explained"), [(3.0, False), (3.06, True)])
@@ -230,10 +227,11 @@ def test_what_training_moved_is_the_difference_of_the_marks_as_they_are_written(
 
 
 def test_what_the_marks_are_is_told_where_they_are() -> None:
-    assert explain_marks(read_profile(profiled_run())).count(";") == 1
+    assert len(explain_picture(read_profile(profiled_run()))) == 2
+    (line,) = explain_picture(read_profile(profiled_run(measures=("lens",))))
+    assert line.startswith("blue: mean over tokens")
+    assert explain_picture(read_profile(profiled_run(measures=("drop",)))) == []
     # 90 % of the effect next to a last block that changes a third of the predictions looks like a contradiction
     for last, explained in ((0.7, True), (0.97, False)):
-        text = explain_marks(read_profile(profiled_run(last=last)))
-        assert text.endswith("and the rest can still change predictions") == explained
-    assert explain_marks(read_profile(profiled_run(measures=("lens",)))).startswith("blue: mean over tokens")
-    assert explain_marks(read_profile(profiled_run(measures=("drop",)))) == ""
+        text = explain_picture(read_profile(profiled_run(last=last)))[-1]
+        assert text.endswith("; the rest can still change predictions") == explained

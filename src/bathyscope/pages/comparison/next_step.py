@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
@@ -45,7 +46,12 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
     if not surviving(comparison, number):
         needed = prompts_needed(comparison, number)
         if not needed:
-            return []
+            alone = int(comparison.data["n_prompts"].values[number].max()) == 1
+            return [Fact("Next", "To test a difference, survey both on ten prompts or more:", _survey(other))] * alone
+        if needed.startswith("more"):
+            # No survey is that long, and what so many prompts would prove is next to nothing.
+            command = f"bathyscope compare {_name_folder(reference)} {_name_folder(other)} --equivalence 0.1"
+            return [Fact("Next", "To test that they agree to a tenth of the depth:", command)]
         return [Fact("Next", f"To prove a difference of this size, survey both on {needed} prompts:", _survey(other))]
     same_model = reference.identity.weight_hash == other.identity.weight_hash
     bare = next(
@@ -63,6 +69,10 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
             "Next", "To see whether it holds on other text, survey both on it:", _survey(other, prompts="OTHERS.jsonl")
         )
     ]
+
+
+def _name_folder(run: Run) -> str:
+    return "RUN" if run.path is None else shlex.quote(str(run.path))
 
 
 def _survey(run: Run, measures: str = _MEASURES, prompts: str = "") -> str:

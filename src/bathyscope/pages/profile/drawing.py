@@ -16,7 +16,7 @@ from bathyscope.pages.profile.costs import draw_boundaries, draw_costs
 from bathyscope.pages.profile.depths import draw_curves, draw_grounds, draw_mark, list_rows
 from bathyscope.pages.profile.layout import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.profile.numbers import Profile
-from bathyscope.pages.profile.sentences import basis, describe, explain_criteria, explain_marks, headline
+from bathyscope.pages.profile.sentences import basis, describe, explain_picture, headline
 
 
 @cache
@@ -112,7 +112,7 @@ def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: flo
             x += 17 + text_width(name, size) + (18 if layout is WIDE else 9)
     else:
         y += 14
-    for text in (explain_criteria(profile), explain_marks(profile)):
+    for text in explain_picture(profile):
         for line in wrap(text, layout.inner, size):
             y += 18
             canvas.text(layout.left, y, line, size, role="muted")

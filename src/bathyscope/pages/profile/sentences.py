@@ -61,27 +61,24 @@ def mark_label(mark: Mark) -> tuple[str, str]:
     return sentences[mark.name], interval_text(mark.low, mark.high)
 
 
-def explain_marks(profile: Profile) -> str:
-    """Return what the two depths are, in the words of somebody who reads the curve below them; empty without a mark."""
-    parts = []
+def explain_picture(profile: Profile) -> list[str]:
+    """Return what ticks and marks of the picture are, in the words of somebody who reads the curve below them.
+
+    A line says of the papers' criteria why they differ, and of the effect that it is not the loss of the tiles.
+    """
+    lines = []
+    if profile.criteria:
+        ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
+        listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
+        curves = ", each on another curve" if len(ordered) > 1 else ""
+        lines.append(f"ticks: where refinement begins by the papers' criteria: {listed} of {profile.n_blocks}{curves}")
     if profile.mark("readable") is not None:
-        parts.append("blue: mean over tokens (the curve need not be at 50 %)")
+        lines.append("blue: mean over tokens (the curve need not be at 50 %)")
     if profile.mark("own") is not None:
         changed = math.nan if profile.verdict is None else profile.verdict.changed_by_last
-        rest = ", and the rest can still change predictions" if changed >= MATTERS else ""
-        parts.append(f"green: before it lies 90 % of how far skipping single blocks moves output probabilities{rest}")
-    return "; ".join(parts)
-
-
-def explain_criteria(profile: Profile) -> str:
-    """Return what the ticks under the axis are, and why they differ; empty without any."""
-    if not profile.criteria:
-        return ""
-    ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
-    listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
-    why = "" if len(ordered) == 1 else ", each on a curve of its own, so they need not agree"
-    what = "ticks: the papers' criteria" if len(ordered) > 1 else "tick: a criterion of the papers"
-    return f"{what} for where refinement begins ({listed} of {profile.n_blocks}){why}"
+        rest = "; the rest can still change predictions" if changed >= MATTERS else ""
+        lines.append(f"green: 90 % of how far skipping single blocks moves output probabilities lies before it{rest}")
+    return lines
 
 
 def interval_text(low: float, high: float) -> str:
