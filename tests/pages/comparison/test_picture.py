@@ -54,7 +54,7 @@ def test_the_estimator_that_survives_is_stated(found: Comparison, sign: int, wor
     )
     sign_text = "+" if sign > 0 else "−"
     assert support(comparison).startswith(f"{sign_text}10.0 points (")
-    assert "p = 0.01 after correction for 1 tests." in support(comparison)
+    assert "p = 0.01 after correction for 1 test." in support(comparison)
 
 
 @pytest.mark.parametrize("error", [0.05, 0.1, 0.5])

@@ -95,6 +95,7 @@ def test_training_is_said_to_move_what_its_interval_says(moved: float, seeds: in
         assert f"{null.moved:+.1f}".replace("-", "−") in basis(profile)
         assert interval in basis(profile)
         assert ("brings" in headline(profile)) == (high < 0 and null.differs)
+        assert "90 % of the effect" not in basis(profile), "these controls were not skipped"
     else:
         assert "One untrained model of this shape reads 5.0; three would tell" in basis(profile)
 
@@ -213,6 +214,16 @@ def test_why_the_papers_criteria_differ_is_told_where_they_are() -> None:
         "ticks: where refinement begins by the papers' criteria: KL 3, top-k overlap 5 of 6, each on another curve"
     )
     assert explain_picture(replace(profile, criteria={"kl": 3.0}))[0].endswith("criteria: KL 3 of 6")
+
+
+def test_how_training_moved_the_effect_on_output_has_its_interval() -> None:
+    controls = {f"untrained-{seed}": profiled_run(effects=EARLY, measures=("lens", "skip")) for seed in range(3)}
+    run = profiled_run(effects=LATE, controls=controls)
+    null = run.verdict.own.nulls["untrained"]
+    low, high = null.interval
+    expected = f"90 % of the effect on output: {null.moved:+.1f} blocks ({low:+.1f} to {high:+.1f})."
+    assert null.moved > 1
+    assert expected.replace("-", "−") in basis(read_profile(run))
 
 
 @pytest.mark.parametrize(("readable", "explained"), [(3.0, False), (3.06, True)])

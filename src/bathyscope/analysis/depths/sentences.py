@@ -115,7 +115,7 @@ def support(comparison: HasDifferences, number: int = 0) -> str:
         first = proved[0]
         parts = [
             f"{difference_text(comparison, first)}, {pairing}, p {_p_text(first.p)} after "
-            f"correction for {_tests(comparison)} tests."
+            f"correction for {_tests_text(comparison)}."
         ]
         same = sum(row.difference * first.difference > 0 for row in proved[1:])
         opposite = len(proved) - 1 - same
@@ -130,7 +130,7 @@ def support(comparison: HasDifferences, number: int = 0) -> str:
         first = tested[0]
         return (
             f"Closest: {_NAMES.get(first.estimator, first.estimator)}, {difference_text(comparison, first)}, p "
-            f"{_p_text(first.p)} after correction for {_tests(comparison)} tests; {pairing}."
+            f"{_p_text(first.p)} after correction for {_tests_text(comparison)}; {pairing}."
         )
     return ""
 
@@ -211,6 +211,11 @@ def _reason(comparison: HasDifferences, number: int) -> str:
 
 def _tests(comparison: HasDifferences) -> int:
     return max(1, int(np.isfinite(comparison.data["p_holm"].values).sum()))
+
+
+def _tests_text(comparison: HasDifferences) -> str:
+    tests = _tests(comparison)
+    return "1 test" if tests == 1 else f"{tests} tests"
 
 
 def _count_prompts(comparison: HasDifferences, number: int) -> int:

@@ -47,6 +47,9 @@ def basis(profile: Profile) -> str:
     null = None if verdict is None else verdict.readable.null
     if null is not None and not math.isnan(null.value):
         sentences.append(_name_controls(verdict.readable.value, null))
+        effect = verdict.own.null
+        if effect is not None and effect.seeds > 1 and not math.isnan(effect.moved):
+            sentences.append(f"90 % of the effect on output: {_write_moved(verdict.own.value, effect)}.")
     if verdict is not None and verdict.advice:
         sentences.append(verdict.advice)
     return " ".join([*sentences, *profile.notes])
@@ -207,13 +210,19 @@ def _state_costs(costs: Points) -> str:
 def _name_controls(value: float, null: Null) -> str:
     if null.seeds == 1:
         return f"One untrained model of this shape reads {null.value:.1f}; three would tell what training moved."
-    low, high = null.interval
-    interval = "" if math.isnan(low) else f" (95 % interval {low:+.1f} to {high:+.1f})".replace("-", "−")
+    moved = _write_moved(value, null, level="95 % interval ")
+    return f"{moved} against {null.seeds} models of the same shape that were never trained."
+
+
+def _write_moved(value: float, null: Null, level: str = "") -> str:
+    """Return ``−2.0 blocks (−2.3 to −1.7)``."""
     moved = f"{null.moved:+.1f}".replace("-", "−")
     # Readers subtract the two marks, which are written with one decimal each.
     if round(round(value, 1) - round(null.value, 1) - round(null.moved, 1), 1) != 0:
         moved += f" ({value:.2f} less {null.value:.2f})"
-    return f"{moved} blocks{interval} against {null.seeds} models of the same shape that were never trained."
+    low, high = null.interval
+    interval = "" if math.isnan(low) else f" ({level}{low:+.1f} to {high:+.1f})".replace("-", "−")
+    return f"{moved} blocks{interval}"
 
 
 def _costliest_first(costs: Points) -> list[int]:
