@@ -12,8 +12,8 @@ from bathyscope.pages.profile.numbers import Mark, Points, Profile
 from bathyscope.pages.profile.sentences import MATTERS, SHORT_LABELS, interval_text, mark_label
 
 _ROLE: Final = {"readable": "blue", "own": "green"}
-_ARTICLE: Final = "the average "
-"""Beginning of a label that is left out where there is no room."""
+_SHORTER: Final = {"the average ": "", "of the effect": "of effect"}
+"""Words of a label that are left out where there is no room."""
 
 
 def list_rows(profile: Profile) -> list[tuple[Mark, str, tuple[str, str]]]:
@@ -61,10 +61,11 @@ def draw_mark(
     canvas.circle(x, y, 5.5, role)
     bold = role != "muted"
     size = layout.label if bold else layout.note
-    width = text_width(label, size, bold=bold) + text_width(interval, layout.note) + 0.6 * layout.note
-    if layout.own_line and width > layout.width - 8:
-        width -= text_width(_ARTICLE, size, bold=bold)
-        label = label.removeprefix(_ARTICLE)
+    remark = text_width(interval, layout.note) + 0.6 * layout.note
+    if layout.own_line and text_width(label, size, bold=bold) + remark > layout.width - 8:
+        for phrase, shorter in _SHORTER.items():
+            label = label.replace(phrase, shorter)
+    width = text_width(label, size, bold=bold) + remark
     left, right = min(ends[0], x - 6) - 10, max(ends[1], x + 6) + 10
     if layout.own_line:
         # Left of the next deeper mark's line where that is possible, and inside the picture in any case.
