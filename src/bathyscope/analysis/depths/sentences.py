@@ -155,8 +155,8 @@ def decimals(row: ComparedDepth) -> int:
     """
     written = round(100 * row.difference, 1)
     for digits in (0, 1):
-        shown = round(100 * row.other, digits) - round(100 * row.reference, digits)
-        if abs(shown - written) < 0.01:
+        rounded = round(100 * row.other, digits) - round(100 * row.reference, digits)
+        if abs(rounded - written) < 0.01:
             return digits
     return 2
 
