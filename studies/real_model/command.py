@@ -124,6 +124,30 @@ def time_command(
     return 0
 
 
+@app.command(name="profile")
+def profile_command(
+    *, model: Path | None = None, work: Path | None = None, picture: Path | None = None, quiet: Quiet = False
+) -> int:
+    """Survey the bundled prompts with three untrained controls, and draw the depth profile; about twelve CPU minutes.
+
+    Args:
+        model: folder of the model; left out = where fetch stores it.
+        work: folder of the run, which is gone on with; left out = in the user's cache folder.
+        picture: SVG to write; left out = docs/images/profile.svg.
+        quiet: no messages; warnings and errors remain.
+    """
+    from bathyscope.core.cache import cache_folder
+    from studies.real_model.fetching import fetch
+    from studies.real_model.profile import draw_profile, survey_profile
+
+    folder = fetch() if model is None else model
+    with quiet_libraries():
+        run = survey_profile(folder, work or cache_folder() / "real_model" / "profile")
+    draw_profile(run, picture or DOCS / "images/profile.svg")
+    say(run.headline(), quiet)
+    return 0
+
+
 @app.command(name="page")
 def page_command(
     *, results: Path | None = None, page: Path | None = None, landing: Path | None = None, figure: Path | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -19,6 +18,7 @@ import bathyscope
 from bathyscope.model import Model
 from bathyscope.runs.run import Run
 from studies.real_model.jobs import JOBS, MODELS, Job
+from studies.real_model.timing import peak_memory, reset_peak_memory
 
 RESULTS: Final = Path(__file__).with_name("results")
 _LARGE: Final = 5000
@@ -79,6 +79,8 @@ def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
         data: folder with the data sets.
     """
     model = control(name, folder)
+    # a job's peak is its own, and neither that of loading nor of the jobs before
+    reset_peak_memory()
     started, cpu = time.perf_counter(), time.process_time()
     count = job.count(name)
     dataset = _survey_job(job, model, data, count) if job.compute is None else job.compute(model, data, count)
@@ -93,7 +95,7 @@ def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
         "threads": torch.get_num_threads(),
         "cpu_seconds": time.process_time() - cpu,
         "wall_seconds": time.perf_counter() - started,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": peak_memory(),
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return dataset

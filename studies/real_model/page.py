@@ -204,7 +204,10 @@ def _surveys(stored: Stored) -> Iterator[str]:
             ", ".join(f"{key} {value}" for key, value in json.loads(text).items()) for text in versions
         )
         seconds = sum(data.attrs["cpu_seconds"] for surveys in stored.values() for data in surveys.values())
-        yield (f"\nAll of it took {seconds / 60:.0f} CPU minutes, in float32 with one thread, by {libraries}.")
+        yield (
+            f"\nAll of it took {seconds / 60:.0f} CPU minutes, in float32 with one thread, by {libraries}. Peaks are "
+            "of the process from the time when the model is loaded."
+        )
 
 
 def _pair(first: xr.Dataset | None, controls: list[xr.Dataset], count: object) -> str:

@@ -8,11 +8,12 @@ once where one of them calls the other.
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,7 @@ SETS: Final = (
     ("skip",),
     ("residual", "lens", "skip", "drop", "effective_depth"),
 )
+_STATUS: Final = Path("/proc/self/status")
 _SAMPLED: Final = 4
 """Positions for each prompt at which ``skip`` begins to skip."""
 
@@ -111,14 +113,18 @@ def time_survey(folder: Path, prompts: str, measures: tuple[str, ...]) -> dict[s
 
 
 def peak_memory() -> int:
-    """Return the largest number of bytes that this process had in memory since the last reset (Linux)."""
-    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    """Return the largest number of bytes that this process had in memory since the last reset (Linux), or at all."""
+    if not _STATUS.exists():
+        unit = 1 if sys.platform == "darwin" else 1024
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    status = dict(line.split(":", 1) for line in _STATUS.read_text().splitlines())
     return int(status["VmHWM"].split()[0]) << 10
 
 
 def reset_peak_memory() -> None:
-    """Make the peak of this process what it has in memory now."""
-    Path("/proc/self/clear_refs").write_text("5")
+    """Make the peak of this process what it has in memory now, where the system can."""
+    with suppress(OSError):
+        _STATUS.with_name("clear_refs").write_text("5")
 
 
 def _forward_seconds(hf: Any, ids: list[tuple[int, ...]]) -> float:

@@ -1,0 +1,40 @@
+"""The depth profile of the real model beside untrained models of its configuration: the first picture of the README."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+import bathyscope
+from bathyscope.model.bundled import prompts_path
+from bathyscope.pages.export import write_output
+from bathyscope.pages.profile.drawing import alone
+from bathyscope.pages.profile.numbers import read_profile
+from bathyscope.prompts.source import Source, resolve
+from bathyscope.runs.run import Run
+
+MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
+CONTROL: Final = "untrained:3"
+NAME: Final = "SmolLM2-135M-Instruct unpacked from Q4_1"
+
+
+def survey_profile(folder: Path, out: Path, prompts: Source | None = None, control: str = CONTROL) -> Run:
+    """Survey the model and its controls on the bundled prompts, or go on with an interrupted survey.
+
+    Args:
+        folder: of the model, as ``fetch`` stores it.
+        out: folder of the run.
+        prompts: others than the bundled ones.
+        control: kind and number of controls.
+    """
+    model = replace(bathyscope.load(folder, dtype="float32"), name=NAME)
+    source = replace(resolve(prompts_path()), dataset="bundled prompts") if prompts is None else prompts
+    measures: Sequence[str] = MEASURES
+    return bathyscope.survey(model, source, measures, out, control=control)
+
+
+def draw_profile(run: Run, picture: Path) -> None:
+    """Write the profile as SVG, which follows the reader's choice of light or dark."""
+    write_output(picture, alone(read_profile(run)).encode("utf-8"))
