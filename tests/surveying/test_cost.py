@@ -90,8 +90,9 @@ def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:
     assert drop.seconds == pytest.approx(0.15 + 1.1 * drop.block_flops / 1e9 + 5 * 72 * 120 / 1e6)
     assert drop.weight_bytes == 4 * drop.parameters
     assert drop.peak_bytes > drop.weight_bytes + drop.workspace_bytes
-    # Python and its libraries are in memory before free memory is looked up, so that they are no part of the peak
-    assert drop.process_bytes == 560_000_000
+    # Python and its libraries are in memory before free memory is looked up, so that they are no part of the peak;
+    # the C library keeps 96 MiB of freed arrays, and what compared predictions take while blocks run
+    assert 720_000_000 + (96 << 20) < drop.process_bytes < 720_000_000 + (97 << 20)
 
 
 def test_nobody_is_told_of_copies_of_prompts_that_were_not_given(

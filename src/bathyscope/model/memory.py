@@ -19,6 +19,8 @@ _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
 _REUSED_BYTES: Final = 24 << 20
 """Larger than any array of compared predictions, and within what glibc takes as a limit (32 MiB)."""
+KEPT_BYTES: Final = 4 * _REUSED_BYTES
+"""What glibc then keeps of freed arrays: twice the limit at the end of its heap, and as much between arrays in use."""
 
 
 def as_bytes(amount: str | int) -> int:

@@ -49,7 +49,7 @@ def _view(estimate: Estimate) -> View:
         [measure, f"{full_rows:.0f}", f"{estimate.readouts[measure]:.0f}"]
         for measure, full_rows in estimate.rows.items()
     ]
-    process = f", and {in_bytes(estimate.process_bytes)} for Python itself" if estimate.process_bytes else ""
+    process = f", and {in_bytes(estimate.process_bytes)} for Python and the libraries" if estimate.process_bytes else ""
     return View(
         [
             f"{estimate.model}: family {estimate.family}, {estimate.blocks} blocks × width {estimate.width}, "
