@@ -405,3 +405,17 @@ def test_what_fits_what_streams_and_what_does_neither(tmp_path: Path, monkeypatc
     assert streamed.streamed_weight_bytes == pytest.approx(2 * (2 * 128256 * 8192 + 3 * 0.856e9), rel=0.01)
     assert large("70B", 300, tmp_path, monkeypatch, free=12e9).fit == "does not fit"
     assert whole.dominates == "blocks"
+
+
+@pytest.mark.parametrize("name", zoo.swept(zoo.names(), frozenset(("llama", "deepseek_v4", "gemma3n", "inkling2"))))
+def test_a_state_is_as_wide_without_weights_as_with_them(name: str, tmp_path: Path) -> None:
+    """All streams count where there are several."""
+    entry, anatomy = zoo.entry(name), waves.loaded(name).anatomy
+    if anatomy.loops is not None:
+        pytest.skip("what loops fold behind the stream is not known without numbers")
+    entry.config().save_pretrained(tmp_path)
+    with entry.within():
+        without = outline(str(tmp_path), None, None).anatomy
+    assert (without.width, without.n_streams, without.n_blocks) == (anatomy.width, anatomy.n_streams, anatomy.n_blocks)
+    sizes = [[sum(p.numel() for p in block.parameters()) for block in side.blocks] for side in (without, anatomy)]
+    assert sizes[0] == sizes[1]

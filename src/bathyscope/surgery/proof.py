@@ -100,6 +100,8 @@ def _scheduled_logits(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tens
     """Return the logits of the source's own forward with the blocks in another order."""
     chain = Chain(schedule, anatomy.blocks, anatomy.returns, "block", anatomy.dtype, anatomy.loops, anatomy.streams)
     try:
+        if anatomy.streams is not None:
+            anatomy.streams.require_exchangeable()
         with chain.in_place(anatomy):
             logits: Tensor = plain_forward(anatomy.model, ids, anatomy.family.name).logits
     except ModelError as error:

@@ -100,7 +100,7 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
     droppable = [block for block in range(n_blocks) if model.checks.lacking(standard.drop(block)) is None]
     if len(droppable) < n_blocks:
         lenders = ", ".join(str(block) for block in range(n_blocks) if block not in droppable)
-        warn(f"prune: blocks {lenders} stay, since later blocks take their keys and values.")
+        warn(f"prune: blocks {lenders} stay, since later blocks take what they pass on, such as keys and values.")
     if len(droppable) < 2:
         raise ModelError(f"No block of this model can be left out: it has {n_blocks}, and one has to stay.")
     return tuple(Unit(block) for block in droppable)

@@ -26,6 +26,8 @@ _CYCLES = ("block_types",)
 # Blocks behind the last, which only other programs run; they were made for the model as it was.
 _BEYOND = ("num_nextn_predict_layers",)
 _NAMED_BY_BLOCK = ("layer", "block")
+# Lists of one entry a block whose names say nothing of blocks (Gemma 3n).
+_BY_BLOCK = ("intermediate_size", "activation_sparsity_pattern")
 
 
 def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:
@@ -93,7 +95,7 @@ def _rewrite_entry(name: str, value: Any, order: Sequence[int], n_blocks: int) -
     if isinstance(value, list) and value:
         if _are_blocks(name, value, n_blocks):
             return [slot for slot, block in enumerate(order) if block in value]
-        if len(value) == n_blocks and any(word in name for word in _NAMED_BY_BLOCK):
+        if len(value) == n_blocks and (name in _BY_BLOCK or any(word in name for word in _NAMED_BY_BLOCK)):
             return [value[block] for block in order]
         if name in _CYCLES:
             return [value[block % len(value)] for block in order]

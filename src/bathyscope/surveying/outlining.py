@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoModelForCausalLM
 
 from bathyscope.errors import ModelError
@@ -19,6 +20,7 @@ from bathyscope.model.anatomy.loops import CallOrder, Dependence, Loops, make_lo
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
+from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_state
 from bathyscope.model.gguf import is_gguf, open_gguf
 from bathyscope.model.placement import blocks_of
 
@@ -59,10 +61,14 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
     unknown = Family(f"{text.model_type} (unknown)", (text.model_type,))
     width = int(getattr(text, "hidden_size", None) or embedding.weight.shape[-1])
     loops = _outline_loops(hf, blocks, width)
+    streams = None
+    if loops is None:
+        width, streams = _outline_streams(hf, family or unknown, blocks, width)
+    steps = blocks if loops is None else loops.steps
     return Anatomy(
         family=family or unknown,
         model=hf,
-        blocks=blocks if loops is None else loops.steps,
+        blocks=steps if streams is None else streams.blocks,
         # without its norm, whose kind is found by trying it on numbers
         readout=Readout(None, head, submodule(hf, family.projection) if family and family.projection else None),
         width=width,
@@ -71,7 +77,33 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
         returns=(),
         dtype=next(p.dtype for p in hf.parameters() if p.is_floating_point()),
         loops=loops,
+        streams=streams,
     )
+
+
+def _outline_streams(
+    hf: nn.Module, family: Family, blocks: tuple[nn.Module, ...], width: int
+) -> tuple[int, FoldedStreams | None]:
+    """Return the width of a state, and the folded blocks of a model with several streams.
+
+    Both come from the shape of what the first block is given; a model that cannot come so far without numbers counts
+    as one stream of this width.
+    """
+    # code of whatever family
+    with suppress(Exception), _NumbersAreZero():
+        state = first_state(hf, family, blocks[0])
+        streams = find_streams(hf, family, blocks, [state] * len(blocks))
+        return int(state.shape[-1]) * (1 if streams is None else streams.form.count), streams
+    return width, None
+
+
+class _NumbersAreZero(TorchDispatchMode):
+    """Let code that looks at single numbers of tensors without any, such as whether a mask is empty, see 0."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten._local_scalar_dense.default and args[0].is_meta:
+            return 0
+        return func(*args, **(kwargs or {}))
 
 
 def _outline_loops(hf: nn.Module, blocks: Sequence[nn.Module], width: int) -> Loops | None:

@@ -247,36 +247,37 @@ def _require_one_shape(family: Family, outputs: Sequence[Tensor]) -> None:
 
 
 class _Met(Exception):  # noqa: N818 — no error: it ends a forward at the first block
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, state: Tensor) -> None:
         super().__init__()
-        self.shape = shape
+        self.state = state
 
 
 def _find_axis(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -> StreamAxis:
     """Find by two shapes of the first block's input which axis counts streams: it is neither rows nor tokens."""
-    small, wide = (_first_shape(model, family, sources[0], *size) for size in ((1, 2), _WIDE))
+    small, wide = (first_state(model, family, sources[0], *size).shape for size in ((1, 2), _WIDE))
     rows = [axis for axis in range(3) if (small[axis], wide[axis]) == (1, _WIDE[0])]
     tokens = [axis for axis in range(3) if (small[axis], wide[axis]) == (2, _WIDE[1])]
     still = [axis for axis in range(3) if small[axis] == wide[axis]]
     if not (len(small) == 4 and len(rows) == len(tokens) == len(still) == 1 and rows < tokens):
         raise ModelError(
-            f"{family.name}: its blocks take a state of shape {small} for 1 row of 2 tokens, in which no axis counts "
+            f"{family.name}: its blocks take a state of shape {tuple(small)} for 1 row of 2 tokens, in which no axis counts "
             f"streams. Fold the streams into the width with an adapter: {GUIDE}."
         )
     return StreamAxis(small[still[0]], still[0])
 
 
-def _first_shape(model: nn.Module, family: Family, block: nn.Module, rows: int, tokens: int) -> tuple[int, ...]:
+def first_state(model: nn.Module, family: Family, block: nn.Module, rows: int = 1, tokens: int = 2) -> Tensor:
+    """Return what the first block is given, in the model's own form; no block runs."""
     signature = inspect.signature(block.forward)
 
     def meet(*args: Any, **kwargs: Any) -> Any:
-        raise _Met(tuple(next(iter(signature.bind(*args, **kwargs).arguments.values())).shape))
+        raise _Met(next(iter(signature.bind(*args, **kwargs).arguments.values())))
 
     try:
         with replaced_forwards([block], [update_wrapper(meet, block.forward)]):
             plain_forward(model, probe_ids(model, rows, tokens), family.name)
     except _Met as met:
-        return met.shape
+        return met.state
     raise AssertionError("the first block was called before")
 
 
