@@ -11,6 +11,7 @@ import operator
 import re
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby, pairwise
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +19,7 @@ from bathyscope.errors import OptionError, did_you_mean
 
 _STEP = re.compile(r"^(?P<name>[a-z]+)(?::(?P<rest>.*))?$")
 _REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?$")
+_ADDRESS = re.compile(r"(?P<loop>\d+)\.(?P<block>\d+)")
 _NAMES = ("standard", "drop", "swap", "repeat", "order")
 MOST_STEPS = 10_000
 """Longest schedule, and most blocks of a model: a step costs a call of a block, and memory from the first on."""
@@ -123,7 +125,8 @@ class Schedule:
 
         The text is ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice), ``repeat:8+5x2`` (three
         times), ``order:0-2-1``, or several of these joined by commas and applied in turn. Of a looped model
-        ``dropruns:1`` leaves out block 1 of the loop in all loops.
+        ``dropruns:1`` leaves out block 1 of the loop in all loops, and ``LOOP.BLOCK`` stands for a single run: ``drop:2.1``
+        leaves out block 1 in loop 2.
 
         Args:
             loop: for each block of a loop its runs, in a model that loops.
@@ -136,7 +139,10 @@ class Schedule:
         schedule = cls.standard(n_blocks)
         for step in (part.strip() for part in text.split(",")):
             name, _, rest = step.partition(":")
-            schedule = schedule.drop_runs(_runs_of(rest, step, loop)) if name == "dropruns" else schedule._apply(step)
+            if name == "dropruns":
+                schedule = schedule.drop_runs(_runs_of(rest, step, loop))
+            else:
+                schedule = schedule._apply(_ADDRESS.sub(partial(_step_of, step=step, loop=loop), step))
         return schedule
 
     @classmethod
@@ -261,6 +267,21 @@ def _runs_of(block: str, step: str, loop: Sequence[Sequence[int]]) -> Sequence[i
     if not block.isdecimal() or _digits(block) >= len(loop):
         raise OptionError(f"{step!r}: write dropruns: and one block of the loop, 0 to {len(loop) - 1}.")
     return loop[_digits(block)]
+
+
+def _step_of(address: re.Match[str], step: str, loop: Sequence[Sequence[int]]) -> str:
+    """Return the number of the run that ``LOOP.BLOCK`` names."""
+    if not loop:
+        raise OptionError(
+            f"{step!r}: this model has no loops to name a run by; write a block index, for example drop:5."
+        )
+    number, block = _digits(address["loop"]), _digits(address["block"])
+    if block >= len(loop) or number >= len(loop[block]):
+        raise OptionError(
+            f"{step!r}: {address[0]} is no run of a block; allowed: loops 0 to {len(loop[0]) - 1}, blocks 0 to "
+            f"{len(loop) - 1}, as in drop:1.0."
+        )
+    return str(loop[block][number])
 
 
 def _whole(value: object, what: str) -> int:

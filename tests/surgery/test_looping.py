@@ -160,3 +160,17 @@ def test_words_for_loops_are_refused_where_they_mean_nothing() -> None:
     with pytest.raises(OptionError, match="another number of loops is another model"):
         Schedule.parse("loops:6", 4)
     assert tuple(Schedule.parse("dropruns:0,drop:3", 4, ((0, 2), (1, 3)))) == (1,)
+
+
+def test_a_run_is_named_by_its_loop_and_block() -> None:
+    runs = ((0, 2, 4), (1, 3, 5))
+    for text, steps in (("drop:2.1", "drop:5"), ("swap:1.0,drop:0.0", "swap:2,drop:0"), ("order:0.0-1.1", "order:0-3")):
+        assert Schedule.parse(text, 6, runs) == Schedule.parse(steps, 6)
+    assert Schedule.parse("repeat:1.0+2x2", 6, runs) == Schedule.parse("repeat:2+2x2", 6)
+    with pytest.raises(OptionError) as caught:
+        Schedule.parse("drop:3.0", 6, runs)
+    assert str(caught.value) == (
+        "'drop:3.0': 3.0 is no run of a block; allowed: loops 0 to 2, blocks 0 to 1, as in drop:1.0."
+    )
+    with pytest.raises(OptionError, match="no loops to name a run by; write a block index, for example drop:5"):
+        Schedule.parse("drop:1.0", 6)

@@ -5,6 +5,7 @@ Source: csordas2025 and hu2025 (residual stream); angular distance of Gromov et 
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from bathyscope.core.cycles import Cycle
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
 from bathyscope.measures.over_tokens import max_over_tokens, mean_over_tokens
+from bathyscope.measures.stream_norms import StreamNorms
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
@@ -51,10 +53,13 @@ class ResidualProbe(MeasureProbe):
         self._resid: list[Tensor] = []
         self._angular: Tensor | None = None
         self._fixed_point: Tensor | None = None
+        self._by_stream = StreamNorms(facts.anatomy, batch) if facts.anatomy.n_streams > 1 else None
 
     def baseline(self, view: BaselineView) -> None:
         before, after = view.before_BTD.float(), view.after_BTD.float()
         size = self._add_boundary(view.before_BTD)
+        if self._by_stream is not None:
+            self._by_stream.add_block(view.before_BTD, view.after_BTD)
         self._add_part("block", after - before, before, size)
         self._noted["cos_neighbour"].append(torch.cosine_similarity(before, after, dim=-1))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
@@ -85,6 +90,8 @@ class ResidualProbe(MeasureProbe):
     def _add_boundary(self, resid_BTD: Tensor) -> Tensor:
         """Notes a boundary's stream; its norms [batch, tokens]."""
         size = torch.linalg.vector_norm(resid_BTD.float(), dim=-1)
+        if self._by_stream is not None:
+            self._by_stream.add_boundary(resid_BTD)
         self._resid.append(self._batch.flat(resid_BTD))
         self._note_norm("resid", size)
         self._largest.append(_largest(resid_BTD, self._batch))
@@ -127,13 +134,18 @@ class ResidualProbe(MeasureProbe):
         data.pop("fixed_point")
         if self._fixed_point is not None:
             data["fixed_point"] = self._fixed_point
-        coords = {
+        coords: dict[str, Any] = {
             "boundary": np.arange(n_blocks + 1),
             "block": np.arange(n_blocks),
             "distance": np.arange(1, n_blocks + 1),
             "tokens": ["last", "all"],
         }
-        return DECLARATION.dataset(data, coords, **_stream(self._facts))
+        if self._by_stream is None:
+            return DECLARATION.dataset(data, coords, **_stream(self._facts))
+        coords["stream"] = np.arange(self._facts.anatomy.n_streams)
+        dataset = DECLARATION.dataset(data | self._by_stream.result(), coords, **_stream(self._facts))
+        dataset.attrs["stream_block_missing"] = self._by_stream.reason
+        return dataset
 
 
 def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:

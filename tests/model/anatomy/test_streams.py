@@ -88,6 +88,58 @@ def _answering_the_block_before(hf: Any, dropped: int, ids: list[int]) -> torch.
             hook.remove()
 
 
+ADDING = {"hy_v4": (), "qwen4_exp": (), "inkling2": (0, 2, 4)}
+"""Families whose blocks only add to their streams, and the blocks in which a stream begins again."""
+
+
+@pytest.mark.parametrize("name", zoo.swept([*OF_THE_LIBRARY, "qwen4_exp"], frozenset(("deepseek_v4", "inkling2"))))
+def test_norms_of_each_stream_and_of_what_is_added_to_it(name: str) -> None:
+    model, hf = waves.loaded(name), zoo.build(name)
+    residual = waves.run(model, IDS, {"residual": None})["residual"]
+    count = model.anatomy.n_streams
+    assert residual.sizes["stream"] == count > 1
+    for prompt, ids in enumerate(IDS):
+        streams = torch.stack(naive.boundaries(hf, naive.blocks_of(hf), ids).double().chunk(count, dim=-1), dim=1)
+        added = streams[1:] - streams[:-1]
+        norms = added.norm(dim=-1).mean(-1)
+        cosines = torch.cosine_similarity(added, streams[:-1], dim=-1).mean(-1)
+        np.testing.assert_allclose(residual.norm_stream[prompt], streams.norm(dim=-1).mean(-1), rtol=CLOSE)
+        adds = np.array(model.anatomy.additive_writes)
+        assert np.array_equal(adds, residual.norm_stream_block[prompt].notnull())
+        np.testing.assert_allclose(residual.norm_stream_block.values[prompt][adds], norms[adds], rtol=CLOSE, atol=CLOSE)
+        np.testing.assert_allclose(residual.cos_stream_block.values[prompt][adds], cosines[adds], atol=CLOSE)
+    reason = residual.attrs["stream_block_missing"]
+    if name not in ADDING:
+        assert reason.startswith("blocks of this family mix or scale their streams")
+        assert not adds.any()
+    else:
+        assert ("in blocks 0, 2, 4 the stream begins again" in reason) == (name == "inkling2")
+        assert [block for block, row in enumerate(adds) if not row[0]] == list(ADDING[name])
+
+
+@pytest.mark.parametrize("name", [*OF_THE_LIBRARY, "qwen4_exp"])
+def test_what_blocks_only_add_does_not_grow_with_the_state(name: str) -> None:
+    """Blocks read normed streams: of a state 256 times as long they give the same, unless they mix or scale it."""
+    anatomy = waves.loaded(name).anatomy
+    replay = anatomy.replay(torch.tensor(IDS[:1]))
+    state = torch.randn(replay.recording.resid0_BTD.shape, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for number, block in enumerate(anatomy.blocks):
+            state = state.unflatten(-1, (anatomy.n_streams, -1))
+            if anatomy.streams is not None and isinstance(anatomy.streams.form, EarlierStreams):
+                # places of streams that are not stored yet follow the stream
+                for place, stored in enumerate(anatomy.streams.form.before, start=1):
+                    state[..., place, :] = state[..., 0, :] if stored >= number else state[..., place, :]
+            state = state.flatten(-2)
+            changes = []
+            for scale in (16.0, 16.0 * 256):
+                passed = replay.passed_to(anatomy.blocks, number)
+                change = replay.run(block, number, state * scale, state=passed) - state * scale
+                changes.append(change.unflatten(-1, (anatomy.n_streams, -1)).norm(dim=-1).amax((0, 1)))
+            grows = (changes[1] > 16 * changes[0]) & (changes[1] > 0)
+            assert grows.logical_not().tolist() == list(anatomy.additive_writes[number]), number
+
+
 REFUSED = {
     several.Growing: "block 0 gives a state of shape (1, 2, 4, 32) and the last one (1, 2, 7, 32). A schedule needs "
     "the same number of streams behind every block.",

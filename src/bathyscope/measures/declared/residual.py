@@ -58,6 +58,33 @@ _STREAM = _norms("resid", "residual stream", "prompt boundary")
 _PARTS = {name: label for part, what in PARTS.items() for name, label in _part(part, what).items()}
 
 
+_BY_STREAM = {
+    "norm_stream": Label(
+        "prompt boundary stream",
+        "norm of each of several streams (mean over tokens)",
+        formula="‖h_b,s‖₂, stream s",
+        source="own",
+        optional=True,
+    ),
+    "norm_stream_block": Label(
+        "prompt block stream",
+        "norm of what a block adds to each stream (mean over tokens)",
+        formula="‖c_l,s‖₂, c_l,s = h_{l+1},s − h_l,s; NaN where blocks do not only add",
+        source="own",
+        optional=True,
+    ),
+    "cos_stream_block": Label(
+        "prompt block stream",
+        "cosine of what a block adds to each stream with that stream (mean over tokens)",
+        formula="cos(c_l,s, h_l,s)",
+        source="own",
+        direction="0 = new direction, negative = erasure, positive = strengthening",
+        optional=True,
+    ),
+}
+"""Of models with several residual streams."""
+
+
 def _published(kind: str, parts: Iterable[str], over: str, paper: str) -> dict[str, Label]:
     """Means over tokens as a paper's code has them."""
     means = {name: {**_STREAM, **_PARTS}[name] for name in (f"{kind}_{part}" for part in parts)}
@@ -98,6 +125,7 @@ DECLARATION: Final = Declaration(
             direction="0 = the loop has reached a fixed point",
             optional=True,
         ),
+        **_BY_STREAM,
         "angular": Label(
             "prompt tokens boundary distance",
             "angular distance between boundaries",

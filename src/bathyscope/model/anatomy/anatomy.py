@@ -31,7 +31,7 @@ from bathyscope.model.anatomy.recording import Recorder, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
-from bathyscope.model.anatomy.streams import EarlierStreams, FoldedStreams, Single, find_streams
+from bathyscope.model.anatomy.streams import EarlierStreams, FoldedStreams, Single, additive_writes, find_streams
 from bathyscope.model.streaming.lending import lender_of
 
 # rows and tokens differ in number, so that a transposed stream is seen
@@ -83,7 +83,16 @@ class Anatomy:
     @property
     def n_streams(self) -> int:
         """How many residual streams a state holds; their entries follow each other in the width."""
-        return 1 if self.streams is None else self.streams.form.count
+        if self.streams is not None and self.streams.form.count > 1:
+            return self.streams.form.count
+        in_width = self.family.streams_in_width
+        return 1 if in_width is None else int(getattr(config_of(self.model), in_width, 1))
+
+    @property
+    def additive_writes(self) -> tuple[tuple[bool, ...], ...]:
+        """By block and stream whether what a block changes in the stream is what it adds to it."""
+        form = None if self.streams is None else self.streams.form
+        return additive_writes(self.family, form, self.n_blocks, self.n_streams)
 
     @cached_property
     def cycle(self) -> Cycle | None:

@@ -76,6 +76,10 @@ class Family:
             ``config.state_seed`` set, every token of every prompt gets the same draw in all forwards.
         earlier_streams: where blocks attend over the streams of earlier blocks, the argument that takes them, and the
             attribute of a block that says whether the stream in front of it is stored.
+        streams_in_width: attribute of the configuration that counts the streams of a state whose width holds them all
+            (Qwen4).
+        adds_to_streams: blocks of a model with several streams only add to each of them, so that what changes in a
+            stream is what the block wrote; not so where streams are mixed or scaled.
         passes: argument of a block that takes the second of what the block before returned (router states).
         own_readout: what stands between the last block and the unembedding is no module, or several, and is computed by
             the model's own forward; always so where there are several streams and no ``final_norm`` reads them.
@@ -111,6 +115,8 @@ class Family:
     exit_gate: str | None = None
     initial_state: str | None = None
     earlier_streams: tuple[str, str] | None = None
+    streams_in_width: str | None = None
+    adds_to_streams: bool = False
     passes: str | None = None
     own_readout: bool = False
     idle: str | None = None

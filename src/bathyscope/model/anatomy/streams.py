@@ -211,6 +211,22 @@ class FoldedStreams:
         return update_wrapper(run, source.forward)
 
 
+def additive_writes(family: Family, form: Form | None, n_blocks: int, n_streams: int) -> tuple[tuple[bool, ...], ...]:
+    """Return by block and stream whether what a block changes in the stream is what it adds to it.
+
+    Where streams are stored in front of some blocks, the stream begins again in these, and stored ones stay as they are.
+    """
+    if not family.adds_to_streams:
+        return ((False,) * n_streams,) * n_blocks
+    if not isinstance(form, EarlierStreams):
+        return ((True,) * n_streams,) * n_blocks
+    rows = []
+    for block in range(n_blocks):
+        goes_on = block not in form.before
+        rows.append((goes_on, *(goes_on or place <= block for place in form.before)))
+    return tuple(rows)
+
+
 def find_streams(
     model: nn.Module, family: Family, sources: tuple[nn.Module, ...], outputs: Sequence[Tensor]
 ) -> FoldedStreams | None:

@@ -9,7 +9,15 @@ FAMILIES = (
     # added to mixed streams, so parts do not sum to the block's contribution.
     Family("deepseek_v4", ("deepseek_v4",), final_norm=None, attention=None, mlp=None),
     # HY-V4: hyper-connections without mixing; blocks hand the chosen positions of sparse attention to the next one.
-    Family("hy_v4", ("hy_v4",), final_norm=None, attention=None, mlp=None, passes="prev_topk_indices"),
+    Family(
+        "hy_v4",
+        ("hy_v4",),
+        final_norm=None,
+        attention=None,
+        mlp=None,
+        adds_to_streams=True,
+        passes="prev_topk_indices",
+    ),
     # Qwen4: gated residuals on streams that stand in the width already. One module collapses them for the unembedding.
     Family(
         "qwen4_exp",
@@ -17,6 +25,8 @@ FAMILIES = (
         final_norm="model.hyper_connection_mixer",
         attention=None,
         mlp=None,
+        streams_in_width="hc_count",
+        adds_to_streams=True,
     ),
     # Gemma 3n: alternating updates (AltUp) predict all streams and correct them by what one of them gives.
     Family("gemma3n", ("gemma3n_text",), final_norm=None, attention=None, mlp=None, logit_softcap=_CAP),
@@ -30,7 +40,8 @@ FAMILIES = (
         mlp=None,
         logit_softcap=_CAP,
     ),
-    # Inkling 2: attention residuals. Every few blocks the stream is stored, and inputs attend over what is stored.
+    # Inkling 2: attention residuals. Every few blocks the stream is stored and begins again, and inputs attend over what
+    # is stored.
     Family(
         "inkling2",
         ("inkling2_text",),
@@ -40,6 +51,7 @@ FAMILIES = (
         logit_softcap=_CAP,
         logit_entries="unpadded_vocab_size",
         earlier_streams=("block_states", "is_block_boundary"),
+        adds_to_streams=True,
     ),
     # GLM-5: sparse attention, whose chosen positions are handed to the next block.
     Family("glm_moe_dsa", ("glm_moe_dsa",), passes="prev_topk_indices"),
