@@ -125,8 +125,8 @@ class Schedule:
 
         The text is ``standard``, ``drop:5``, ``swap:3``, ``repeat:8+5`` (blocks 8…12 twice), ``repeat:8+5x2`` (three
         times), ``order:0-2-1``, or several of these joined by commas and applied in turn. Of a looped model
-        ``dropruns:1`` leaves out block 1 of the loop in all loops, and ``LOOP.BLOCK`` stands for a single run: ``drop:2.1``
-        leaves out block 1 in loop 2.
+        ``dropruns:1`` leaves out block 1 of the loop in all loops, and ``LOOP.BLOCK`` stands for a single run:
+        ``drop:2.1`` leaves out block 1 in loop 2.
 
         Args:
             loop: for each block of a loop its runs, in a model that loops.

@@ -123,7 +123,7 @@ def test_a_measure_equals_brute_force(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", (*NAMES, "zaya"))
+@pytest.mark.parametrize("name", [*NAMES, "zaya"])
 def test_pairs_equal_brute_force(name: str) -> None:
     """Those of blocks that can be dropped together."""
     module = file_of("test_pairs")

@@ -214,7 +214,7 @@ class FoldedStreams:
 def additive_writes(family: Family, form: Form | None, n_blocks: int, n_streams: int) -> tuple[tuple[bool, ...], ...]:
     """Return by block and stream whether what a block changes in the stream is what it adds to it.
 
-    Where streams are stored in front of some blocks, the stream begins again in these, and stored ones stay as they are.
+    Where streams are stored in front of some blocks, the stream begins again in these, and stored ones stay the same.
     """
     if not family.adds_to_streams:
         return ((False,) * n_streams,) * n_blocks
@@ -276,8 +276,8 @@ def _find_axis(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -
     still = [axis for axis in range(3) if small[axis] == wide[axis]]
     if not (len(small) == 4 and len(rows) == len(tokens) == len(still) == 1 and rows < tokens):
         raise ModelError(
-            f"{family.name}: its blocks take a state of shape {tuple(small)} for 1 row of 2 tokens, in which no axis counts "
-            f"streams. Fold the streams into the width with an adapter: {GUIDE}."
+            f"{family.name}: its blocks take a state of shape {tuple(small)} for 1 row of 2 tokens, in which no axis "
+            f"counts streams. Fold the streams into the width with an adapter: {GUIDE}."
         )
     return StreamAxis(small[still[0]], still[0])
 

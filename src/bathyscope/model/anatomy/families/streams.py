@@ -40,8 +40,8 @@ FAMILIES = (
         mlp=None,
         logit_softcap=_CAP,
     ),
-    # Inkling 2: attention residuals. Every few blocks the stream is stored and begins again, and inputs attend over what
-    # is stored.
+    # Inkling 2: attention residuals. Every few blocks the stream is stored and begins again, and inputs attend over
+    # what is stored.
     Family(
         "inkling2",
         ("inkling2_text",),
