@@ -12,8 +12,8 @@ from bathyscope.cli.commands import prune
 from bathyscope.cli.wrapping import cut, units, wrap
 
 SENTENCE = (
-    "A token is final after 8.0 (7.4 to 8.6) of 12 blocks on average (the last block still changes 31 %); leaving out "
-    "a block changes the output until 11.3 [−0.08, +0.08] or −1.5 to +2.25, and no other."
+    "A token is final after 8.0 (7.4 to 8.6) of 12 blocks on average (the last block still changes 31 %); "
+    "90 % of the effect on output is done by 11.3 [−0.08, +0.08] or −1.5 to +2.25, and no other."
 )
 WHOLE = ["(7.4 to 8.6)", "31 %);", "[−0.08, +0.08]", "−1.5 to +2.25,"]
 

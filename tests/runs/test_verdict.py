@@ -74,7 +74,7 @@ def test_one_depth_is_stated_where_two_readings_agree() -> None:
     assert found.reasons == ()
     assert found.text == (
         "The prediction settles after about 1.8 (1.8 to 1.8) of 4 blocks on average (no control: an untrained model "
-        "has depths too). What later tokens use of a token is complete after 1.5 (1.5 to 1.5) blocks."
+        "has depths too). 90 % of the effect on later tokens is done by 1.5 (1.5 to 1.5)."
     )
 
 
@@ -87,7 +87,7 @@ def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, ef
     assert found.text.startswith("A token is final after ")
     assert " The two readings disagree (no control: an untrained model has depths too)." in found.text
     assert found.details[0] == f"Why they may differ: {found.reasons[0]}."
-    assert found.details[1] == f"What later tokens use of a token is complete after {found.later} blocks."
+    assert found.details[1] == f"90 % of the effect on later tokens is done by {found.later}."
 
 
 def test_the_edge_of_agreement_is_one_block() -> None:

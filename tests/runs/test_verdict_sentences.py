@@ -339,7 +339,7 @@ def check_depth(case: Case, text: str) -> None:
         for name, values in case.truth.items()
     }
     readable, own = means["readable"], means["own"]
-    printed = float(re.search(r"(?:after about|after|until) (\d+\.\d)", text)[1]) if "No depth" not in text else NAN
+    printed = float(re.search(r"(?:after about|after|done by) (\d+\.\d)", text)[1]) if "No depth" not in text else NAN
     if abs(readable - own) <= 1:
         assert text.startswith("The prediction settles after about "), text
         assert printed == pytest.approx((readable + own) / 2, abs=0.0501), text
@@ -347,14 +347,14 @@ def check_depth(case: Case, text: str) -> None:
         assert text.startswith("A token is final after "), text
         assert " The two readings disagree" in text, text
         assert printed == pytest.approx(readable, abs=0.0501), text
-        until = float(re.search(r"changes the output (?:only )?until (\d+\.\d)", text)[1])
-        assert until == pytest.approx(own, abs=0.0501), text
-        assert ("only until" in text) == (own < readable), text
+        done = float(re.search(r"90 % of the effect on output is done by (\d+\.\d)", text)[1])
+        assert done == pytest.approx(own, abs=0.0501), text
+        assert ("; already 90 %" in text) == (own < readable), text
     elif not math.isnan(readable):
         assert text.startswith("A token is final after "), text
         assert printed == pytest.approx(readable, abs=0.0501), text
     elif not math.isnan(own):
-        assert text.startswith("The output changes until "), text
+        assert text.startswith("90 % of the effect on output is done by "), text
         assert printed == pytest.approx(own, abs=0.0501), text
     else:
         assert text.startswith("No depth was read"), text

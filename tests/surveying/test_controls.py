@@ -11,10 +11,12 @@ import torch
 import xarray as xr
 from support import zoo
 from support.loaded_facts import facts_by_shape, facts_of, from_disk
+from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.model import Model
+from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.writer import RunWriter
@@ -82,6 +84,14 @@ def test_an_untrained_model_has_the_shape_and_other_weights_known_by_its_seed(mo
     assert len({first.weight_hash, other.weight_hash, model.weight_hash}) == 3
     assert (first.n_blocks, first.dtype, first.anatomy.family) == (model.n_blocks, model.dtype, model.anatomy.family)
     assert first.name == f"{model.name}, untrained, seed 0"
+
+
+def test_they_read_texts_and_a_runs_prompts_with_the_models_own_tokenizer() -> None:
+    trained = bathyscope.load(zoo.build("llama"), tokenizer=word_tokenizer([f"w{number}" for number in range(9)]))
+    read = tokenized(trained, ["w1 w2 w3", "w4 w5"])
+    for control in (untrained(trained, 0), shuffled_blocks(trained, 0)):
+        for source in (read, ["w1 w2 w3", "w4 w5"]):
+            assert [prompt.ids for prompt in tokenized(control, source)] == [prompt.ids for prompt in read]
 
 
 def test_making_one_leaves_the_callers_random_numbers_alone(model: Model) -> None:

@@ -33,6 +33,7 @@ class Model:
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded, and over
             constants of its modules that are not those of its configuration.
         given_tokenizer: the tokenizer that was given in the place of the checkpoint's own; None = none was.
+        origin: the model that this control of it was derived from, whose tokenizer it reads with; None = it is none.
         schedule: the order in which it runs another model's blocks; None = its own.
         settings_hash: of its configuration when it was checked.
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
@@ -53,6 +54,7 @@ class Model:
     weight_hash: str
     trust_remote_code: bool = False
     given_tokenizer: Any = None
+    origin: "Model | None" = None
     schedule: str | None = None
     gguf: GgufFile | None = None
     settings_hash: str = ""
@@ -123,6 +125,9 @@ class Model:
 
         if self.given_tokenizer is not None:
             return self.given_tokenizer
+        if self.origin is not None:
+            # its name says how it was derived, and leads to no files
+            return self.origin.tokenizer
         if self.gguf is not None:
             return load_gguf_tokenizer(self.gguf.path) if self.gguf.has_tokenizer else None
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:

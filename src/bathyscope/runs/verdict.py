@@ -38,6 +38,8 @@ __all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
 
 Row = dict[str, str | float]
 
+EFFECT_DONE = "90 % of the effect on output is done by"
+"""How the reading *own* is worded, in sentences and on pages alike."""
 _SUBJECTS = {"readable": "the depth of tokens", "own": "the work of blocks"}
 _REASONS = {
     "sharpened": "blocks go on changing the output after the top-1 token is final, as where they sharpen "
@@ -179,7 +181,7 @@ class Verdict:
             return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
         if math.isnan(self.readable.value):
             loops = self.in_loops(self.own.value)
-            return f"The output changes until {self.own} of {counted}{loops} on average{self._caveats()}."
+            return f"{EFFECT_DONE} {self.own} of {counted}{loops} on average{self._caveats()}."
         return self._both_sentence()
 
     def _disagreement_sentence(self) -> str:
@@ -191,11 +193,10 @@ class Verdict:
     def _both_sentence(self) -> str:
         """Both readings in one sentence, where they disagree."""
         last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
-        loops, until = self.in_loops(self.readable.value), f"{self.own}{self.in_loops(self.own.value)}"
+        loops, done = self.in_loops(self.readable.value), f"{self.own}{self.in_loops(self.own.value)}"
         token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"
-        if self.own.value > self.readable.value:
-            return f"{token}; leaving out a block changes the output until {until}."
-        return f"{token}; leaving out a block changes the output only until {until}."
+        already = "" if self.own.value > self.readable.value else "already "
+        return f"{token}; {already}{EFFECT_DONE} {done}."
 
     @property
     def _last_block_matters(self) -> bool:
@@ -214,7 +215,7 @@ class Verdict:
     def _later_sentence(self) -> str:
         if math.isnan(self.later.value):
             return ""
-        return f"What later tokens use of a token is complete after {self.later} blocks."
+        return f"90 % of the effect on later tokens is done by {self.later}."
 
     def _coverage_sentence(self) -> str:
         """How many prompts have each reading, where it is not all of them."""

@@ -173,7 +173,8 @@ def shuffled_blocks(model: Model, seed: int) -> Model:
     # as for schedule=: a list in another order would leave windows and kinds of attention at their places
     with _untrained_advised():
         shuffled = reordered(model, Schedule(shuffled_order(model.n_blocks, seed), model.n_blocks))
-    return replace(shuffled, name=f"{model.name}, blocks shuffled, seed {seed}", schedule=model.schedule)
+    name = f"{model.name}, blocks shuffled, seed {seed}"
+    return replace(shuffled, name=name, origin=model, schedule=model.schedule)
 
 
 def shuffled_order(n_blocks: int, seed: int) -> tuple[int, ...]:
@@ -201,4 +202,4 @@ def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
 
 def _checked_control(hf: PreTrainedModel, model: Model, what: str) -> Model:
     control = load(hf, family=model.anatomy.family)
-    return replace(control, name=f"{model.name}, {what}")
+    return replace(control, name=f"{model.name}, {what}", origin=model)

@@ -9,6 +9,7 @@ import numpy as np
 
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.profile.numbers import CRITERIA
+from bathyscope.runs.verdict import EFFECT_DONE
 
 if TYPE_CHECKING:
     from bathyscope.pages.profile.numbers import Mark, Points, Profile
@@ -180,7 +181,7 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     if not math.isnan(changed) and changed >= MATTERS:
         last = f", but the last block still changes {_percent(changed)} of predictions"
     if math.isnan(readable):
-        return f"90 % of the effect on output is done by {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
+        return f"{EFFECT_DONE} {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
     if verdict.depth is not None:
         loops = verdict.in_loops(verdict.depth)
         return f"The prediction settles after about {verdict.depth:.1f} of {counted}{loops}{last}"
@@ -188,7 +189,7 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     if last or math.isnan(effect_done):
         return f"{token}{last}"
     already = "and" if effect_done > readable else "but already"
-    return f"{token}, {already} 90 % of the effect on output is done by {effect_done:.1f}"
+    return f"{token}, {already} {EFFECT_DONE} {effect_done:.1f}"
 
 
 def _state_costs(costs: Points) -> str:

@@ -16,8 +16,8 @@ from bathyscope.pages.figures.kit.series import BLOCK_LABEL, Look
 
 _READINGS: Final = {
     "readable": ("a token is final", Look(style.BLUE, "o", "-")),
-    "own": ("the output changes", Look(style.VERMILION, "s", "--")),
-    "later": ("later tokens change", Look(style.GREEN, "^", ":")),
+    "own": ("90 % of the effect on output", Look(style.VERMILION, "s", "--")),
+    "later": ("90 % of that on later tokens", Look(style.GREEN, "^", ":")),
 }
 _STEP_LABEL: Final = "step of the training"
 _MAPS: Final = {
@@ -66,7 +66,7 @@ def _draw_readings(figure: FigureBase, data: xr.Dataset) -> None:
             ax.plot(x, data[name], look.line, marker=look.marker, color=look.colour, markersize=3.5, label=label)
     blocks = int(data.attrs["n_blocks"])
     ax.axhline(blocks, **style.BROKEN, zorder=1)
-    ax.set(xlabel=_STEP_LABEL, ylabel=f"blocks done (of {blocks})", title="Until which block …")
+    ax.set(xlabel=_STEP_LABEL, ylabel=f"blocks done (of {blocks})", title="Blocks done when …")
     ax.set_ylim(0, 1.05 * blocks)
     ax.legend(fontsize=6.5)
 
