@@ -1,4 +1,4 @@
-"""The page of experiments: every command that it prints is one that its program takes, on files that are there."""
+"""The pages of experiments: every command that they print is one that its program takes, on files that are there."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cyclopts import App, CycloptsError
 from bathyscope.cli.app import app as bathyscope_app
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "experiments.md"
+PAGES = ROOT / "docs" / "experiments"
 RECORD = """
 python() { printf '%s\\0' python "$@"; printf '\\n'; }
 bathyscope() { printf '%s\\0' bathyscope "$@"; printf '\\n'; }
@@ -31,17 +31,25 @@ GIVEN_BY_READERS = ("texts/", "FOLDER", "expression.jsonl")
 """Data sets, places that a reader puts something in, and the one file that a caption describes."""
 
 
-def commands() -> list[list[str]]:
-    """What the page's blocks and lines of code call, after the shell's own expansions."""
-    text = PAGE.read_text(encoding="utf-8")
+def commands(page: str) -> list[list[str]]:
+    """What a page's blocks and lines of code call, after the shell's own expansions."""
+    text = (PAGES / page).read_text(encoding="utf-8")
     blocks = re.findall(r"^```\n(.*?)^```", text, re.M | re.S)
     lines = re.findall(r"`((?:python -m|bathyscope) [^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    # -u: a page is read alone, so a variable of another page is an error
     script = RECORD + "\n".join([*blocks, *(line.replace("\n", " ") for line in lines)])
     printed = subprocess.run(["bash", "-euc", script], capture_output=True, text=True, check=True, timeout=60).stdout
     return [line.split("\0")[:-1] for line in printed.splitlines()]
 
 
-COMMANDS = commands()
+def pages() -> list[str]:
+    """The pages in the order of their table, each of which may use what those before it wrote."""
+    table = re.findall(r"^\| .*\]\((\w+\.md)\) \|$", (PAGES / "index.md").read_text(encoding="utf-8"), re.M)
+    assert sorted(["index.md", *table]) == sorted(path.name for path in PAGES.iterdir())
+    return table
+
+
+COMMANDS = [words for page in pages() for words in commands(page)]
 
 
 def application(words: list[str]) -> tuple[App, list[str]]:
