@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "src"), str(HERE.parent)]
+sys.path[:0] = [str(HERE.parent / "src"), str(HERE.parent), str(HERE)]
 
 import bathyscope  # noqa: E402
 import bathyscope.pages.page  # noqa: E402
@@ -29,6 +29,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "accessible",
 ]
 templates_path = ["_templates"]
 exclude_patterns = [
@@ -50,6 +51,7 @@ html_extra_path = ["generated/live"]
 # a call has a line for each argument where one line does not hold them
 maximum_signature_line_length = 88
 html_copy_source = False
+html_show_copyright = False
 
 # every name that the documents refer to must be there; types of other packages are not linked
 nitpicky = True

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from support.browser import browser, opened
 
 import bathyscope
 from bathyscope.pages.figures.registry import FIGURES
@@ -18,6 +19,7 @@ from studies import planted
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+SURVEY_PAGE = "generated/api/bathyscope.survey"
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,14 @@ def test_everything_that_is_made_is_made_and_shown(tmp_path: Path) -> None:
     done = built(copy, tmp_path / "site", "html")
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "site" / "figures" / "lens.html").is_file()
+    # a page of each kind, in both colours
+    looked_at = ("index", "search", "genindex", "api", "real_model", "notebooks/first_survey", SURVEY_PAGE)
+    with browser() as chromium:
+        for name in looked_at:
+            for scheme in ("light", "dark"):
+                path = tmp_path / "site" / f"{name}.html"
+                with opened(chromium, path, color_scheme=scheme) as page:
+                    assert page.axe() == [], (name, scheme)
 
 
 def test_pictures_are_of_the_bundled_model(generate: ModuleType, tmp_path: Path) -> None:
