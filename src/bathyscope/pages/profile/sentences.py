@@ -46,7 +46,7 @@ def basis(profile: Profile) -> str:
     sentences = [f"{_count(profile.prompts, 'prompt')}{tokens}."]
     verdict = profile.verdict
     null = None if verdict is None else verdict.readable.null
-    if null is not None and not math.isnan(null.value):
+    if verdict is not None and null is not None and not math.isnan(null.value):
         sentences.append(_name_controls(verdict.readable.value, null))
         effect = verdict.own.null
         if effect is not None and effect.seeds > 1 and not math.isnan(effect.moved):
