@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
-from bathyscope.pages.profile.canvas import Canvas, text_width
+from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
 from bathyscope.pages.profile.section import Fact
 from bathyscope.surgery.plan_text import RANDOM, loss_falls
 
@@ -22,6 +22,8 @@ _ROW: Final = 27.0
 _SURE: Final = 0.9
 """Share of resamples from where a choice is called stable."""
 _DROPPED: Final = "#c4501b"
+_NUMBERED: Final = 26
+"""Width of a tile that has room for a share in per cent."""
 
 
 @dataclass(frozen=True)
@@ -136,16 +138,22 @@ def draw_plan(plan: Plan, width: float) -> str:
     top = y + 12
     step = 42.0 if narrow else _ROW
     foot = top + step * len(rows)
-    canvas.line(across(0), top, across(0), foot, "muted", 1)
-    if limit:
-        canvas.line(across(float(limit)), top, across(float(limit)), foot, "vermilion", 1.2, "4 3")
+    # On narrow screens names are above the intervals, where the lines leave out their rows.
+    spans = [(top + step * number + 20, top + step * number + 40) for number in range(len(rows))]
+    for begin, end_of_line in spans if narrow else [(top, foot)]:
+        canvas.line(across(0), begin, across(0), end_of_line, "muted", 1)
+        if limit:
+            canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
     for number, row in enumerate(rows):
         _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
     # The two lines may lie next to each other, so what they mean stands in one line below.
     words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
-    canvas.text(left, foot + 20, f"{words}. Filled: no other is shown to be better.", 12, role="muted")
+    y = foot + 4
+    for line in wrap(f"{words}. Filled: no other is shown to be better.", width - right - left, 12):
+        y += 16
+        canvas.text(left, y, line, 12, role="muted")
     name = "bp bp-narrow" if narrow else "bp bp-wide"
-    return canvas.svg(foot + 32, _describe(plan), name=name)
+    return canvas.svg(y + 12, _describe(plan), name=name)
 
 
 def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
@@ -159,7 +167,7 @@ def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow
     for block in range(n_blocks):
         x, w = left + step * block + gap, step - 2 * gap
         canvas.rect(x, y, w, tile, fill=_DROPPED if block in dropped else "#8fb8d8", radius=4 if step > 12 else 0)
-        has_share = block in again and step >= 34
+        has_share = block in again and step >= _NUMBERED
         if block in dropped:
             # Faint behind a number, which must stay legible.
             canvas.curve([(x + 3, y + tile - 4), (x + w - 3, y + 4)], "paper", 1.5, 0.4 if has_share else 1.0)
@@ -168,13 +176,14 @@ def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow
             canvas.text(x + w / 2, y + tile + 16, str(block), 12, role="muted", anchor="middle")
         if has_share:
             fill = "#ffffff" if block in dropped else "#20242b"
-            text = f"{100 * again[block]:.0f} %"
-            canvas.text(x + w / 2, y + tile / 2 + 4, text, 12, anchor="middle", bold=block in dropped, fill=fill)
+            text, size = (f"{100 * again[block]:.0f} %", 12.0) if step >= 34 else (f"{100 * again[block]:.0f}", 11.0)
+            canvas.text(x + w / 2, y + tile / 2 + 4, text, size, anchor="middle", bold=block in dropped, fill=fill)
     bottom = y + tile + 22
-    if again and step >= 34:
-        words = "in the tiles: share of resamples of the calibration prompts that leave the block out"
-        canvas.text(left, bottom + 12, words, 12, role="muted")
-        bottom += 16
+    if again and step >= _NUMBERED:
+        words = "in the tiles: % of resamples of the calibration prompts that leave the block out"
+        for line in wrap(words, right - left, 12):
+            canvas.text(left, bottom + 12, line, 12, role="muted")
+            bottom += 16
     return bottom
 
 

@@ -123,10 +123,10 @@ def test_tiles_of_a_plan_tell_how_often_resampled_prompts_leave_each_block_out(
     shares = dict(zip(plan.blocks_again.iloc[:, 0], plan.blocks_again["chosen_again"]))
     assert 0 < min(share for share in shares.values() if share) < 1, "some blocks are chosen at times"
     with opened(chromium, bathyscope.report([plan], tmp_path / "page.html")) as page:
-        texts = page.page.locator(".bp-wide text").all_inner_texts()
+        texts = page.page.locator(".bp-wide text").all_text_contents()
         wide = [text for text in texts if re.fullmatch(r"\d+ %", text)]
         assert wide == [f"{100 * shares[f'drop:{block}']:.0f} %" for block in range(5)]
-        assert "share of resamples of the calibration prompts" in " ".join(texts)
+        assert "% of resamples of the calibration prompts" in " ".join(texts)
         choice = 100 * plan.chosen_again
         assert f"{choice:.0f} % of resamples choose the same" in page.page.locator(".basis").inner_text()
 

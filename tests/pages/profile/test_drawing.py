@@ -76,7 +76,7 @@ def test_a_control_is_grey_and_over_its_own_depth() -> None:
     places = [float(x) for x in re.findall(r"[ML]([\d.]+) ", curve.get("d", ""))]
     wide = layout.WIDE
     assert places == pytest.approx([wide.left + wide.inner * place / 4 for place in range(5)], abs=0.06)
-    assert "grey: 1 untrained, the same prompts" in texts(picture)
+    assert "; grey: 1 untrained, the same prompts" in " ".join(texts(picture))
 
 
 @pytest.mark.parametrize("measures", [("lens",), ("drop",), ("skip",), ("lens", "skip"), ("lens", "drop")])

@@ -128,7 +128,8 @@ def draw_comparison(curves: list[RunCurve], width: float, digits: int = 0) -> st
     for number, curve in enumerate(curves):
         _draw_curve(canvas, curve, _role(number), across, up)
     for number, (curve, role) in enumerate(marks):
-        _draw_ratio(canvas, curve, role, across, 4 + row * (number + 1) - 9, digits, narrow=narrow)
+        deeper = across(marks[number - 1][0].ratio) if number else width
+        _draw_ratio(canvas, curve, role, across, 4 + row * (number + 1) - 9, digits, deeper, narrow=narrow)
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         anchor = "middle" if 0 < share < 1 or not narrow else "start" if share == 0 else "end"
         canvas.text(across(share), foot + 18, f"{100 * share:.0f} %", small, role="muted", anchor=anchor)
@@ -163,10 +164,15 @@ def _draw_ratio(
     across: Callable[[float], float],
     y: float,
     digits: int,
+    deeper: float,
     *,
     narrow: bool,
 ) -> None:
-    """Draw a run's depth with its interval, its name next to it or, on narrow screens, above it."""
+    """Draw a run's depth with its interval, its name next to it or, on narrow screens, above it.
+
+    Args:
+        deeper: where the line of the next deeper run goes down.
+    """
     x = across(curve.ratio)
     ends = (x, x) if math.isnan(curve.low) else (across(curve.low), across(curve.high))
     canvas.rect(ends[0], y - 3, ends[1] - ends[0], 6, role=role, radius=3, opacity=0.4)
@@ -182,7 +188,9 @@ def _draw_ratio(
         width = text_width(label, size, bold=True)
     left, right = min(ends[0], x - 6) - 10, max(ends[1], x + 6) + 10
     if narrow:
-        place, anchor, y = max(4 + width / 2, min(x, canvas.width - 4 - width / 2)), "middle", y - 12
+        # Left of the next deeper run's line where that is possible, and inside the picture in any case.
+        place = max(4 + width / 2, min(x, deeper - 6 - width / 2, canvas.width - 4 - width / 2))
+        anchor, y = "middle", y - 12
     elif width <= left or left >= canvas.width - right:
         place, anchor, y = left, "end", y + 5
     else:

@@ -47,6 +47,7 @@ def still_html(runs: Sequence[Run], names: Sequence[str], picture: bytes | None)
     image = ""
     if picture is not None:
         encoded = base64.b64encode(picture).decode("ascii")
-        image = f'<img alt="A figure of {escape(shown(names[0]))}" src="data:image/png;base64,{encoded}">'
+        look = 'style="max-width: 100%"'
+        image = f'<img {look} alt="A figure of {escape(shown(names[0]))}" src="data:image/png;base64,{encoded}">'
     note = "<p>The interactive views need a notebook that runs widgets; bathyscope.report writes them as a page.</p>"
     return f"<div>{paragraphs}{image}{note}</div>"

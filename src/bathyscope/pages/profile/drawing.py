@@ -112,12 +112,19 @@ def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: flo
             x += 17 + text_width(name, size) + (18 if layout is WIDE else 9)
     else:
         y += 14
-    for text in explain_picture(profile):
-        for line in wrap(text, layout.inner, size):
-            y += 18
-            canvas.text(layout.left, y, line, size, role="muted")
-    kinds = [f"{len(control.curves)} {control.label}" for control in profile.controls if control.curves]
-    if kinds:
+    for line in _fill_lines(explain_picture(profile), layout.inner, size):
         y += 18
-        canvas.text(layout.left, y, f"grey: {', '.join(kinds)}, the same prompts", size, role="muted")
+        canvas.text(layout.left, y, line, size, role="muted")
     return y + 10
+
+
+def _fill_lines(sentences: list[str], width: float, size: float) -> list[str]:
+    """Put as many whole sentences on a line as fit, and break only those that are longer than a line."""
+    lines: list[str] = []
+    for sentence in sentences:
+        joined = f"{lines[-1]}; {sentence}" if lines else sentence
+        if lines and text_width(joined, size) <= width:
+            lines[-1] = joined
+        else:
+            lines += wrap(sentence, width, size)
+    return lines

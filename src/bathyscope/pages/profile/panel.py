@@ -10,7 +10,7 @@ from typing import Any, Final
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.patches import Patch, Rectangle
-from matplotlib.ticker import FixedLocator, MaxNLocator
+from matplotlib.ticker import FixedLocator
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kind import Panel
@@ -204,11 +204,11 @@ def _draw_costs(ax: Axes, profile: Profile, costs: Points, points: float) -> Non
             ax.text(block + 0.5, 0.48, text, ha="center", va="center", size=size, color=LETTERS[level], weight=weight)
     ax.set_ylim(0, 1)
     ax.set_yticks([])
-    if width >= _SHORT_TILE:
-        ax.xaxis.set_major_locator(FixedLocator([block + 0.5 for block in range(profile.n_blocks)]))
-        ax.set_xticklabels([str(block) for block in range(profile.n_blocks)])
-    else:
-        ax.xaxis.set_major_locator(MaxNLocator(nbins=max(3, int(points / 40)), integer=True))
+    # A block's number is below its middle, while boundaries are the ends of blocks.
+    every = 1 if width >= _SHORT_TILE else next(step for step in (2, 5, 10, 20, 50, 1000) if step * width >= 36)
+    numbered = range(0, profile.n_blocks, every)
+    ax.xaxis.set_major_locator(FixedLocator([block + 0.5 for block in numbered]))
+    ax.set_xticklabels([str(block) for block in numbered])
 
 
 def _bar_height(loss: float, costs: Points) -> float:
@@ -220,5 +220,6 @@ def _label_blocks(profile: Profile, inches: float) -> str:
     if not profile.criteria:
         return "block"
     ordered = sorted(profile.criteria.items(), key=lambda item: item[1])
-    listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
+    # A name stays with its number.
+    listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}".replace(" ", "\u00a0") for name, depth in ordered)
     return textwrap.fill(f"block (ticks: the papers' criteria, {listed})", int(inches * 12.5))

@@ -78,6 +78,9 @@ def explain_picture(profile: Profile) -> list[str]:
         lines.append(f"ticks: where refinement begins by the papers' criteria: {listed} of {profile.n_blocks}{curves}")
     if profile.mark("readable") is not None:
         lines.append("blue: mean over tokens (the curve need not be at 50 %)")
+    kinds = [f"{len(control.curves)} {control.label}" for control in profile.controls if control.curves]
+    if kinds:
+        lines.append(f"grey: {', '.join(kinds)}, the same prompts")
     if profile.mark("own") is not None:
         changed = math.nan if profile.verdict is None else profile.verdict.changed_by_last
         rest = "; the rest can still change predictions" if changed >= MATTERS else ""
