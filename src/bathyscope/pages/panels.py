@@ -37,6 +37,8 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "cross_entropy": ("cross_entropy",),
         "settling": ("settle_depth",),
         "deep_thinking": ("deep_thinking_ratio",),
+        "gate": ("gate_exit",),
+        "exits": ("exit_agreement", "exit_depth"),
     },
     "skip": _EFFECTS,
     "direct": {
@@ -81,7 +83,11 @@ PANELS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     },
     "neurons": {"fractions": ("prediction_fraction", "suppression_fraction"), "kurtosis": ("kurtosis",)},
     "prediction_fall": {"fall": ("prediction_fraction",)},
-    "stages": {"signatures": ("signature",), "held_out": ("heldout_error", "unexplained")},
+    "stages": {
+        "signatures": ("signature",),
+        "held_out": ("heldout_error", "unexplained"),
+        "loops": ("by_place", "by_loop"),
+    },
 }
 """Figure → panel → its variables of the figure's measure; the panel of one prompt stands for those of all prompts."""
 

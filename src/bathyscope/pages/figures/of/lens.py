@@ -15,6 +15,7 @@ from bathyscope.pages.figures.kit.lines import make_chart
 from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Curve, Look
 from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
+from bathyscope.pages.figures.of.loop_panels import describe_exits, make_exits
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.provenance import measure_options
 from bathyscope.runs.run import Run
@@ -70,6 +71,10 @@ _PANELS: Final = {
         Axis("Loss of the lens prediction", BOUNDARY_LABEL, "cross-entropy of the next token ({unit})"),
         (Curve("cross_entropy", "cross-entropy", Look(style.VERMILION)),),
     ),
+    "gate": (
+        Axis("Where the learned gate ends tokens", BOUNDARY_LABEL, "share of tokens ({unit})"),
+        (Curve("gate_exit", "ended by the gate", Look(style.GREEN)),),
+    ),
 }
 
 
@@ -80,7 +85,11 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     k, tokens = settings.get("k", "k"), _TOKENS.get(str(settings.get("positions")), "")
     panels = [
         make_chart(
-            name, data, axis, [norm_curve for curve in curves for norm_curve in _split_norms(data, curve, k)], options
+            name,
+            _where_read(data, name),
+            axis,
+            [norm_curve for curve in curves for norm_curve in _split_norms(data, curve, k)],
+            options,
         )
         for name, (axis, curves) in _PANELS.items()
     ]
@@ -90,8 +99,14 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
     panels += [
         strip.make_panel("settling", settling, boundaries, options),
         strip.make_panel("deep_thinking", _list_rows(data, "deep_thinking_ratio"), _LATE, options),
+        make_exits(data),
     ]
     return Drawing(drop_empty(panels), _write_note(data, options, tokens))
+
+
+def _where_read(data: xr.Dataset, panel: str) -> xr.Dataset:
+    """Return the boundaries that a panel draws: those that the learned gate reads, and all of other panels."""
+    return data.dropna("boundary", how="all", subset=["gate_exit"]) if panel == "gate" and "gate_exit" in data else data
 
 
 def _write_note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
@@ -105,6 +120,7 @@ def _write_note(data: xr.Dataset, options: FigureOptions, tokens: str) -> str:
         + f" {describe(options, data.sizes['prompt'])}"
         + tokens
         + (_SETTLING if _SETTLED.keys() & set(data) else "")
+        + describe_exits(data)
     )
 
 

@@ -21,6 +21,7 @@ from bathyscope.pages.figures.kit.legend import draw_legend
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL
 from bathyscope.pages.figures.kit.summary import describe_few
 from bathyscope.pages.figures.of import stages_together
+from bathyscope.pages.figures.of.loop_panels import describe_shares, make_shares
 from bathyscope.pages.figures.of.stages_together import ROW_INCHES, WIDTH, label_row, label_signature, select_usable
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.prompts.parts import resampled
@@ -42,6 +43,9 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         panels.append(Panel("signatures", draw, _describe_signatures(signatures), size, (shared,)))
     if data["heldout_error"].notnull().any():
         panels.append(Panel("held_out", partial(_draw_evidence, data=data), _describe_evidence(data)))
+    shares = make_shares(data)
+    if shares is not None:
+        panels.append(shares)
     return Drawing(panels, _write_note(data), stages_together.NOTE)
 
 
@@ -59,6 +63,7 @@ def _write_note(data: xr.Dataset) -> str:
         left_out and f"Left out: {left_out}",
         str(data["boundary_reason"].values),
         _describe_count(data),
+        describe_shares(data),
     ]
     return " ".join(f"{text.rstrip('.')}." for text in sentences if text)
 
