@@ -89,6 +89,9 @@ def test_windows_and_other_orders_are_counted_apart() -> None:
     scan = bathyscope.repeat_scan(model, ids, longest=1, orders=["order:0-1-2-3-4-3-4"], progress=False)
     told = "5 windows run twice in a row and 1 other order, 3 prompts, 95% intervals corrected for all of them"
     assert told in scan.text
+    single = type(scan)(scan.data.isel(window=[0])).text
+    assert " 1 window run twice in a row, 3 prompts, 95% intervals" in single
+    assert "corrected for all" not in single
     # the nearest does make it smaller, which few prompts cannot show
     if not scan.helping:
         assert "none is shown to make the loss smaller. Nearest: " in scan.text

@@ -72,7 +72,12 @@ def _show_course(course: Course, anchor: str) -> dict[str, Any]:
         ]
         tables.append((["reading, in blocks", "last step less first", "per 1,000 steps"], rows))
     if "matters_from" in data:
-        steps = ["never" if step != step else str(int(step)) for step in data["matters_from"].values]
+        # where no step has an interval nothing was shown, not even that a block never matters
+        unknown = data["added_loss_low"].isnull().all("step").values
+        steps = [
+            str(int(step)) if step == step else "unknown" if is_unknown else "not shown"
+            for step, is_unknown in zip(data["matters_from"].values, unknown)
+        ]
         tables.append((["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
     table = course.to_dataframe()
     rows = [[_format_number(value) for value in row] for row in table.itertuples(index=False)]

@@ -65,9 +65,8 @@ class RepeatScan:
     data: xr.Dataset
 
     def __repr__(self) -> str:
-        return (
-            f"<RepeatScan of {self.data.attrs['model']}: {self.data.sizes['window']} windows, {len(self.helping)} help>"
-        )
+        windows = self.data.sizes["window"]
+        return f"<RepeatScan of {self.data.attrs['model']}: {len(self.helping)} of {windows} windows help>"
 
     @property
     def helping(self) -> list[str]:
@@ -107,8 +106,11 @@ class RepeatScan:
         windows = int((data["first"] >= 0).sum())
         orders = data.sizes["window"] - windows
         others = f" and {orders} other order{'s' * (orders > 1)}" if orders else ""
-        looked = f"{windows} windows run twice in a row{others}, {prompts} prompts{by_clusters(attrs)}, "
-        looked += f"{float(attrs['level']):.0%} intervals corrected for all {'of them' if orders else 'windows'}"
+        looked = f"{windows} window{'s' * (windows != 1)} run twice in a row{others}, "
+        looked += f"{prompts} prompt{'s' * (prompts != 1)}{by_clusters(attrs)}, "
+        looked += f"{float(attrs['level']):.0%} intervals"
+        if data.sizes["window"] > 1:
+            looked += f" corrected for all {'of them' if orders else 'windows'}"
         if self.helping:
             named = ", ".join(self._describe(name) for name in self.helping[:_NAMED])
             more = f", and {len(self.helping) - _NAMED} more" if len(self.helping) > _NAMED else ""

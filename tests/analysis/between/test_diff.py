@@ -58,6 +58,12 @@ def brute_kl(hf: Any, other: Any, *blocks: int) -> list[float]:
     return [float(value) for value in kl(full, graft)[:, :-1].mean(1)]
 
 
+def test_blocks_of_two_families_are_said_to_be_paired_by_place() -> None:
+    result = parted(zoo.build("llama"), zoo.build("qwen2"))
+    assert result.text.startswith("These are models of two families (llama and qwen2), whose blocks are paired by")
+    assert result.record()["other_family"] == "qwen2"
+
+
 def test_a_model_and_itself_do_not_part() -> None:
     hf = zoo.build("llama")
     result = parted(hf, copy.deepcopy(hf))

@@ -8,6 +8,7 @@ from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
 import bathyscope
+from bathyscope.analysis.depths.sentences import sentence
 from bathyscope.pages.comparison.leading import leading_tables
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
@@ -49,7 +50,8 @@ def test_readings_are_those_of_the_verdict_paired_by_prompt() -> None:
     assert result.text.startswith(
         "other reaches its final prediction later in its depth than model-12: 86 % against 81 %."
     )
-    assert " 1 of 3 differences of the verdict's readings have an interval without 0: readable +0.050" in result.text
+    named = "1 of 3 differences of the verdict's readings have an interval without 0, uncorrected: readable +0.050"
+    assert f" {named}" in result.text
 
 
 def test_the_block_that_costs_more_is_named_and_no_other() -> None:
@@ -62,6 +64,9 @@ def test_the_block_that_costs_more_is_named_and_no_other() -> None:
     assert (row["difference"].sel(block=[0, 1, 3, 4, 5]) == 0).all()
     named = f"block 2 {float(row['difference'].sel(block=2)):+.3g} nats"
     assert f"1 of 6 differences of the loss added without a block hold after Holm's correction: {named}." in result.text
+    # the sentence on top, which stands alone on pages, does not deny what follows it
+    assert sentence(result).startswith("No difference of depth is proved on 12 prompts; ")
+    assert sentence(result).endswith(". What a block costs differs in 1 of 6 blocks")
     tables = leading_tables(result, 0)
     assert [table.title.partition(": ")[2] for table in tables] == [
         "readings of the verdict, as ratios of L",
@@ -71,10 +76,19 @@ def test_the_block_that_costs_more_is_named_and_no_other() -> None:
     assert tables[1].rows[0][3] == "0.000"
 
 
+def test_costs_that_were_measured_differently_are_not_compared_silently() -> None:
+    measures = {**RUN.identity.measures, "drop": {"positions": "published"}}
+    (note,) = bathyscope.compare([RUN, other(measures=measures)], resamples=50).notes
+    assert "were measured differently: drop.positions" in note
+    assert "'published'" in note
+
+
 def test_a_model_and_itself_do_not_differ() -> None:
     result = bathyscope.compare([RUN, other()], resamples=200)
-    assert result.text.startswith("No difference is proved on 12 prompts; ")
-    assert " 0 of 3 differences of the verdict's readings have an interval without 0. 0 of 6 " in result.text
+    assert result.text.startswith("No difference of depth is proved on 12 prompts; ")
+    assert (
+        " 0 of 3 differences of the verdict's readings have an interval without 0, uncorrected. 0 of 6 " in result.text
+    )
     assert "nan" not in result.text
 
 

@@ -63,7 +63,7 @@ def test_what_would_be_needed_where_nothing_is_proved(found: Comparison, error: 
     comparison = with_values(found, "prediction", difference=0.1, standard_error=error, p_holm=0.4)
     prompts = int(comparison.data["n_prompts"].max())
     text = sentence(comparison)
-    assert text.startswith(f"No difference is proved on {prompts} prompt")
+    assert text.startswith(f"No difference of depth is proved on {prompts} prompt")
     exact = prompts * 2.8016**2 * (error / 0.1) ** 2
     needed = float(re.search(r"about ([\d,]+) would be needed", text)[1].replace(",", ""))  # type: ignore[index]
     assert max(exact, prompts + 1) <= needed <= 1.11 * max(exact, prompts + 1) + 1
@@ -73,7 +73,7 @@ def test_a_difference_of_nothing_asks_for_no_number(found: Comparison) -> None:
     comparison = with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0)
     assert "would need more than 100,000" in sentence(comparison)
     untested = with_values(found, "prediction", difference=0.1)
-    assert sentence(untested).startswith("No difference can be tested: ")
+    assert sentence(untested).startswith("No difference of depth can be tested: ")
 
 
 def test_only_what_survives_is_stated(found: Comparison) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.surveying.training import steps as courses
 from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
 
@@ -81,12 +83,30 @@ def test_idle_blocks_are_shown_to_be_idle() -> None:
     base = np.full(12, 3.0)
     noise = np.random.default_rng(0).normal(size=12)
     added = np.stack([1e-4 * noise, noise, np.full(12, 0.5)], axis=1)
-    run: Any = {
-        "drop": xr.Dataset(
-            {"loss": (("prompt", "dropped"), base[:, None] + added), "baseline_loss": (("prompt",), base)}
-        )
-    }
-    assert courses.idle_blocks(run).tolist() == [True, False, False]
+    drop = xr.Dataset({"loss": (("prompt", "dropped"), base[:, None] + added), "baseline_loss": (("prompt",), base)})
+    assert courses.idle_blocks(drop).tolist() == [True, False, False]
+
+
+def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_path: Path) -> None:
+    places = [checkpoints / "checkpoint-3", checkpoints / "checkpoint-20"]
+    course = bathyscope.course(places, PROMPTS[:1], tmp_path / "course", progress=False)
+    assert course.data["idle_blocks"].isnull().all()
+    assert "shown to be idle" not in course.text
+    open_question = "There is no interval, which needs two prompts: whether depth changed and which blocks are idle"
+    assert open_question in course.text
+    page = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
+    assert "unknown" in page
+    assert "never" not in re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.DOTALL)
+    values = courses.depths_of(bathyscope.open(tmp_path / "course" / "step-00000003"))
+    assert "depth/readable" in values
+    assert "depth/idle_blocks" not in values
+
+
+def test_intervals_of_costs_are_those_of_the_steps_own_page(checkpoints: Path, tmp_path: Path) -> None:
+    course = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, tmp_path / "course", seed=5, progress=False)
+    costs = cost_of_leaving_out(bathyscope.open(tmp_path / "course" / "step-00000003"))
+    assert costs is not None
+    assert course.data["added_loss_low"].values[0].tolist() == [ends.low for ends in costs.intervals]
 
 
 def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_path: Path) -> None:

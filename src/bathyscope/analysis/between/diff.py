@@ -229,8 +229,15 @@ def _measure(sides: tuple[_Side, _Side], read: Prompts, sampling: Sampling) -> D
         changes,
         [prompt.id for prompt in read],
         (sides[0].name, sides[1].name),
+        _families(models),
         sampling,
     )
+
+
+def _families(models: Sequence[Model]) -> tuple[str, str]:
+    """Return the type of each model's configuration, or the name of its family where it has none."""
+    first, second = (str(getattr(model.hf.config, "model_type", "")) or model.anatomy.family.name for model in models)
+    return first, second
 
 
 def _graft_costs(

@@ -33,7 +33,22 @@ def _begins_apart(data: xr.Dataset) -> bool:
 
 
 def conclude(data: xr.Dataset, first: int | None) -> str:
-    """Return where the models part, which graft is the largest, and which blocks change more than they matter."""
+    """Return where the models part, which graft is the largest, and which blocks change more than they matter.
+
+    Models of two families are named first: their blocks have nothing in common but their place.
+    """
+    return _name_families(data) + _conclude(data, first)
+
+
+def _name_families(data: xr.Dataset) -> str:
+    """Return that blocks of two families are compared by their places; empty for models of one."""
+    if "other_family" not in data.attrs:
+        return ""
+    families = f"{data.attrs['family']} and {data.attrs['other_family']}"
+    return f"These are models of two families ({families}), whose blocks are paired by their place alone. "
+
+
+def _conclude(data: xr.Dataset, first: int | None) -> str:
     output = float(data["output_mean"])
     if first is None:
         models = f"{data.attrs['model']} and {data.attrs['other']}"

@@ -68,6 +68,7 @@ def difference(
     changes: NDArray[np.float64],
     prompt_ids: Sequence[str],
     names: tuple[str, str],
+    families: tuple[str, str],
     sampling: Sampling,
 ) -> Difference:
     """Return the result of the numbers, with means over prompts and their intervals.
@@ -77,7 +78,7 @@ def difference(
         floor: [boundaries], what rounding alone does.
         output_floor: the same of the predictions, in nats.
         changes: [blocks], of the weights.
-        names: of the models.
+        names, families: of the models.
     """
     n_blocks = len(changes)
     arrays: dict[str, Any] = {}
@@ -113,7 +114,10 @@ def difference(
         "part": list(PARTS),
         "token": np.arange(tokens.kl.shape[1]),
     }
-    data = xr.Dataset(arrays, coords, {"model": names[0], "other": names[1], **sampling.record})
+    attrs = {"model": names[0], "other": names[1], **sampling.record}
+    if families[0] != families[1]:
+        attrs |= {"family": families[0], "other_family": families[1]}
+    data = xr.Dataset(arrays, coords, attrs)
     first = first_beyond(data)
     return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
 

@@ -138,7 +138,8 @@ def _reading_text(readings: xr.Dataset) -> str:
     ]
     listed = f": {', '.join(named)}{_more(int(differs.sum()))} of the depth" if named else ""
     counted = f"{int(differs.sum())} of {intervals} differences of the verdict's readings have"
-    return f"{counted} an interval without 0{listed}."
+    # nothing is taken off for looking at several readings, as it is for blocks and estimators
+    return f"{counted} an interval without 0, uncorrected{listed}."
 
 
 def _block_text(blocks: xr.Dataset | None, level: float) -> str:

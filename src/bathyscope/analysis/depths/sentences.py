@@ -37,6 +37,9 @@ class HasDifferences(Protocol):
     def data(self) -> xr.Dataset: ...
 
     @property
+    def blocks(self) -> xr.Dataset | None: ...
+
+    @property
     def level(self) -> float: ...
 
     @property
@@ -94,11 +97,21 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     tested = [row for row in rows if not math.isnan(row.p)]
     what = "difference" if comparison.quantity == DIFFERENCE else "slope"
     if not tested:
-        return f"No {what} can be tested: {_reason(comparison, number)}"
+        return f"No {what} of depth can be tested: {_reason(comparison, number)}"
     prompts = _count_prompts(comparison, number)
     needed = _count_needed(comparison, tested, prompts)
     rest = f"differences of this size would need {needed}" if needed.startswith("more") else f"{needed} would be needed"
-    return f"No {what} is proved on {prompts} prompt{'' if prompts == 1 else 's'}; {rest}"
+    of_prompts = f"{prompts} prompt{'' if prompts == 1 else 's'}"
+    return f"No {what} of depth is proved on {of_prompts}; {rest}{_differing_costs(comparison, number)}"
+
+
+def _differing_costs(comparison: HasDifferences, number: int) -> str:
+    """Return that costs of blocks differ where depth is not proved to; empty where none do."""
+    if comparison.blocks is None:
+        return ""
+    p = comparison.blocks["p_holm"].values[number]
+    differ = int((p < 1 - comparison.level).sum())
+    return f". What a block costs differs in {differ} of {int(np.isfinite(p).sum())} blocks" if differ else ""
 
 
 def support(comparison: HasDifferences, number: int = 0) -> str:

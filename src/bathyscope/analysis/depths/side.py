@@ -26,6 +26,7 @@ from bathyscope.statistics.sampling import Sampling
 
 _OF_INTERVALS = ("resamples", "level", "cluster")
 """Options that say nothing of what was measured."""
+DROP = "drop"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,11 +136,15 @@ def chosen_estimators(names: Iterable[str], available: Collection[str], beginnin
 
 
 def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
-    """How runs were measured unlike the first, one sentence each: precision, seed, options."""
-    first = _flat(sides[0].identity)
+    """How runs were measured unlike the first, one sentence each: precision, seed, options.
+
+    Options of drop count where all runs have it, because costs of blocks are compared too.
+    """
+    measures = [DROP] if all(DROP in side.run.measures for side in sides) else []
+    first = _flat(sides[0].identity, measures)
     sentences = []
     for side in sides[1:]:
-        settings = _flat(side.identity)
+        settings = _flat(side.identity, measures)
         unlike = [
             f"{key} {first.get(key)!r} and {settings.get(key)!r}"
             for key in first | settings
@@ -165,11 +170,11 @@ def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> l
     return list(np.split(member, np.cumsum(list(map(len, cluster_values)))[:-1]))
 
 
-def _flat(identity: Identity) -> dict[str, Any]:
+def _flat(identity: Identity, measures: Iterable[str] = ()) -> dict[str, Any]:
     settings: dict[str, Any] = {"dtype": identity.dtype, "seed": identity.seed}
     # depths are read off runs that were not asked for them too, with the usual thresholds
     usual = {DECLARATION.name: asdict(EffectiveDepthOptions())}
-    for measure in (*DECLARATION.requires, DECLARATION.name):
+    for measure in (*DECLARATION.requires, *measures, DECLARATION.name):
         measure_options = {**usual.get(measure, {}), **(identity.measures.get(measure) or {})}
         settings |= {f"{measure}.{key}": value for key, value in measure_options.items()}
     return {key: value for key, value in settings.items() if key.split(".")[-1] not in _OF_INTERVALS}

@@ -48,7 +48,7 @@ def _best_windows(scan: RepeatScan) -> TextTable:
     columns = ["window", *(name for name in ("accuracy", "gain", "gain_low", "gain_high") if name in table)]
     columns += ["cost", "cost_low", "cost_high", "p_value"]
     rows = [[row[name] if name == "window" else f"{row[name]:.4g}" for name in columns] for _, row in table.iterrows()]
-    title = f"The {min(_MOST_ROWS, len(rows))} best of {len(rows)} windows"
+    title = f"The {min(_MOST_ROWS, len(rows))} best of {len(rows)} windows" if len(rows) > 1 else "The window"
     return TextTable([name.replace("_", " ") for name in columns], rows[:_MOST_ROWS], title)
 
 

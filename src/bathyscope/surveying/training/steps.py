@@ -71,10 +71,11 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks and the loss. By step and ``block``: the
-        added loss without the block, with its interval, and the effect of skipping it. By block: ``matters_from``, the
-        first step since which dropping it surely adds more than 0.01 nats (NaN without one). By ``reading``:
-        its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired by prompt.
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt) and the loss. By step
+        and ``block``: the added loss without the block, with its interval, and the effect of skipping it. By block:
+        ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without one). By
+        ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired by
+        prompt.
 
     Raises:
         StoreError: no finished survey, or surveys of models of different depth or of different prompts.
@@ -139,10 +140,11 @@ def _row(run: Run) -> dict[str, Any]:
             row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
     if "drop" in run:
         added_PL = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).transpose("prompt", "dropped").values
-        ends = np.array(mean_intervals(added_PL))
+        # the seed of the run, so that its own page has the same intervals
+        ends = np.array(mean_intervals(added_PL, Sampling(seed=run.identity.seed)))
         row |= {"added_loss": np.nanmean(added_PL, axis=0)}
         row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
-        row |= {"idle_blocks": float(idle_blocks(run).sum()), "loss": float(run["drop"]["baseline_loss"].mean())}
+        row |= {"idle_blocks": count_idle_blocks(run), "loss": float(run["drop"]["baseline_loss"].mean())}
     if "skip" in run and "output_all" in run["skip"]:
         effect = run["skip"]["output_all"].sel(part="block", reduction="mean")
         row["skip_effect"] = effect.mean("prompt").transpose("skipped").values
@@ -197,17 +199,31 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     """Return from where to where the readings went, in at most three sentences."""
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
-        return _describe_step(data, n_blocks)
+        return _describe_step(data, n_blocks) + _no_interval_text(data)
     text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
     if "readable" in data:
         ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
         text += f" A token is final after {ends[0]} of {n_blocks} blocks at step {first}, and after {ends[1]} at {last}"
         change, low, high = (float(data[f"change{end}"].sel(reading="readable")) for end in ("", "_low", "_high"))
         text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
-    if "idle_blocks" in data:
+    if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
-    return text
+    return text + _no_interval_text(data)
+
+
+def _no_interval_text(data: xr.Dataset) -> str:
+    """Return what stays open where prompts are too few for an interval; empty where there is one."""
+    ends = [data[f"{name}_low"] for name in ("readable", "added_loss") if f"{name}_low" in data]
+    if not ends or any(end.notnull().any() for end in ends):
+        return ""
+    open_questions = []
+    if "readable" in data and data.sizes["step"] > 1:
+        open_questions.append("whether depth changed")
+    if "added_loss" in data:
+        open_questions.append("which blocks are idle or matter")
+    reason = "There is no interval, which needs two prompts"
+    return f" {reason}: {' and '.join(open_questions)} is open." if open_questions else f" {reason}."
 
 
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
@@ -215,7 +231,7 @@ def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     text = f"One step was surveyed, {int(data['step'][0])}."
     if "readable" in data:
         text += f" A token is final after {float(data['readable'][0]):.1f} of {n_blocks} blocks."
-    if "idle_blocks" in data:
+    if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         text += f" Blocks shown to be idle: {int(data['idle_blocks'][0])}."
     return text
 
@@ -232,17 +248,24 @@ def depths_of(run: Run) -> dict[str, float]:
     if "lens" in run:
         verdict = run.verdict
         readings = {"readable": verdict.readable, "own": verdict.own, "later": verdict.later}
-        values |= {f"depth/{name}": r.value for name, r in readings.items() if not np.isnan(r.value)}
+        values |= {f"depth/{name}": reading.value for name, reading in readings.items()}
     if "drop" in run:
-        values["depth/idle_blocks"] = float(idle_blocks(run).sum())
-    return values
+        values["depth/idle_blocks"] = count_idle_blocks(run)
+    return {name: value for name, value in values.items() if not np.isnan(value)}
 
 
-def idle_blocks(run: Run, bound: float = IDLE) -> np.ndarray:
+def count_idle_blocks(run: Run) -> float:
+    """Return how many blocks are shown to be idle; NaN where prompts are too few for a test."""
+    added_PL = run["drop"]["loss"] - run["drop"]["baseline_loss"]
+    has_test = added_PL.notnull().any("dropped").sum("prompt") > 1
+    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if has_test else np.nan
+
+
+def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndarray:
     """Return for each block whether its drop surely changes the loss by less than ``bound`` nats, [L].
 
     The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference.
     """
-    drop = run["drop"]
     added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
-    return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, Sampling(level=0.9))])
+    sampling = Sampling(level=0.9, seed=seed)
+    return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, sampling)])

@@ -58,7 +58,7 @@ class Watch:
         StoreError: the folder holds the course of another training.
 
     Example:
-        >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30]], out="runs/watched", every=2)
+        >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30], [8, 6, 4]], out="runs/watched", every=2)
         >>> sorted(watch(2))[:2]
         ['depth/idle_blocks', 'depth/own']
     """
