@@ -21,7 +21,7 @@ class Direct(EffectMeasure[DirectOptions], declared=DECLARATION):
     keeps_boundaries = True
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
-        return facts.n_blocks * (1 + self.starts_per_prompt / 2) / 2
+        return facts.n_blocks * (1 + self.tails_per_prompt) / 2
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         return 0.0

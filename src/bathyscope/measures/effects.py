@@ -83,11 +83,13 @@ class EffectMeasure(Measure[Options]):
     by_prompt = True
     lends = True
     positions: Sequence[tuple[int, ...]]
+    _lengths: Sequence[int]
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         options: Any = self.options
         lengths = [len(p) for p in prompts]
         Range(0, min(lengths)).check(options.protect_first, f"{self.name}: protect_first")
+        self._lengths = lengths
         if options.positions is not None:
             self.positions = check_positions(options.positions, lengths, self.name)
             return
@@ -105,6 +107,15 @@ class EffectMeasure(Measure[Options]):
         """How many tokens t a prompt has: of sampled ones the most, so that batches do not depend on later prompts."""
         options: Any = self.options
         return COUNT if options.positions is None else sum(map(len, self.positions)) / len(self.positions)
+
+    @property
+    def tails_per_prompt(self) -> float:
+        """How much of a prompt is behind its tokens t, all of them together: of a sampled one half on average."""
+        options: Any = self.options
+        if options.positions is None:
+            return self.starts_per_prompt / 2
+        later = sum(length - t for length, starts in zip(self._lengths, self.positions) for t in starts)
+        return later / sum(self._lengths)
 
     @property
     def extents(self) -> Mapping[str, int]:

@@ -42,8 +42,8 @@ class Skip(EffectMeasure[SkipOptions], declared=DECLARATION):
 
     def rows_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
         # a row of channels owns all its tokens, a tail only its later ones
-        share = 1.0 if self.options.axis == "channels" else 0.5
-        return len(self.options.parts) * facts.n_blocks * (1 + self.starts_per_prompt * share) / 2
+        later = self.starts_per_prompt if self.options.axis == "channels" else self.tails_per_prompt
+        return len(self.options.parts) * facts.n_blocks * (1 + later) / 2
 
     def cells(self, n_blocks: int) -> Sequence[Cell]:
         return [(part, s) for part in range(len(self.options.parts)) for s in range(n_blocks)]
