@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from support import waves
 
 from bathyscope import ModelError
 from bathyscope.wavefront.calls import CallPolicy, even_pieces, in_pieces, while_memory_lasts
@@ -27,11 +31,25 @@ def test_even_pieces(rows: int, most: int) -> None:
     [(torch.float32, False), (torch.float64, False), (torch.bfloat16, True), (torch.float16, True)],
 )
 def test_low_precision_needs_a_control_in_every_call(dtype: torch.dtype, own_control: bool) -> None:
-    policy = CallPolicy.for_model(dtype, torch.device("cpu"))
+    anatomy = waves.loaded("llama").anatomy
+    policy = CallPolicy.for_model(anatomy, dtype, torch.device("cpu"))
     assert policy.control_in_every_call == own_control
     assert 400 <= policy.tokens <= 8000
-    assert CallPolicy.for_model(dtype, torch.device("cpu"), 17).tokens == 17
-    assert CallPolicy.for_model(dtype, torch.device("cuda")).tokens > policy.tokens
+    assert CallPolicy.for_model(anatomy, dtype, torch.device("cpu"), 17).tokens == 17
+    assert CallPolicy.for_model(anatomy, dtype, torch.device("cuda")).tokens > policy.tokens
+    # where the control rides along, smaller calls would run it more often
+    assert (policy.cached is None) == own_control
+
+
+@pytest.mark.parametrize(("width", "inner", "in_call"), [(64, 128, 4800), (576, 1536, 1820), (4096, 11008, 512)])
+def test_calls_on_a_cpu_stay_in_its_cache(width: int, inner: int, in_call: int) -> None:
+    anatomy: Any = SimpleNamespace(
+        dtype=torch.float32, width=width, model=SimpleNamespace(config=SimpleNamespace(intermediate_size=inner))
+    )
+    policy = CallPolicy.for_model(anatomy, torch.float32, torch.device("cpu"))
+    assert (policy.tokens, policy.in_call) == (4800, in_call)
+    assert CallPolicy.for_model(anatomy, torch.float32, torch.device("cpu"), 100).in_call == 100
+    assert CallPolicy.for_model(anatomy, torch.float32, torch.device("cuda")).in_call == 32768
 
 
 def test_what_is_out_of_memory_is_done_again_in_halves_and_in_order() -> None:

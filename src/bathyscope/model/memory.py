@@ -17,6 +17,10 @@ _UNITS: Final = {
 _INNER: Final = ("intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size", "d_ff", "moe_intermediate_size")
 _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
+_CACHED_BYTES: Final = 48 << 20
+"""What a call takes whose arrays, three or four of which are in use at a time, stay in a CPU's last cache."""
+_FEWEST_CACHED: Final = 512
+"""Tokens of a call below which reading the weights costs more than the cache gains."""
 _REUSED_BYTES: Final = 24 << 20
 """Larger than any array of compared predictions, and within what glibc takes as a limit (32 MiB)."""
 KEPT_BYTES: Final = 4 * _REUSED_BYTES
@@ -54,6 +58,11 @@ def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None =
         # softmax runs in float32 at least
         nbytes += heads * tokens * torch.promote_types(dtype, torch.float32).itemsize * _SCORES
     return nbytes
+
+
+def cached_tokens(anatomy: Anatomy) -> int:
+    """Return the tokens of a call on a CPU beyond which norms, activations and sums wait for memory."""
+    return max(_FEWEST_CACHED, _CACHED_BYTES // bytes_per_token(anatomy, 0))
 
 
 def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.device | None) -> bool:

@@ -1,6 +1,7 @@
 """What candidates cost on the test prompts, and how many units may go within a cost."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -45,6 +46,8 @@ class Proof:
         """Return the plan as the bytes of a file."""
         ledger = self._ledger
         subsets_by_name = candidates.subsets
+        # in one tree, whose common beginnings run once for all candidates
+        self._test(list(dict.fromkeys(chain.from_iterable(subsets_by_name.values()))))
         cost = np.stack([self._test(subsets).mean(axis=0) for subsets in subsets_by_name.values()])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
         comparison = compared_with_best(cost, self._trial.sampling, self._strata)

@@ -225,7 +225,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
         kind: copies * _ON_TOP[kind] * seconds
         for kind, seconds in rates.seconds_by_kind(work, anatomy.vocabulary).items()
     }
-    policy = CallPolicy.for_model(plan.model.dtype, device)
+    policy = CallPolicy.for_model(anatomy, plan.model.dtype, device)
     call_tokens = policy.tokens
     batches = [
         picked for shard in plan.shards for picked in plan.batches(call_tokens, range(*shard), plan.measures, device)
@@ -234,7 +234,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
     free = free_bytes(device)
     in_wave = max(round(sum(work[i].tokens * (1 + work[i].rows) for i in picked)) for picked in batches)
     # a call takes whole rows, one at least, and where they are many there is a control beside them
-    in_call = max(longest, call_tokens // longest * longest) + longest * policy.control_in_every_call
+    in_call = max(longest, policy.in_call // longest * longest) + longest * policy.control_in_every_call
     called = min(in_call, in_wave) * bytes_per_token(anatomy, longest, device)
     lenders = anatomy.n_blocks * any(measure.lends for measure in plan.measures)
     # when all calls have been made

@@ -19,6 +19,7 @@ from bathyscope.model import Model
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.readout import Readout
+from bathyscope.model.memory import cached_tokens
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.streaming.lending import lent
 from bathyscope.surgery.outline import fill
@@ -161,7 +162,7 @@ def _block_rate(model: Model, tokens: int, device: torch.device, clock: Callable
     """Measure the operations per second of the model's own blocks; None where they cannot be run here."""
     anatomy = model.anatomy
     flops = (weight_flops(anatomy) + attention_flops(anatomy, tokens)) / anatomy.n_blocks
-    in_call = min(_MOST_TOKENS, max(_FEWEST_TOKENS, int(_CALIBRATED_FLOPS / flops)))
+    in_call = min(_MOST_TOKENS, cached_tokens(anatomy), max(_FEWEST_TOKENS, int(_CALIBRATED_FLOPS / flops)))
     length = min(tokens, in_call)
     rows = max(1, in_call // length)
     size = max(sum(p.numel() * p.element_size() for p in block.parameters()) for block in anatomy.blocks)

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from bathyscope.errors import is_out_of_memory, warn
-from bathyscope.model.memory import control_rides, out_of_memory
+from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.memory import cached_tokens, control_rides, out_of_memory
 from bathyscope.wavefront.places import is_accelerator
 
 
@@ -21,19 +22,31 @@ class CallPolicy:
     """How rows are split into calls; calls shrink for good after one that ran out of memory.
 
     Args:
-        tokens: tokens per call; on a CPU time per token is flat from about 400 and with two threads falls
-            a little further up to some thousands, on an accelerator larger calls are better.
+        tokens: tokens per call that there is room for; on a CPU time per token is flat from about 400 to where a call's
+            arrays leave the cache, on an accelerator larger calls are better.
         control_in_every_call: the control runs again in each call, see ``control_rides``.
+        cached: tokens of a call that still fits a cache; None = as many as there is room for.
     """
 
     tokens: int
     control_in_every_call: bool
+    cached: int | None = None
     _has_warned: bool = field(default=False, init=False, repr=False)
 
     @classmethod
-    def for_model(cls, dtype: torch.dtype, device: torch.device, tokens: int | None = None) -> CallPolicy:
-        """Return the policy for a dtype and device."""
-        return cls(tokens or default_tokens(device), control_rides(dtype))
+    def for_model(
+        cls, anatomy: Anatomy, dtype: torch.dtype, device: torch.device, tokens: int | None = None
+    ) -> CallPolicy:
+        """Return the policy for a model in a dtype on a device."""
+        # smaller calls would only run the control more often where it rides in each
+        keeps_cached = not (is_accelerator(device) or control_rides(dtype))
+        cached = cached_tokens(anatomy) if keeps_cached else None
+        return cls(tokens or default_tokens(device), control_rides(dtype), cached)
+
+    @property
+    def in_call(self) -> int:
+        """Tokens of a call: no more than there is room for, nor than a cache holds."""
+        return self.tokens if self.cached is None else min(self.tokens, self.cached)
 
     def shrink(self, rows: int, tokens: int, device: torch.device) -> None:
         """Halve the calls to come, after one of so many rows of so many tokens each was out of memory.

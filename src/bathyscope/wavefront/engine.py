@@ -73,7 +73,7 @@ class Wavefront:
         self.tails = tails
         self.reader = Reader.of(anatomy, read_bytes)
         parameter = next(p for p in anatomy.model.parameters() if p.is_floating_point())
-        self.policy = CallPolicy.for_model(parameter.dtype, parameter.device, call_tokens)
+        self.policy = CallPolicy.for_model(anatomy, parameter.dtype, parameter.device, call_tokens)
 
     def run(self, batch: Batch, probes: Sequence[Probe], step: Step | None = None) -> None:
         """Pass over the blocks once for one batch; every probe sees what it asked for."""

@@ -137,7 +137,7 @@ class TreeRun:
             for name, variant in self._variants.items()
         }
         self._prompts_B = torch.arange(batch.size, device=batch.ids_BT.device)
-        rows = max(1, wave.policy.tokens // (batch.size * batch.tokens))
+        rows = max(1, wave.policy.in_call // (batch.size * batch.tokens))
         self._together = 1 if wave.policy.control_in_every_call else rows
         self._many = self._most_waiting(batch.ids_BT.device)
         self._waiting: dict[_Key, list[_Waiting]] = {}

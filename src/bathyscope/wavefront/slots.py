@@ -165,7 +165,7 @@ class Slots:
         if lends:
             self._lent = LentRows([slot for slot in slots if slot in lends])
         row_tokens = stream.shape[1] * stream.shape[2]
-        pending = deque(even_pieces(len(slots), max(1, self._policy.tokens // row_tokens)))
+        pending = deque(even_pieces(len(slots), max(1, self._policy.in_call // row_tokens)))
         while pending:
             first, last = pending.popleft()
             # Below float32 a matrix product rounds differently for different batch sizes, so each call computes the
@@ -198,7 +198,7 @@ class Slots:
                 # No slot has changed yet, so the same rows wait again, in smaller calls. A riding control is not
                 # counted: it rides along in the smaller calls too.
                 self._policy.shrink(last - first, row_tokens, self.state.device)
-                pending = deque(halves([(first, last), *pending], max(1, self._policy.tokens // row_tokens)))
+                pending = deque(halves([(first, last), *pending], max(1, self._policy.in_call // row_tokens)))
                 continue
             self._store_passed(call, output.passed)
             if prefix is None and output.cache is not None:
