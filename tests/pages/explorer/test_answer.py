@@ -36,7 +36,7 @@ def test_cheap_and_costly_blocks_are_named_with_intervals() -> None:
 
 def test_one_block_does_not_add_up_with_anything() -> None:
     found = answer(costing([2.5, 0.01, 0.3]))
-    assert found.cheap.startswith("1 of 3 block costs least when left out: 1; it adds at most 0.01 nats to the loss")
+    assert found.cheap.startswith("1 of 3 blocks costs least when left out: 1; it adds at most 0.01 nats to the loss")
     assert found.cheap.endswith("(upper end of the 95 % interval).")
 
 

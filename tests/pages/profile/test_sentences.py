@@ -14,7 +14,7 @@ from support.profiled import profiled_run
 
 from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
-from bathyscope.pages.profile.numbers import Profile, read_profile
+from bathyscope.pages.profile.numbers import Points, Profile, read_profile
 from bathyscope.pages.profile.section import facts
 from bathyscope.pages.profile.sentences import (
     MATTERS,
@@ -121,6 +121,22 @@ def test_training_is_said_to_move_what_its_interval_says(moved: float, seeds: in
 )
 def test_what_carries_the_model(costs: list[float], title: str, text: str) -> None:
     assert carrying_fact(read_profile(profiled_run(len(costs), costs=costs))) == (title, text)
+
+
+def test_a_cost_whose_interval_holds_0_carries_nothing() -> None:
+    profile = read_profile(profiled_run(3, costs=[2.0, 0.6, 0.05]))
+
+    def fact_with(*low: float) -> tuple[str, str]:
+        return carrying_fact(replace(profile, costs=Points((0, 1, 2), (2.0, 0.6, 0.05), low, (5.0, 0.9, 0.1))))
+
+    assert fact_with(-1.0, -0.3, 0.0) == (
+        "No single block is shown to carry the model",
+        "Costliest alone: block 0, +2.0 nats (−1.0 to +5.0): survey more prompts.",
+    )
+    # the costliest may be the one that is open
+    carried = "One block carries the model", "Block 1 costs +0.60 nats; all others +0.05 to +2.0."
+    assert fact_with(-1.0, 0.3, 0.0) == carried
+    assert fact_with(1.0, 0.3, 0.0)[0] == "Two blocks carry the model"
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -139,7 +139,7 @@ def _choose_blocks(cost: ByPlace | None) -> _Choice:
         blocks = tuple(int(block) for block in sorted(places[below]))
         each = "it adds" if len(blocks) == 1 else "each alone adds"
         most = f"{each} at most {high[below].max():.2g} nats to the loss (upper end of the 95 % interval)"
-        subject = "block costs" if len(blocks) == 1 else "blocks cost"
+        subject = f"{'block' if len(places) == 1 else 'blocks'} {'costs' if len(blocks) == 1 else 'cost'}"
         together = f" {_ADD_UP}" if len(blocks) > 1 else ""
         return _Choice(
             f"{len(blocks)} of {len(places)} {subject} least when left out: {format_blocks(blocks)}; {most}.{together}",

@@ -94,9 +94,12 @@ def interval_text(low: float, high: float) -> str:
 
 
 def carrying(costs: Points) -> tuple[int, ...]:
-    """Return the blocks whose loss, as it is written, is in the two highest classes; the costliest first."""
-    order = _costliest_first(costs)
-    return tuple(costs.places[place] for place in order if class_of(costs.mean[place]) >= CARRIES)
+    """Return the blocks whose loss, as it is written, is in the two highest classes; the costliest first.
+
+    A loss whose interval holds 0 does not count; where there are no intervals, all are as they are measured.
+    """
+    high = [place for place in _costliest_first(costs) if class_of(costs.mean[place]) >= CARRIES]
+    return tuple(costs.places[place] for place in high if not costs.low[place] <= 0)
 
 
 def carrying_fact(profile: Profile) -> tuple[str, str]:
@@ -109,10 +112,11 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
     measured = len(order)
     if not blocks:
         first = order[0]
-        return (
-            "No single block carries the model",
-            f"Costliest alone: block {costs.places[first]}, {cost_text(costs.mean[first])}.",
-        )
+        costliest = f"Costliest alone: block {costs.places[first]}, {cost_text(costs.mean[first])}"
+        if class_of(costs.mean[first]) < CARRIES:
+            return "No single block carries the model", f"{costliest}."
+        ends = f"{write_cost(costs.low[first])} to {write_cost(costs.high[first])}"
+        return "No single block is shown to carry the model", f"{costliest} ({ends}): survey more prompts."
     count = _NUMBERS[len(blocks)] if len(blocks) < len(_NUMBERS) else str(len(blocks))
     if len(blocks) == 1:
         title = "One block carries the model"
@@ -126,7 +130,7 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
         for number, block in enumerate(blocks[:_NAMED])
     ]
     more = f" and {len(blocks) - _NAMED} more from {write_cost(costs.at(blocks[-1]))}" if len(blocks) > _NAMED else ""
-    rest = [costs.mean[place] for place in order[len(blocks) :]]
+    rest = [costs.mean[place] for place in order if costs.places[place] not in blocks]
     others = ""
     if len(rest) == 1:
         others = f"; the other {write_cost(rest[0])}"
@@ -200,9 +204,9 @@ def _state_costs(costs: Points) -> str:
     order = _costliest_first(costs)
     first, last = order[0], order[-1]
     if blocks and len(blocks) < len(order):
-        rest = max(costs.mean[place] for place in order[len(blocks) :])
+        rest = max(costs.mean[place] for place in order if costs.places[place] not in blocks)
         subject = f"block {blocks[0]} adds" if len(blocks) == 1 else f"{len(blocks)} of {len(order)} blocks add"
-        most = f"up to {cost_text(costs.mean[first])} to the loss"
+        most = f"up to {cost_text(costs.at(blocks[0]))} to the loss"
         return f"Left out, {subject} {most}; each other at most {write_cost(rest)}"
     return (
         f"Leaving out one block adds {write_cost(costs.mean[last])} to {cost_text(costs.mean[first])} to the loss"
