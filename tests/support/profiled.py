@@ -64,6 +64,7 @@ def profiled_run(
         },
         {"dropped": range(n_blocks), **coords},
     )
+    drop["loss"].attrs["units"] = "nats"
     datasets = {name: data for name, data in (("lens", lens), ("skip", skip), ("drop", drop)) if name in measures}
     run = plain_run(datasets, {name: SETTINGS[name] for name in datasets}, controls)
     run.manifest["identity"] |= {"model": model, "dataset": dataset, "n_blocks": n_blocks}
