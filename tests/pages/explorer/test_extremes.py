@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 from support import waves, zoo
 from support.browser import Opened, Show, opened
-from support.compared import a_run
 from support.profiled import profiled_run
-from support.synthetic import replaced
+from support.synthetic import replaced, synthetic_run, without
 
 import bathyscope
 from bathyscope.pages.explorer.still import still_html, still_picture
@@ -94,7 +93,7 @@ def test_three_runs_with_long_names_are_compared_on_every_screen(
     show: Show, tmp_path: Path, width: int, scheme: str
 ) -> None:
     names = ["deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B-base", EVERY_SCRIPT, "Llama-3.1-8B-" + "x" * 80]
-    runs = [a_run(model=name, shift=0.1 * number, blocks=10 + number) for number, name in enumerate(names)]
+    runs = [without(synthetic_run(6 + n, 3, model=name), "repeat", "swap") for n, name in enumerate(names)]
     page = show(bathyscope.report(runs, tmp_path / "page.html"), width=width, color_scheme=scheme)
     page.unfold()
     assert_sound(page, width)
