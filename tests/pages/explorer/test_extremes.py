@@ -46,9 +46,8 @@ def controlled() -> Run:
 RUNS: dict[str, Callable[[], Run]] = {
     "no lens": lambda: profiled_run(measures=("skip", "drop")),
     "no drop": lambda: profiled_run(measures=("lens", "skip")),
-    "skip alone": lambda: profiled_run(measures=("skip",)),
     "one prompt": lambda: profiled_run(12, prompts=1),
-    "one block": lambda: profiled_run(1),
+    "one block": lambda: profiled_run(1, readable=0.6),
     "126 blocks": lambda: profiled_run(126, readable=100.0),
     "200 prompts": lambda: profiled_run(12, prompts=200),
     "no number of the lens": lambda: with_nan("lens"),
