@@ -23,6 +23,7 @@ from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score import DepthScore, answer_positions
 from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.compare import compare
 
 REDUCTIONS = ("mean", "p95", "max")
 FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]
@@ -44,6 +45,19 @@ def surveyed(name: str, given: list[Prompt], out: Path | None = None, **options:
     options = {"resamples": 50, "permutations": 50, **options}
     model = waves.loaded(name)
     return bathyscope.survey(model, given, "depth_score", out=out, progress=False, depth_score=options)["depth_score"]
+
+
+def test_answers_of_a_few_tokens_are_read_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    apart_by_tokens: dict[int, bool] = {}
+
+    def noting(reader: Any, reference_ND: torch.Tensor, *rest: Any, apart: bool, **options: Any) -> Any:
+        apart_by_tokens[len(reference_ND)] = apart
+        return compare(reader, reference_ND, *rest, apart=apart, **options)
+
+    monkeypatch.setattr("bathyscope.measures.effects.compare", noting)
+    ids = zoo.prompts(zoo.build("llama"), (20, 14))
+    surveyed("llama", [Prompt(ids=own, answer_tokens=answer) for own, answer in zip(ids, (12, 2))])
+    assert apart_by_tokens == {12: False, 2: True}
 
 
 def reduced(values: np.ndarray) -> np.ndarray:

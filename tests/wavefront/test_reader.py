@@ -95,6 +95,23 @@ def test_a_head_that_refuses_several_rows_is_given_one_at_a_time_with_a_note(rec
         torch.testing.assert_close(values, (p - q).norm(dim=-1), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_rows_have_a_product_of_their_own_where_that_is_asked_for(apart: bool) -> None:
+    tokens_by_product: list[int] = []
+
+    class Noting(nn.Linear):
+        def forward(self, normed_ND: Tensor) -> Tensor:
+            tokens_by_product.append(len(normed_ND))
+            return super().forward(normed_ND)
+
+    noting = Noting(WIDTH, VOCABULARY, bias=False).requires_grad_(False)
+    rows = [states(seed, tokens=2) for seed in range(3)]
+    values = compare(Reader(Readout(None, noting), VOCABULARY), rows[0], rows[1:], ["l2"], apart=apart)["l2"]
+    assert tokens_by_product == ([2, 2, 2] if apart else [6])
+    p = [noting(row).double().softmax(-1) for row in rows]
+    torch.testing.assert_close(values, torch.stack([(q - p[0]).norm(dim=-1) for q in p[1:]]), rtol=1e-5, atol=1e-6)
+
+
 def test_a_head_that_refuses_a_single_row_says_why() -> None:
     reader = Reader(Readout(None, OneRow(4)), VOCABULARY)
     with pytest.raises(ValueError, match="takes 4 vectors at most"):

@@ -30,13 +30,15 @@ from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import compare, same_or
-from bathyscope.wavefront.places import at
+from bathyscope.wavefront.places import at, is_accelerator
 from bathyscope.wavefront.probe import FinalStates, RowsView
 from bathyscope.wavefront.rows import Request
 
 EPS = 1e-6
 FLOOR = 1e-6
 """A contribution of at most this share of the stream that it is added to is rounding: a change has no size in it."""
+_FEW_TOKENS: Final = 12
+"""From so many on, a product of one row and one of several round alike on a CPU."""
 _AT_ONCE: Final = 1 << 22
 """Values of single tokens that wait to be reduced."""
 
@@ -228,7 +230,7 @@ class EffectProbe(MeasureProbe):
         """Change of the output at later tokens, ‖y − ȳ‖₂, [batch, part, reduction, skipped].
 
         Args:
-            control: the control's from the plain forward's is noise.
+            control: the control's from the plain forward's is noise, and rows of a few tokens are read apart.
         """
         changes = self._unseen(self._shape[:-1])
         tails: dict[int, list[tuple[list[Cell], Tensor]]] = {}
@@ -239,7 +241,8 @@ class EffectProbe(MeasureProbe):
             control_ND, rows = tail.control_ND[: self._end], list(mine.values())
             if control:
                 rows.append(same_or(control_ND, tail.baseline_ND[: self._end]))
-            change = compare(final.reader, control_ND, rows, ["l2"])["l2"]
+            few = control and len(control_ND) < _FEW_TOKENS and not is_accelerator(control_ND.device)
+            change = compare(final.reader, control_ND, rows, ["l2"], apart=few)["l2"]
             # Tails of several t are joined before they are reduced: a maximum or quantile over t is over all tokens.
             tails.setdefault(tail.prompt, []).append((list(mine), change[: len(mine)]))
             if control:

@@ -31,6 +31,7 @@ def compare(
     norm_row: Callable[[Tensor, Tensor], Tensor] | None = None,
     k: int = 5,
     top_p: float = 0.9,
+    apart: bool = False,
 ) -> dict[str, Tensor]:
     """Metrics of every row against the reference at every token.
 
@@ -41,6 +42,8 @@ def compare(
         targets_N: ids of the next tokens, −1 after the last token; for ``loss``.
         norm_row: (row vectors, reference vectors) → what the unembedding takes, where rows are normed otherwise than
             the reference.
+        apart: each row has a product of its own. On a CPU products of a few tokens are summed in another order than
+            large ones, and round less: such rows are read more exactly, though each reads all of the unembedding.
 
     Returns:
         name → float64 [rows, N], or [rows, N, TOP] of the top tokens.
@@ -48,7 +51,7 @@ def compare(
     # a reference among the rows is compared with itself, where it is read as it is
     is_reference = [norm_row is None and row is reference_ND for row in rows]
     read_rows = [row for row, same in zip(rows, is_reference) if not same]
-    comparison = _Comparison(reader, reference_ND, read_rows, metrics, targets_N, norm_row, k, top_p)
+    comparison = _Comparison(reader, reference_ND, read_rows, metrics, targets_N, norm_row, k, top_p, apart)
     comparison.run(with_reference=any(is_reference))
     if not any(is_reference):
         return comparison.values
@@ -73,10 +76,12 @@ class _Comparison:
         norm_row: Callable[[Tensor, Tensor], Tensor] | None,
         k: int,
         top_p: float,
+        apart: bool,
     ) -> None:
         self.values: dict[str, Tensor] = {}
         self._reader, self._reference_ND, self._rows, self._metrics = reader, reference_ND, rows, metrics
         self._targets_N, self._norm_row, self._k, self._top_p = targets_N, norm_row, k, top_p
+        self._apart = apart
 
     def run(self, *, with_reference: bool) -> None:
         """Reads and compares everything.
@@ -116,7 +121,7 @@ class _Comparison:
             normed = self._norm_row(torch.cat(row_states), repeated_ND).split(last - first)
             normed = (*normed, head.normed(reference_ND))
         # the reference comes last, so that it is one more row where it is compared with itself too
-        product_RNV = self._reader.product_of_rows(normed, device)
+        product_RNV = self._reader.product_of_rows(normed, device, apart=self._apart)
         most = self._reader.slice_tokens(device)
         for start, stop in even_pieces(last - first, most):
             tokens = slice(first + start, first + stop)

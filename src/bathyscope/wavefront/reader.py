@@ -115,12 +115,15 @@ class Reader:
         """The unembedding's product [N, V], brought to a device; ``head.finish`` makes logits of it."""
         return self.head.product(normed_ND).to(device)
 
-    def product_of_rows(self, normed: Sequence[Tensor], device: torch.device) -> Tensor:
+    def product_of_rows(self, normed: Sequence[Tensor], device: torch.device, *, apart: bool = False) -> Tensor:
         """One product of several rows, each [N, D] → [R, N, V].
 
         A head that refuses several rows at once is given one at a time from then on, with a note.
+
+        Args:
+            apart: each row has a product of its own.
         """
-        if len(normed) > 1 and self._takes_several_rows:
+        if len(normed) > 1 and self._takes_several_rows and not apart:
             try:
                 return self.product(torch.cat(list(normed)), device).unflatten(0, (len(normed), -1))
             except Exception as error:

@@ -22,8 +22,13 @@ def home_of(model: nn.Module) -> torch.device:
 
     Blocks may be elsewhere, or nowhere until they are lent. It is meta where a model has no weights at all.
     """
-    devices = [parameter.device for parameter in model.parameters()]
-    return next((device for device in devices if device.type != "meta"), devices[0])
+    devices: list[torch.device] = []
+    for parameter in model.parameters():
+        # the first parameter of a model in memory settles it: the others are not asked
+        if parameter.device.type != "meta":
+            return parameter.device
+        devices.append(parameter.device)
+    return devices[0]
 
 
 def where_float64_is_known(device: torch.device) -> torch.device:
