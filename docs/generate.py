@@ -48,18 +48,23 @@ SHORT: Final = "addition:12?digits=1"
 
 def main(arguments: Sequence[str]) -> None:
     """Everything, into the folder that is given or ``docs/generated``."""
-    import causal_types
-
     folder = Path(arguments[0]) if arguments else ROOT / "docs" / "generated"
-    adopt(folder)
-    write(folder / "commands.md", commands())
-    write(folder / "families.md", families())
-    write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
+    texts(folder)
     runs = survey_bundled()
     gallery(runs, folder / "figures")
     thumbnails(runs, folder)
     space(live(runs[0], folder / "live"), folder / "space")
     planted(folder / "planted")
+
+
+def texts(folder: Path) -> None:
+    """All that is made without a model: pages from beside the documents, and tables."""
+    import causal_types
+
+    adopt(folder)
+    write(folder / "commands.md", commands())
+    write(folder / "families.md", families())
+    write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
 
 
 def write(path: Path, text: str) -> None:

@@ -47,9 +47,7 @@ def source(generate: ModuleType, tmp_path: Path) -> Path:
     """The documents with what is made for them, the pictures blank."""
     copy = tmp_path / "docs"
     shutil.copytree(DOCS, copy, ignore=shutil.ignore_patterns("generated"))
-    generate.adopt(copy / "generated")
-    generate.write(copy / "generated" / "commands.md", generate.commands())
-    generate.write(copy / "generated" / "families.md", generate.families())
+    generate.texts(copy / "generated")
     blank = '<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"></svg>'
     for name in FIGURES:
         generate.write(copy / "generated" / "figures" / f"{name}.svg", blank)
