@@ -260,6 +260,11 @@ class Schedule:
         return number
 
 
+def names_runs(text: str) -> bool:
+    """Whether a text names blocks by runs of a looped model, as ``dropruns:1`` and ``drop:2.1`` do."""
+    return "dropruns" in text or _ADDRESS.search(text) is not None
+
+
 def _runs_of(block: str, step: str, loop: Sequence[Sequence[int]]) -> Sequence[int]:
     """Return the runs of a block of the loop."""
     if not loop:

@@ -45,7 +45,9 @@ def test_show_and_pages_name_loop_and_block(folder: Path, tmp_path: Path, capsys
     assert table.block_in_loop.tolist()[:6] == [0, 1] * 3
     assert "loop" not in bathyscope.show(folder, "lens").dropna(axis=1)
     assert main(["show", str(folder), "--measure", "drop"]) == 0
-    assert "3 (loop 1, block 1)" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "3 (loop 1, block 1)" in shown
+    assert "(loop 1, block 1)" in shown.partition("KL of the intervened")[0]
     page = bathyscope.report([bathyscope.open(folder)], tmp_path / "page.html").read_text(encoding="utf-8")
     assert "3 (loop 1, block 1)" in page
     assert "Blocks 0 to 5 are 3 loops of 2." in page

@@ -91,4 +91,9 @@ def test_steps_are_not_exported(folder: Path, tmp_path: Path) -> None:
     assert str(caught.value) == message
     with pytest.raises(ModelError, match="it loops, and its configuration has no entry"):
         bathyscope.export(folder, "drop:3", tmp_path / "out")
+    for named in ("dropruns:0", "drop:1.0"):
+        with pytest.raises(
+            ModelError, match=f"'{named}' names runs of a looped model, and no configuration leaves out"
+        ):
+            bathyscope.export(folder, named, tmp_path / "out")
     assert not (tmp_path / "out").exists()

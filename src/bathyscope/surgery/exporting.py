@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.options import Range, checked
 from bathyscope.runs.folder import folder_path
-from bathyscope.schedule import Schedule, Scheduling
+from bathyscope.schedule import Schedule, Scheduling, names_runs
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.options import Emit
 from bathyscope.surgery.plan import Plan
@@ -76,12 +76,22 @@ def export(
             schedule.require_choice()
             return export_plan(schedule, target, model, evidence=evidence, shard_bytes=shard_bytes)
         source = source_of(model, revision, weights=emit is None)
+        _require_block_numbers(schedule)
         chosen = schedule_for(schedule, source.n_blocks)
         if emit is not None:
             dtype = str(getattr(source.config, "dtype", None) or "bfloat16").removeprefix("torch.")
             model_revision = model.revision if isinstance(model, Model) else revision
             return emitted(chosen, source.name, dtype, emit, model_revision)
         return write_export(source, chosen, target, evidence=evidence, shard_bytes=shard_bytes)
+
+
+def _require_block_numbers(schedule: object) -> None:
+    """Refuse texts that name runs of a looped model, of which no checkpoint knows."""
+    if isinstance(schedule, str) and names_runs(schedule):
+        raise ModelError(
+            f"{schedule!r} names runs of a looped model, and no configuration leaves out or moves a single run of a "
+            "block. Run the schedule with bathyscope.scheduled instead."
+        )
 
 
 def _require_one_result(folder: Any, emit: Any) -> None:

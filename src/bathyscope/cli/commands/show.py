@@ -134,19 +134,22 @@ def _measure_view(frame: pd.DataFrame, cluster: str | None, cost: ByPlace | None
         return View([frame.to_string(index=False, na_rep="–", float_format="{:.4g}".format)], conclusion=())
     blocks: list[TextTable | str] = []
     if cost is not None:
-        blocks += [f"{cost.label}, cheapest first ({cost.units})", _bar_table(_frame_cost(cost))]
+        blocks += [f"{cost.label}, cheapest first ({cost.units})", _bar_table(_frame_cost(cost, frame))]
     for (_, meaning, units), rows in frame.groupby(["variable", "what", "units"], sort=False):
         blocks.append(f"{meaning} ({units})" if units != "1" else str(meaning))
         blocks.append(_bar_table(rows))
     return View([*blocks, f"Intervals resample {resampled(cluster)}."], conclusion=())
 
 
-def _frame_cost(cost: ByPlace) -> pd.DataFrame:
-    """Return the cost of each block with its interval, the cheapest block first."""
+def _frame_cost(cost: ByPlace, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the cost of each block with its interval, the cheapest block first, and its address in ``frame``."""
     import pandas as pd
 
     ends = {f"ci_{end}": [getattr(interval, end) for interval in cost.intervals] for end in ("low", "high")}
-    return pd.DataFrame({"place": cost.places, "mean": cost.mean, **ends}).sort_values("mean")
+    costs = pd.DataFrame({"place": cost.places, "mean": cost.mean, **ends}).sort_values("mean")
+    addresses = [name for name in ("loop", "block_in_loop") if name in frame]
+    places = frame.loc[frame["variable"] == "loss", ["place", *addresses]]
+    return costs.merge(places, on="place", how="left") if addresses else costs
 
 
 def _bar_table(rows: pd.DataFrame) -> TextTable:
