@@ -207,6 +207,28 @@ class EndedTokens(WeightedRecursion):
         return stack(embedded)
 
 
+class EndedRows(WeightedRecursion):
+    """A gate that reads a prompt's first token ends whole prompts, which keep their stream while others go on."""
+
+    def run(self, embedded: Tensor, stack: Callable[..., Tensor]) -> Tensor:
+        for _ in range(self.config.loops):
+            embedded = torch.where(self.router(embedded[:, :1]) > 0, stack(embedded), embedded)
+        # the last turn is read out as it is
+        return stack(embedded)
+
+
+class DroppedRows(WeightedRecursion):
+    """The same, but prompts that are ended leave the batch."""
+
+    def run(self, embedded: Tensor, stack: Callable[..., Tensor]) -> Tensor:
+        embedded = stack(embedded)
+        for _ in range(self.config.loops - 1):
+            active = (self.router(embedded[:, :1]) > 0)[:, 0, 0]
+            if bool(active.any()):
+                embedded = embedded.index_copy(0, active.nonzero()[:, 0], stack(embedded[active]))
+        return stack(embedded)
+
+
 class AveragedLoops(Looped):
     """Reads out the mean of what all loops give."""
 

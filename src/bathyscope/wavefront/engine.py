@@ -177,6 +177,7 @@ class _BatchPass:
         """Show the final states after the last block."""
         if first:
             self._plain.require_finite()
+            self._plain.require_own_stream(self._wave.anatomy, self._batch.ids_BT)
         self._show(self._replaced.land(self._plain.resid_BTD))
         if first:
             self._show(self._full.land(self._wave.anatomy.n_blocks))

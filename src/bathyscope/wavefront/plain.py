@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.attention import Seen, attending
+from bathyscope.model.anatomy.own_stream import require_own_stream
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.model.memory import out_of_memory
@@ -48,6 +49,15 @@ class PlainForward:
         self._finite.append(torch.isfinite(self.resid_BTD).all())
         parts = {part: value.to(before.device).reshape(before.shape) for part, value in taken.items()}
         return BaselineView(index, before, self.resid_BTD, parts.get("attention"), parts.get("mlp"), seen.attention)
+
+    def require_own_stream(self, anatomy: Anatomy, ids_BT: Tensor) -> None:
+        """Refuse prompts on which the own forward of a looped model, with something between its steps, differs.
+
+        Raises:
+            ModelError: it does.
+        """
+        if anatomy.loops is not None and anatomy.loops.between:
+            require_own_stream(anatomy.model, anatomy.loops, ids_BT, self.resid_BTD)
 
     def require_finite(self) -> None:
         """Refuse a stream that overflowed; once at the end, so that no block waits for an accelerator.

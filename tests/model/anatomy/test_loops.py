@@ -282,8 +282,8 @@ REFUSED = {
         "have no common depth. Set it to run all loops."
     ),
     zoo.ChoosingRecursion: (
-        f"{KIND} (ChoosingRecursion) cannot be measured: step 2 takes a stream of shape (8, 4, 32) and step 0 one of "
-        "(8, 8, 32). All runs of its blocks must take all tokens in one width."
+        f"{KIND} (ChoosingRecursion) cannot be measured: step 2 takes a stream of shape (32, 4, 32) and step 0 one of "
+        "(32, 8, 32). All runs of its blocks must take all tokens in one width."
     ),
     zoo.MaskedTurns: (
         f"{KIND} (MaskedTurns) cannot be measured: what step 2 is given as active is computed from the stream, such as "
@@ -300,6 +300,10 @@ REFUSED = {
     zoo.HaltingGate: (
         f"{KIND} (HaltingGate) cannot be measured: it ends its loops early, by what the stream holds, so that its "
         "prompts have no common depth. Set it to run all loops."
+    ),
+    zoo.DroppedRows: (
+        f"{KIND} (DroppedRows) loops, and calls its blocks 8 times for one input and 4 times for another: its prompts "
+        "have no common depth. Set it to run all loops."
     ),
     zoo.AveragedLoops: (
         f"{KIND} (AveragedLoops) cannot be measured: its logits depend on what steps before the last one gave, so that "
@@ -327,6 +331,34 @@ def test_tokens_that_a_gate_ends_early_are_measured_as_the_own_forward() -> None
     for prompt, ids in enumerate(IDS):
         expected = [mean_loss(logits_without(model.hf, ids, [step])[0], ids) for step in range(model.n_blocks)]
         np.testing.assert_allclose(drop.loss.values[prompt], expected, atol=1e-5)
+
+
+def test_prompts_that_a_gate_ends_early_are_measured_as_the_own_forward() -> None:
+    model = load(zoo.make(zoo.EndedRows, seed=2))
+    assert model.anatomy.loops is not None
+    assert model.anatomy.loops.slots == (1, 3)
+    prompts = [[first, *IDS[0][1:6]] for first in range(4, 12)]
+    ended = [bool(model.hf.router(model.hf.embed(torch.tensor(ids[0]))) < 0) for ids in prompts]
+    assert len(set(ended)) == 2
+    drop = waves.run(model, prompts, {"drop": {}})["drop"]
+    for prompt, ids in enumerate(prompts):
+        expected = [mean_loss(logits_without(model.hf, ids, [step])[0], ids) for step in range(model.n_blocks)]
+        np.testing.assert_allclose(drop.loss.values[prompt], expected, atol=1e-5)
+
+
+def test_a_gate_that_no_check_at_load_has_met_refuses_the_prompts_that_open_it() -> None:
+    hf = zoo.make(zoo.EndedRows, vocab_size=4000)
+    with torch.no_grad():
+        scores = (hf.embed.weight @ hf.router.weight.T)[:, 0]
+        # of all tokens one alone opens it
+        hf.router.bias.fill_(-scores.topk(2).values.mean())
+    model, opening = load(hf), int(scores.argmax())
+    other = [token for token in range(4, 10) if token != opening]
+    assert waves.run(model, [other], {"drop": {}})["drop"].loss.notnull().all()
+    with pytest.raises(
+        ModelError, match=r"EndedRows cannot be measured on these prompts: behind its last step the rep"
+    ):
+        waves.run(model, [other, [opening, *other]], {"lens": {}})
 
 
 def test_gradients_that_the_own_forward_cuts_are_refused_with_how_to_keep_them() -> None:

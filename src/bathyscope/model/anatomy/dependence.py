@@ -15,13 +15,13 @@ from bathyscope.model.anatomy.between import as_returned
 from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.loops import CallOrder, Dependence
-from bathyscope.model.anatomy.plain import logits_of, plain_forward, probe_ids
+from bathyscope.model.anatomy.plain import home_of, logits_of, plain_forward, probe_ids, vocabulary
 from bathyscope.model.anatomy.recording import BlockArguments, stub
 
 MOST_STATES = 8
 """States that a step may hand on: the stream, and outputs of earlier steps that later ones need."""
-# tokens enough that a gate ends some of them and lets others go on
-_SIZE = (8, 8)
+# tokens and rows enough that a gate ends some of them and lets others go on, whatever of them it reads
+_SIZE = (32, 8)
 _SATURATING = 1e4
 """A stream of this size saturates the gates that read it."""
 
@@ -72,7 +72,8 @@ def find_dependence(
             stream.
     """
     generator = torch.Generator().manual_seed(0)
-    ids_BT = probe_ids(model, *_SIZE)
+    # of the whole vocabulary: a gate may read the embedding of a row's first token alone
+    ids_BT = torch.randint(vocabulary(model), _SIZE, generator=generator).to(home_of(model))
 
     def draw() -> Tensor:
         return torch.randn(*_SIZE, like.shape[-1], generator=generator).to(like.device, like.dtype)
