@@ -1,10 +1,11 @@
 """Peak memory of surveying over four vocabularies, with the sources that PYTHONPATH names: before and after a change.
 
     python benchmarks/peak_memory.py                       # these sources
-    python benchmarks/peak_memory.py --sources OLD/src     # and others beside them
+    python benchmarks/peak_memory.py --sources before=OLD/src     # and others beside them, by a name
 
 Each vocabulary has a process of its own: two blocks 576 wide, lens and drop of prompts of 96 and 128 tokens. What is
-printed is the largest resident set, less that of the process once the model is loaded.
+printed is the largest resident set, less that of the process once the model is loaded. Results are added to a file of
+the machine's name under benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -49,19 +50,24 @@ def measure(vocabulary: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sources", type=Path, action="append", default=[], help="other src folders")
+    parser.add_argument("--sources", action="append", default=[], metavar="NAME=FOLDER", help="other src folders")
     parser.add_argument("--vocabulary", type=int, help="measure this one here, and print it as JSON")
     arguments = parser.parse_args()
     if arguments.vocabulary:
         print(json.dumps(measure(arguments.vocabulary)))
         return
+    from real_shapes import RESULTS, store_result
+
+    others = [(name, Path(folder)) for name, _, folder in (given.partition("=") for given in arguments.sources)]
+    results: dict[str, dict[str, dict[str, float]]] = {}
     for vocabulary in VOCABULARIES:
-        for sources in (*arguments.sources, OURS):
+        for label, sources in (*others, ("these sources", OURS)):
             variables = os.environ | {"PYTHONPATH": str(sources)}
             command = [sys.executable, __file__, "--vocabulary", str(vocabulary)]
             output = subprocess.run(command, env=variables, check=True, capture_output=True, text=True).stdout
             numbers = json.loads(output.splitlines()[-1])
-            label = "these sources" if sources == OURS else str(sources)
+            results.setdefault(str(vocabulary), {})[label] = numbers
+            store_result("peak memory of lens and drop", {"vocabularies": results}, RESULTS)
             print(f"{vocabulary:>8}  {label:<28} " + "  ".join(f"{n} {v:.0f}" for n, v in numbers.items()), flush=True)
 
 

@@ -90,10 +90,15 @@ def both(device: Accelerator, hf: Any, measures: Any, options: dict[str, Any]) -
 
 
 def assert_same(one: Run, other: Run) -> None:
+    """All values to the bit, but for answers of a few tokens, which a CPU alone reads row by row."""
     assert one.measures == other.measures
     for measure in one.measures:
         for name, values in one[measure].variables.items():
-            np.testing.assert_array_equal(other[measure][name].values, values.values, err_msg=f"{measure}.{name}")
+            compared, text = (other[measure][name].values, values.values), f"{measure}.{name}"
+            if measure in ("depth_score", "noise") and values.dtype.kind == "f":
+                np.testing.assert_allclose(*compared, rtol=1e-5, atol=2e-6, err_msg=text)
+            else:
+                np.testing.assert_array_equal(*compared, err_msg=text)
 
 
 @pytest.mark.parametrize("name", ["llama", *(pytest.param(name, marks=pytest.mark.thorough) for name in THOROUGH)])
