@@ -34,6 +34,6 @@ def test_rows_are_the_arrays(model_folder: Path, questions: Path, capsys: pytest
 def test_the_table_counts(model_folder: Path, questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["solved", str(model_folder), "--prompts", str(questions), "--quiet"]) == 0
     assert capsys.readouterr().out.splitlines()[0] in (
-        "0 of 1 prompts with an answer are solved.",
-        "1 of 1 prompts with an answer are solved.",
+        "0 of 1 prompt with an answer is solved.",
+        "1 of 1 prompt with an answer is solved.",
     )

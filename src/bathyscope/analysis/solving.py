@@ -93,7 +93,8 @@ def solved(
             warn(f"{without} of {len(read)} prompts have no answer, and no value.")
         data = _answered(loaded_model, read, progress)
         answered = int(data["solved"].notnull().sum())
-        text = f"{int(data['solved'].sum())} of {answered} prompts with an answer are solved."
+        prompts = "prompt with an answer is" if answered == 1 else "prompts with an answer are"
+        text = f"{int(data['solved'].sum())} of {answered} {prompts} solved."
         return LabelledResult(data, text, _tabulate)
 
 

@@ -137,6 +137,9 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     assert meaning.text.startswith("Prediction depth: the blocks after which")
     assert f"on {prompts_needed(unproved)} prompts" in step.text
     assert prompts_needed(unproved) in sentence(unproved)
+    two_samples = unproved.data.assign_coords(kind=("comparison", ["two-sample"]))
+    (_, step) = comparison_facts(replace(unproved, data=two_samples), 0)
+    assert f"survey {prompts_needed(unproved)} prompts, half of them with each:" in step.text
     (_, step) = comparison_facts(with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0), 0)
     assert step.command == "bathyscope compare RUN RUN --equivalence 0.1"
     single = bathyscope.compare([a_run(model="own/one", prompts=1), a_run(model="own/two", prompts=1)], resamples=50)

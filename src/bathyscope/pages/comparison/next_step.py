@@ -52,7 +52,10 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
             # No survey is that long, and what so many prompts would prove is next to nothing.
             command = f"bathyscope compare {_name_folder(reference)} {_name_folder(other)} --equivalence 0.1"
             return [Fact("Next", "To test that they agree to a tenth of the depth:", command)]
-        return [Fact("Next", f"To prove a difference of this size, survey both on {needed} prompts:", _survey(other))]
+        # the number is of the prompts that were compared, and two samples are counted together
+        is_paired = str(comparison.data["kind"].values[number]) == "paired"
+        how = f"survey both on {needed} prompts" if is_paired else f"survey {needed} prompts, half of them with each"
+        return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other))]
     same_model = reference.identity.weight_hash == other.identity.weight_hash
     bare = next(
         (run for run in (reference, other) if not any(name.startswith("untrained") for name in run.controls)), None
