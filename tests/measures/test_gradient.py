@@ -21,6 +21,7 @@ NAMES = [
     *("gemma4", "gemma4_plain"),  # keys and values of one block used by later ones
     *("mamba", "jamba", "lfm2", "qwen3_next", "openai-gpt"),  # no rows of one token
     *("universal", "moeut"),  # blocks that run several times
+    *("zaya", "glm_moe_dsa"),  # router states and chosen positions handed to the next block
 ]
 PARTS = ("norm", "norm_own", "norm_rest")
 

@@ -20,6 +20,7 @@ from support.brute_force import (
     REPEATED,
     Curves,
     cosine,
+    lens,
     lens_curves,
     norm,
     orders_of,
@@ -39,12 +40,17 @@ LENGTHS = (9, 14)
 WITH_PARTS = zoo.swept(entry.name for entry in zoo.entries() if entry.parts)
 NAMES = [*WITH_PARTS, *zoo.swept(entry.name for entry in zoo.entries() if not entry.parts)]
 IMPOSSIBLE = {
-    **{(name, "drop"): (1,) for name in ("gemma4", "gemma4_multimodal", "gemma3n")},
-    **{("zaya", measure): (0,) for measure in ("drop", "swap")},
+    **{(name, "drop"): (1,) for name in ("gemma4", "gemma4_multimodal", "gemma3n", "gemma3n_multimodal")},
+    **{(name, measure): (0,) for name in ("zaya", "hy_v4", "glm_moe_dsa") for measure in ("drop", "swap")},
 }
-"""Blocks that hand on what others need: keys and values, and the router's states in Zaya."""
-STREAMS = frozenset(("deepseek_v4", "gemma3n", "inkling2", "hy_v4", "qwen4_exp"))
-"""Several streams, which are read as ``support.brute_force`` does in the table of causal types."""
+"""Blocks that hand on what others need: keys and values, the router's states in Zaya, and chosen positions."""
+STREAMS = frozenset(
+    (
+        *("deepseek_v4", "deepseek_v4_compressed", "gemma3n", "gemma3n_multimodal"),
+        *("inkling2", "hy_v4", "qwen4_exp"),
+    )
+)
+"""Several streams: the model itself reads a boundary where all blocks behind it hand on what they are given."""
 
 
 @cache
@@ -143,12 +149,14 @@ def test_residual_contributions(name: str) -> None:
         assert_close(got[variable], expected)
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name.values[0] not in STREAMS], scope="module")
+@pytest.mark.parametrize("name", NAMES, scope="module")
 def test_lens(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)
 
     def reference(ids: list[int]) -> Curves:
+        if name in STREAMS:
+            return lens(model, blocks, ids)
         reads = [read_by_the_model(name, ids, h) for h in naive.boundaries(model, blocks, ids)]
         return lens_curves(naive.logits(model, ids), reads, ids)
 

@@ -48,7 +48,8 @@ class BlockGraph:
 
     def pull_back(self, flow: Flow, *, keep: bool = False) -> Flow:
         """Return the gradient at the inputs for the one at the outputs; ``keep`` the graph for another."""
-        entries = [(key, i) for key, tensors in self.state_in.items() for i in range(len(tensors))]
+        # blocks may pass on chosen positions too, to which there is no gradient
+        entries = [(key, i) for key, ts in self.state_in.items() for i, t in enumerate(ts) if t.requires_grad]
         resid_gradient, *state_gradients = torch.autograd.grad(
             [self.out, *(self.state_out[key][i] for key, i in flow.passed)],
             [self.leaf, *(self.state_in[key][i] for key, i in entries)],
@@ -78,5 +79,5 @@ def states_before_blocks(anatomy: Anatomy, replay: Replay, boundaries: Sequence[
 
 
 def _leaf(values: Tensor) -> Tensor:
-    """Return a copy that begins a graph."""
-    return values.detach().clone().requires_grad_()
+    """Return a copy that begins a graph, unless it holds whole numbers."""
+    return values.detach().clone().requires_grad_(values.is_floating_point())
