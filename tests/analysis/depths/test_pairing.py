@@ -113,15 +113,20 @@ def test_insisting_on_pairs_where_there_are_none_is_refused() -> None:
         matched({}, {"ids": list("wxyz"), "prompt_hash": "2"}, paired=True)
 
 
-def with_texts(texts: list[str], tokenizer: str, model: str) -> Any:
-    """A run that keeps its prompts' texts, a token for each letter pair, as another tokenizer cuts them."""
+def with_texts(texts: list[str], tokenizer: str, model: str, specials: tuple[int, ...] | None = None) -> Any:
+    """A run that keeps its prompts' texts, a token for each letter pair, as another tokenizer cuts them.
+
+    Args:
+        specials: places of special tokens in every prompt; None = an earlier version's run, which does not tell.
+    """
     size = len(tokenizer)
     items = tuple(TokenizedPrompt(str(n), tuple(range(len(text))), None, {}, "gsm8k:2") for n, text in enumerate(texts))
     pieces = tuple(tuple(text[i : i + size] for i in range(0, len(text), size)) for text in texts)
     run = a_run(
         prompts=2, n_tokens=[9, 9], dataset="gsm8k:2", model=model, tokenizer_hash=tokenizer, prompt_hash=tokenizer
     )
-    prompts = Prompts(items, "gsm8k:2", record=PromptRecord(tokenizer, tokenizer, pieces))
+    places = None if specials is None else (specials,) * len(texts)
+    prompts = Prompts(items, "gsm8k:2", record=PromptRecord(tokenizer, tokenizer, pieces, places))
     run.__dict__["prompts"] = prompts
     return run
 
@@ -135,3 +140,13 @@ def test_texts_of_two_tokenizers_are_compared() -> None:
     found = match(*sides_of([with_texts(same[0], "tt", "own/one"), other]), None)
     assert not found.first.size
     assert found.note.startswith("one and two name the same data, but the text of prompt '1' differs; they are comp")
+
+
+def test_a_text_that_ends_like_another_is_another_text() -> None:
+    whole = with_texts(["^^a b c d", "^^e f g h"], "tt", "own/one", specials=(0,))
+    same = with_texts(["a b c d", "e f g h"], "uuu", "own/two", specials=())
+    assert match(*sides_of([whole, same]), None).first.tolist() == [0, 1]
+    ends_alike = with_texts(["c d", "g h"], "uuu", "own/two", specials=())
+    unpaired = match(*sides_of([whole, ends_alike]), None)
+    assert not unpaired.first.size
+    assert "the text of prompt '0' differs" in unpaired.note

@@ -5,6 +5,7 @@ different ids; there a prompt is its data set and its id, and the texts are comp
 names agree but anything else contradicts them, the runs are taken for two samples, and it is said why.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
 
@@ -100,26 +102,37 @@ def _other_text(first: ComparedPrompts, second: ComparedPrompts, shared: list[st
     texts = [_texts(side) for side in (first, second)]
     if texts[0] is None or texts[1] is None:
         return ""
+    knows_specials = all(_knows_specials(side) for side in (first, second))
     for name in shared:
-        # one tokenizer may write a token before the text, and the other none
+        # an earlier version's run does not tell the token that one tokenizer writes before a text, and the other not
         shorter, longer = sorted((texts[0][name], texts[1][name]), key=len)
-        if not longer.endswith(shorter):
+        if longer != shorter if knows_specials else not longer.endswith(shorter):
             return f"{first.name} and {second.name} name the same data, but the text of prompt {name!r} differs"
     return ""
+
+
+def _knows_specials(side: ComparedPrompts) -> bool:
+    record = side.run.prompts.record
+    return record is None or record.specials is not None
 
 
 def _texts(side: ComparedPrompts) -> dict[str, str] | None:
     """Return the text of each prompt of a run without white space, by its id; None where the run keeps none.
 
-    White space is left out because tokenizers differ in what they make of it.
+    White space and special tokens are left out because tokenizers differ in what they make of them.
     """
     prompts = side.run.prompts
     if prompts.tokenizer_hash is None:
         return None
     try:
-        return {name: "".join("".join(prompts.pieces(n)).split()) for n, name in enumerate(prompts.names)}
+        return {name: "".join("".join(_words_of(prompts, n)).split()) for n, name in enumerate(prompts.names)}
     except (PromptError, StoreError):  # a run without text, or an earlier version's
         return None
+
+
+def _words_of(prompts: Prompts, number: int) -> Iterator[str]:
+    specials = set(prompts.specials(number))
+    return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)
 
 
 def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool) -> str:
