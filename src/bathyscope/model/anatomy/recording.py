@@ -89,8 +89,9 @@ def stub(
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         values = by_name(signature.bind(*args, **kwargs))
-        # found by its shape, since a block need not take the stream first
-        stream = next((name for name, value in values.items() if _is_stream(value)), first)
+        # found by its shape, since a block need not take the stream first; several streams have an axis more
+        several = isinstance(values.get(first), Tensor) and values[first].ndim == 4
+        stream = first if several else next((name for name, value in values.items() if _is_stream(value)), first)
         hidden = values.pop(stream)
         # empty while no block has run: a dictionary that blocks fill for later blocks
         state = next((n for n, v in values.items() if isinstance(v, Mapping | UserDict) and not v), None)
