@@ -128,7 +128,7 @@ def time_command(
 def profile_command(
     *, model: Path | None = None, work: Path | None = None, picture: Path | None = None, quiet: Quiet = False
 ) -> int:
-    """Survey the bundled prompts with three untrained controls, and draw the depth profile; about twelve CPU minutes.
+    """Survey the bundled prompts with three untrained controls, and draw the depth profile; about six CPU minutes.
 
     Args:
         model: folder of the model; left out = where fetch stores it.

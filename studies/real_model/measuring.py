@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import xarray as xr
 
 import bathyscope
 from bathyscope.model import Model
+from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope.runs.run import Run
 from studies.real_model.jobs import JOBS, MODELS, Job
 from studies.real_model.timing import peak_memory, reset_peak_memory
@@ -78,6 +80,8 @@ def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
         folder: of the model.
         data: folder with the data sets.
     """
+    # the model of the job before may be part of cycles, and would be in memory beside this one
+    gc.collect()
     model = control(name, folder)
     # a job's peak is its own, and neither that of loading nor of the jobs before
     reset_peak_memory()
@@ -134,7 +138,7 @@ def control(name: str, folder: Path) -> Model:
 
     if name == "smollm2":
         return bathyscope.load(folder, dtype="float32")
-    tokenizer = bathyscope.load(folder, dtype="float32").tokenizer
+    tokenizer = load_tokenizer(folder)
     if name == "shuffled":
         hf: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         layers = list(hf.model.layers)
