@@ -80,7 +80,7 @@ def measure_job(job: Job, name: str, folder: Path, data: Path) -> xr.Dataset:
         folder: of the model.
         data: folder with the data sets.
     """
-    # the model of the job before may be part of cycles, and would be in memory beside this one
+    # the model of the job before may be part of cycles, and would share the memory
     gc.collect()
     model = control(name, folder)
     # a job's peak is its own, and neither that of loading nor of the jobs before

@@ -1,4 +1,4 @@
-"""The depth profile of the real model beside untrained models of its configuration: the first picture of the README."""
+"""The depth profile of the real model next to untrained models of its shape: the first picture of the README."""
 
 from __future__ import annotations
 
