@@ -20,7 +20,8 @@ _REASONS = {
     "tokens, which attend to the main one",
     (
         "reformer",
-    ): "its blocks are reversible and run inside one function of its own, with hashes that are drawn at random",
+    ): "its blocks are reversible and run inside one function of its own, and hashed attention lets tokens depend on "
+    "later ones",
     (
         "xlm",
         "flaubert",
