@@ -41,7 +41,7 @@ def test_low_precision_needs_a_control_in_every_call(dtype: torch.dtype, own_con
     assert (policy.cached is None) == own_control
 
 
-@pytest.mark.parametrize(("width", "inner", "in_call"), [(64, 128, 4800), (576, 1536, 1820), (4096, 11008, 512)])
+@pytest.mark.parametrize(("width", "inner", "in_call"), [(64, 128, 4800), (576, 1536, 1820), (4096, 11008, 1024)])
 def test_calls_on_a_cpu_stay_in_its_cache(width: int, inner: int, in_call: int) -> None:
     anatomy: Any = SimpleNamespace(
         dtype=torch.float32, width=width, model=SimpleNamespace(config=SimpleNamespace(intermediate_size=inner))

@@ -19,7 +19,7 @@ _SCORES: Final = 3
 """Float32 copies of attention's weights that live at once where they are formed in the open."""
 _CACHED_BYTES: Final = 48 << 20
 """What a call takes whose arrays, three or four of which are in use at a time, stay in a CPU's last cache."""
-_FEWEST_CACHED: Final = 512
+_FEWEST_CACHED: Final = 1024
 """Tokens of a call below which reading the weights costs more than the cache gains."""
 _REUSED_BYTES: Final = 24 << 20
 """Larger than any array of compared predictions, and within what glibc takes as a limit (32 MiB)."""
