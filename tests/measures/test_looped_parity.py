@@ -188,15 +188,14 @@ def test_pairs_equal_brute_force(name: str, loops: Loops, monkeypatch: pytest.Mo
     module = file_of("test_pairs")
     loops.alias = name
     monkeypatch.setattr(module, "IDS", zoo.prompts(pair(name)[1], (7, 5)))
-    run = bathyscope.survey(pair(name)[0], module.IDS, ["pairs", "drop"], progress=False)
-    module.test_every_pair_is_that_of_one_forward(run)
+    module.test_every_pair_is_that_of_one_forward("llama")
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_tokens_equal_brute_force(name: str, loops: Loops) -> None:
     module = file_of("test_tokens")
     loops.alias = name
-    module.test_the_lens_of_each_token_equals_a_naive_one(module.measured("llama", prompts=2, length=12))
+    module.test_the_lens_of_each_token_equals_a_naive_one("llama")
 
 
 @pytest.mark.parametrize("name", NAMES)
