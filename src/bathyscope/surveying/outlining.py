@@ -51,7 +51,9 @@ def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:
     """Find blocks and head without numbers, which a model without weights cannot give."""
     text = config_of(hf)
     lists: Any = [submodule(hf, path) for path in blocks_of(hf).split(" + ")]
-    blocks = tuple(dict.fromkeys(block for listed in lists for block in listed))
+    idle = family.idle if family is not None else None
+    running = (block for listed in lists for block in listed if idle is None or submodule(block, idle) is None)
+    blocks = tuple(dict.fromkeys(running))
     head: Any = hf.get_output_embeddings()  # type: ignore[operator]
     embedding: Any = hf.get_input_embeddings()  # type: ignore[operator]
     if head is None:
