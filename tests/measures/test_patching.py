@@ -109,15 +109,20 @@ def test_equals_one_forward_per_patch_in_every_family(name: str) -> None:
     assert_equal_to_one_forward_per_patch(name)
 
 
-PASSING_ON = ("gemma3n", "gemma4", "zaya")
-"""Beginnings of the names of families whose blocks pass keys, values, embeddings or a router's state on."""
+PASSING_ON = ("gemma3n", "zaya", "gemma4", "gemma4_multimodal", "zamba2")
+"""Models whose blocks pass keys, values or a router's state on, or read embeddings once more."""
+
+
+def passes_on_more(name: str) -> bool:
+    """Whether blocks of a model get more than the stream; of Gemma 4 those that share and embed nothing do not."""
+    return name in PASSING_ON or name.startswith("gemma3n")
 
 
 def furthest_from_the_source(name: str) -> float:
     """How far all tokens, patched at any boundary, are at most from giving the source's log-probabilities."""
     got = found(name)
     to, source = got["log_p"].sel(read_in="target"), got["log_p"].sel(read_in="source")
-    assert float(np.abs(source - to).min()) > 1e-3
+    assert float(np.abs(source - to).max()) > 1e-3
     return float(np.abs(got["change_all"].sel(part="block") - (source - to)).max())
 
 
@@ -135,7 +140,7 @@ def test_all_tokens_of_the_stream_alone_do_not_where_blocks_pass_on_more() -> No
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in THOROUGH if name not in ("llama", "gpt2", "qwen3_moe")])
 def test_all_tokens_give_it_in_every_family_that_passes_on_the_stream_alone(name: str) -> None:
-    assert (furthest_from_the_source(name) < CLOSE) != name.startswith(PASSING_ON)
+    assert (furthest_from_the_source(name) < CLOSE) != passes_on_more(name)
 
 
 def test_at_the_last_boundary_the_answers_token_has_the_sources_readout_and_no_other_matters() -> None:

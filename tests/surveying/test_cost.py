@@ -13,6 +13,7 @@ from support.live_bytes import LiveBytes
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import bathyscope
 import bathyscope.measures.residual
 import bathyscope.surveying.asking
 import bathyscope.surveying.cost
@@ -20,10 +21,12 @@ import bathyscope.wavefront.calls
 from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.positions import sample_positions
+from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.surveying.cost import Estimate, estimate
 from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.rates import Rates, measure_rates
+from bathyscope.surveying.work import key_width
 
 RATES = Rates(matrix=1e9, compared=1e6, device="cpu")
 
@@ -74,6 +77,21 @@ def test_only_chosen_experts_of_attention_count(tmp_path: Path) -> None:
     one = 2 * (queries_and_keys + values_and_outputs + routers + config.num_experts_per_tok * expert)
     pairs = 2 * 2 * heads * size
     assert found.block_flops == pytest.approx(2 * found.blocks * (one + pairs))
+
+
+def test_entries_that_differ_from_block_to_block_are_read_of_each(tmp_path: Path) -> None:
+    """Transformers refuses to read them from the whole configuration."""
+    name = "gemma4_experts"
+    model = waves.loaded(name)
+    config = config_of(model.anatomy.model)
+    with pytest.raises(RuntimeError, match="per-layer attribute"):
+        _ = config.num_key_value_heads
+    widths = [block.self_attn.k_proj.out_features for block in model.anatomy.blocks]
+    assert len(set(widths)) == 2
+    assert key_width(model.anatomy) == max(widths)
+    run = bathyscope.survey(model, [[5, 6, 7]], "residual", progress=False)
+    assert run["residual"].norm_resid.notnull().all()
+    assert given(name, tmp_path).block_flops > given("gemma4_plain", tmp_path).block_flops
 
 
 def test_rows_readouts_time_and_memory_add_up(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.configurations import block_values
 
 _UNITS: Final = {
     **{"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -54,7 +55,7 @@ def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None =
     dtype = anatomy.dtype or torch.float32
     nbytes = dtype.itemsize * (3 * _inner(anatomy) + 4 * anatomy.width)
     if _attends_in_the_open(anatomy, dtype, device):
-        heads = int(getattr(config_of(anatomy.model), "num_attention_heads", 1) or 1)
+        heads = int(max(block_values(config_of(anatomy.model), "num_attention_heads"), default=1))
         # softmax runs in float32 at least
         nbytes += heads * tokens * torch.promote_types(dtype, torch.float32).itemsize * _SCORES
     return nbytes
@@ -73,8 +74,9 @@ def _attends_in_the_open(anatomy: Anatomy, dtype: torch.dtype, device: torch.dev
     config = config_of(anatomy.model)
     if str(getattr(config, "_attn_implementation", "sdpa")) == "eager":
         return True
-    heads, shared = (getattr(config, f"num_{name}_heads", None) for name in ("attention", "key_value"))
-    wide = dtype == torch.float64 or (dtype == torch.float32 and shared not in (None, heads))
+    heads, shared = (block_values(config, f"num_{name}_heads") for name in ("attention", "key_value"))
+    fewer = bool(shared) and set(shared) != set(heads)
+    wide = dtype == torch.float64 or (dtype == torch.float32 and fewer)
     return wide and device is not None and device.type == "cuda"
 
 
@@ -102,7 +104,7 @@ def control_rides(dtype: torch.dtype) -> bool:
 def _inner(anatomy: Anatomy) -> int:
     """Return the width of the MLP's inner layer: by the configuration, else that of a block's widest matrix."""
     config = config_of(anatomy.model)
-    named = [getattr(config, name, None) for name in _INNER]
+    named = [value for name in _INNER for value in block_values(config, name)]
     # some configurations have one for each block
     widths = [max(width) if isinstance(width, list | tuple) else width for width in named if width]
     numbers = [int(width) for width in widths if isinstance(width, int)]

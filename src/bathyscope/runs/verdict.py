@@ -40,6 +40,8 @@ Row = dict[str, str | float]
 
 EFFECT_DONE = "90 % of the effect on output is done by"
 """How the reading *own* is worded, in sentences and on pages alike."""
+NO_EFFECT = "leaving out single blocks changes no output"
+"""How it is worded where it is 0."""
 _SUBJECTS = {"readable": "the depth of tokens", "own": "the work of blocks"}
 _REASONS = {
     "sharpened": "blocks go on changing the output after the top-1 token is final, as where they sharpen "
@@ -180,6 +182,8 @@ class Verdict:
             loops = self.in_loops(self.readable.value)
             return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
         if math.isnan(self.readable.value):
+            if self.own.value == 0:
+                return f"{NO_EFFECT[0].upper()}{NO_EFFECT[1:]}{self._caveats()}."
             loops = self.in_loops(self.own.value)
             return f"{EFFECT_DONE} {self.own} of {counted}{loops} on average{self._caveats()}."
         return self._both_sentence()
@@ -195,6 +199,8 @@ class Verdict:
         last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
         loops, done = self.in_loops(self.readable.value), f"{self.own}{self.in_loops(self.own.value)}"
         token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"
+        if self.own.value == 0:
+            return f"{token}; {NO_EFFECT}."
         already = "" if self.own.value > self.readable.value else "already "
         return f"{token}; {already}{EFFECT_DONE} {done}."
 

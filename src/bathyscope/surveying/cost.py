@@ -26,7 +26,7 @@ from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import Rates, measure_rates
-from bathyscope.surveying.work import head_widths
+from bathyscope.surveying.work import key_width
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.places import is_accelerator
 from bathyscope.wavefront.reader import Reader
@@ -259,7 +259,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
         weight_bytes=sum(p.numel() * p.element_size() for p in plan.model.hf.parameters()),
         state_bytes=state_bytes,
         # what is lent, and the same once more behind one another with the borrowers' own
-        key_value_bytes=2 * lenders * longest * 2 * head_widths(anatomy)[1] * item,
+        key_value_bytes=2 * lenders * longest * 2 * key_width(anatomy) * item,
         workspace_bytes=_WORKSPACE + max(called, chunk),
         rates=rates,
         floor_seconds=(block_flops + readout_flops) / rates.matrix,

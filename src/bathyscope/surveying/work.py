@@ -10,6 +10,7 @@ from typing import Any
 
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
+from bathyscope.model.anatomy.configurations import block_configurations
 
 
 @dataclass(frozen=True)
@@ -77,14 +78,20 @@ def weight_flops(anatomy: Anatomy) -> float:
 
     Of experts only the chosen ones are met.
     """
-    config = config_of(anatomy.model)
-    weights = (weight for block in anatomy.blocks for weight in block.named_parameters())
-    return 2.0 * sum(weight.numel() * _share_met(f".{name}.", config) for name, weight in weights if weight.ndim >= 2)
+    configs = block_configurations(config_of(anatomy.model))
+    # A looped model runs its blocks several times, and the configurations are those of one turn.
+    return 2.0 * sum(
+        weight.numel() * _share_met(f".{name}.", configs[number % len(configs)])
+        for number, block in enumerate(anatomy.blocks)
+        for name, weight in block.named_parameters()
+        if weight.ndim >= 2
+    )
 
 
 def attention_flops(anatomy: Anatomy, tokens: int) -> float:
     """Count the operations of one token's attention in all blocks, to half of the tokens on average."""
-    return 2.0 * tokens * head_widths(anatomy)[0] * anatomy.n_blocks
+    queries = [width for width, _ in _head_widths(anatomy)]
+    return 2.0 * tokens * sum(queries) / len(queries) * anatomy.n_blocks
 
 
 def _share_met(name: str, config: object) -> float:
@@ -111,10 +118,20 @@ _EXPERTS = (
 """Kinds of experts: parts of their weights' names, what configurations call their number, and that of the chosen."""
 
 
-def head_widths(anatomy: Anatomy) -> tuple[int, int]:
-    """Return the widths of queries, and of keys (or values), of all heads together."""
-    config, names = config_of(anatomy.model), ("num_attention_heads", "head_dim", "num_key_value_heads")
+def key_width(anatomy: Anatomy) -> int:
+    """Return the width of keys (or values) of all heads together, in the block where it is largest."""
+    return max(keys for _, keys in _head_widths(anatomy))
+
+
+def _head_widths(anatomy: Anatomy) -> list[tuple[int, int]]:
+    """Return the widths of queries, and of keys (or values), of all heads together, for each configuration."""
+    configs = block_configurations(config_of(anatomy.model))
+    return [_read_head_widths(config, anatomy.width) for config in configs]
+
+
+def _read_head_widths(config: Any, width: int) -> tuple[int, int]:
+    names = ("num_attention_heads", "head_dim", "num_key_value_heads")
     heads, size, shared = (getattr(config, name, None) for name in names)
-    queries = heads * size if isinstance(heads, int) and isinstance(size, int) else anatomy.width
+    queries = heads * size if isinstance(heads, int) and isinstance(size, int) else width
     keys = queries * shared // heads if heads and isinstance(heads, int) and isinstance(shared, int) else queries
     return queries, keys

@@ -9,7 +9,7 @@ import numpy as np
 
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.profile.numbers import CRITERIA
-from bathyscope.runs.verdict import EFFECT_DONE
+from bathyscope.runs.verdict import EFFECT_DONE, NO_EFFECT
 
 if TYPE_CHECKING:
     from bathyscope.pages.profile.numbers import Mark, Points, Profile
@@ -187,6 +187,8 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     last = ""
     if not math.isnan(changed) and changed >= MATTERS:
         last = f", but the last block still changes {_percent(changed)} of predictions"
+    if math.isnan(readable) and effect_done == 0:
+        return f"{NO_EFFECT[0].upper()}{NO_EFFECT[1:]}"
     if math.isnan(readable):
         return f"{EFFECT_DONE} {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
     if verdict.depth is not None:
@@ -195,6 +197,8 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     token = f"A token's prediction is final after {readable:.1f} of {counted}{verdict.in_loops(readable)} on average"
     if last or math.isnan(effect_done):
         return f"{token}{last}"
+    if effect_done == 0:
+        return f"{token}, and {NO_EFFECT}"
     already = "and" if effect_done > readable else "but already"
     return f"{token}, {already} {EFFECT_DONE} {effect_done:.1f}"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from bathyscope.errors import ModelError
 from bathyscope.measures.curves import as_published
 from bathyscope.model import load_config
+from bathyscope.model.anatomy.configurations import block_values
 from bathyscope.pages.reproducing.cells import Outcome
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.runs.run import Run
@@ -117,7 +118,7 @@ def _read_sizes(model: NamedModel) -> tuple[dict[str, int], str]:
         config = load_config(model.source).get_text_config()
     except ModelError as error:
         return {}, str(error)
-    sizes = {name: getattr(config, field, None) for name, field in _FIELDS.items()}
+    sizes = {name: next(iter(block_values(config, field)), None) for name, field in _FIELDS.items()}
     if sizes["blocks"] is None or sizes["query_heads"] is None:
         return {}, f"{model.name} has a configuration without blocks and heads."
     # Configurations without grouped queries do not state the number of key heads.
