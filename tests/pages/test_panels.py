@@ -17,11 +17,14 @@ from bathyscope.pages.figures.registry import FIGURES, drawings
 from bathyscope.pages.plotting import _find_panel
 
 NOT_DRAWN_HERE = {
+    "lens.exits",
+    "lens.gate",
+    "stages.loops",
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
     *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.trust"),
     *(f"patching.{name}_N" for name in ("prompt", "attention", "mlp")),
 }
-"""Panels that need more prompts, pairs of them, or others to fit to, than the run of these tests has."""
+"""Panels that need a model with loops, more prompts, pairs of them, or others to fit to, than these tests have."""
 
 
 @pytest.fixture(scope="module")
