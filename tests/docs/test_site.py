@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from types import ModuleType
 
 import pytest
 from support.browser import browser, opened
+from support.fresh import fresh_module
 
 import bathyscope
 from bathyscope.pages.figures.registry import FIGURES
@@ -24,12 +24,7 @@ SURVEY_PAGE = "generated/api/bathyscope.survey"
 
 @pytest.fixture(scope="module")
 def generate() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(DOCS / "generate.py", "docs_generate")
 
 
 def built(source: Path, out: Path, builder: str) -> subprocess.CompletedProcess[str]:

@@ -7,7 +7,6 @@ the models begin with ``loop:``.
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from support import looped, naive, waves, zoo
+from support.fresh import fresh_module
 from support.unrolled import Unrolled, unrolled
 
 import bathyscope
@@ -58,13 +58,7 @@ _build, _loaded, _entry, _family_of = zoo.build, waves.loaded, zoo.entry, naive.
 @cache
 def file_of(name: str) -> ModuleType:
     """A test file of its own for looped models, so that nothing that it remembers reaches the other one."""
-    place = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"looped_{name}", place)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(Path(__file__).with_name(f"{name}.py"), f"looped_{name}")
 
 
 def copy_of(name: str, hf: Any) -> Unrolled:

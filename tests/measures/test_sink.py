@@ -6,7 +6,6 @@ sees to it that no measure is left out.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from support import zoo
+from support.fresh import fresh_module
 from support.zoo.pathologies import CANCELLER, READERS, SINK_HEADS, SIZE, WRITER
 
 import bathyscope
@@ -59,12 +59,7 @@ def quick_parameters(test: Any) -> Iterator[Any]:
 
 
 def module_of_tests(file: str) -> Any:
-    spec = importlib.util.spec_from_file_location(f"parity_{file}", Path(__file__).with_name(f"{file}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(Path(__file__).with_name(f"{file}.py"), f"parity_{file}")
 
 
 def test_every_measure_is_compared_with_its_reference_on_this_model() -> None:

@@ -6,7 +6,6 @@ The comparisons are those of the measures' own test files, whose references are 
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -16,6 +15,7 @@ import pytest
 import torch
 from support import naive, waves, zoo
 from support.folded import FoldedCopy
+from support.fresh import fresh_module
 
 import bathyscope
 from bathyscope.model import Model, load
@@ -46,12 +46,7 @@ _build, _entry, _family_of = zoo.build, zoo.entry, naive.family_of
 @cache
 def file_of(name: str) -> ModuleType:
     """A test file of its own for streams, so that nothing that it remembers reaches the other one."""
-    spec = importlib.util.spec_from_file_location(f"streams_{name}", Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(Path(__file__).with_name(f"{name}.py"), f"streams_{name}")
 
 
 @cache

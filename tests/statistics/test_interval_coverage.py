@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from support.fresh import fresh_module
 
 from bathyscope.statistics.reduce import weighted_mean
 
@@ -18,13 +17,7 @@ TRIALS = 150
 
 @pytest.fixture(scope="module")
 def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("interval_coverage", BENCHMARK)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(BENCHMARK, "interval_coverage")
 
 
 def scenarios(benchmark: ModuleType, *names: str) -> list:

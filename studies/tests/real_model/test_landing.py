@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -13,6 +11,7 @@ import pytest
 import torch
 import xarray as xr
 from support import zoo
+from support.fresh import fresh_module
 
 import bathyscope
 from studies.real_model.claims import CLAIMS
@@ -23,13 +22,7 @@ PEERS = Path(__file__).parents[3] / "benchmarks" / "peers"
 
 def script(name: str) -> ModuleType:
     """A script of the peers' benchmark as a module."""
-    spec = importlib.util.spec_from_file_location(f"peers_{name}", PEERS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return fresh_module(PEERS / f"{name}.py", f"peers_{name}")
 
 
 def dropped(kl: list[float], agreement: float) -> xr.Dataset:
