@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from bathyscope.core.text import capitalised
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_axis
@@ -129,7 +130,7 @@ def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
     ax.set_xlim(-0.02, 1.02)
     ax.set_xlabel(SHARE_LABEL)
     ax.set_ylabel(f"{profile.axis}, log scale")
-    ax.set_title(profile.title[0].upper() + profile.title[1:])
+    ax.set_title(capitalised(profile.title))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)
 
 
@@ -138,7 +139,7 @@ def _said_profile(data: xr.Dataset, name: str, title: str) -> str:
     for member in data["member"].values:
         own = data[name].sel(member=member).dropna("boundary")
         said.append(f"{member}: {float(own[0]):.3g} at the first boundary, {float(own[-1]):.3g} at the last")
-    return f"{title[0].upper()}{title[1:]} over the share of the depth. {'; '.join(said)}."
+    return f"{capitalised(title)} over the share of the depth. {'; '.join(said)}."
 
 
 def _block_axis(ax: Axes, blocks: np.ndarray) -> None:
@@ -178,7 +179,7 @@ def _draw_slopes(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _title(name: str) -> str:
     said = name.replace("_", " ").replace("kl", "KL")
-    return said[0].upper() + said[1:]
+    return capitalised(said)
 
 
 def _said(own: xr.Dataset, name: str) -> str:

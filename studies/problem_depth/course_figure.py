@@ -12,6 +12,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
+from bathyscope.core.text import capitalised
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from studies.problem_depth.readings import READINGS
@@ -71,7 +72,7 @@ def _slopes(figure: FigureBase, found: xr.Dataset, name: str) -> None:
         ax.fill_between(_places(found), own["moves_low"], own["moves_high"], color=colour, alpha=0.15, linewidth=0)
     _step_axis(ax, found)
     ax.set_ylabel(f"{READINGS[name].units} for each move")
-    ax.set_title(READINGS[name].title[0].upper() + READINGS[name].title[1:])
+    ax.set_title(capitalised(READINGS[name].title))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 

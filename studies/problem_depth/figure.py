@@ -13,6 +13,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
+from bathyscope.core.text import capitalised
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import whole_numbers
@@ -165,7 +166,7 @@ def _reading(figure: FigureBase, data: xr.Dataset, name: str) -> None:
     ax = figure.subplots()
     _lines(ax, data, _by_level(data, name))
     ax.set_ylabel(f"depth ({reading.units})")
-    ax.set_title(reading.title[0].upper() + reading.title[1:])
+    ax.set_title(capitalised(reading.title))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
 
 
@@ -223,7 +224,7 @@ def _classes(figure: FigureBase, own: xr.Dataset, name: str) -> None:
     ax.set_xlim(-0.5, len(classes) - 0.5)
     ax.set_xlabel("solved by")
     ax.set_ylabel(f"depth ({reading.units})")
-    ax.set_title(f"{reading.title[0].upper()}{reading.title[1:]}, by class")
+    ax.set_title(f"{capitalised(reading.title)}, by class")
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
+from bathyscope.core.text import capitalised
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import whole_numbers
@@ -64,7 +65,7 @@ def _states(figure: FigureBase, found: xr.Dataset, name: str) -> None:
             _line(ax, depth.sel(kind=kind, moved=moved), number, f"{kind.partition(',')[0]}, state {said}")
     ax.set_ylim(bottom=0)
     ax.set_ylabel(f"depth ({READINGS[name].units})")
-    ax.set_title(READINGS[name].title[0].upper() + READINGS[name].title[1:])
+    ax.set_title(capitalised(READINGS[name].title))
     _finish(figure, ax)
 
 

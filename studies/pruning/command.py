@@ -10,6 +10,7 @@ from cyclopts import App
 
 from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
 from bathyscope.cli.flags import add_flags, make_flags
+from bathyscope.core.text import capitalised
 from studies.common.command import Quiet
 from studies.pruning.experiment import Pruning, answers, pruning
 
@@ -50,7 +51,7 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
             headings = ("", "left out", "calibration", "test", "p", "as good as the best")
             write_table(headings, rows, title=f"{model}, {share} %")
         for asked, told in answers(found).items():
-            write(f"{asked[0].upper()}{asked[1:]}: {told}.")
+            write(f"{capitalised(asked)}: {told}.")
     return 0
 
 

@@ -35,6 +35,11 @@ def elided(content: object, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
+def capitalised(text: str) -> str:
+    """Return a text that begins a sentence; ``str.capitalize`` would take the capitals from its names."""
+    return text[:1].upper() + text[1:]
+
+
 def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], most: int = 20) -> str:
     """An HTML table for notebooks; nothing in its texts acts, and rows beyond ``most`` are counted."""
     listed = list(rows)

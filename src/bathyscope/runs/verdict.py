@@ -17,6 +17,7 @@ import xarray as xr
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
+from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import one_norm
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
@@ -183,7 +184,7 @@ class Verdict:
             return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
         if math.isnan(self.readable.value):
             if self.own.value == 0:
-                return f"{NO_EFFECT[0].upper()}{NO_EFFECT[1:]}{self._caveats()}."
+                return f"{capitalised(NO_EFFECT)}{self._caveats()}."
             loops = self.in_loops(self.own.value)
             return f"{EFFECT_DONE} {self.own} of {counted}{loops} on average{self._caveats()}."
         return self._both_sentence()

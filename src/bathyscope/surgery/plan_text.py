@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def _transfer_sentences(data: xr.Dataset) -> list[str]:
     if not worse:
         return ["No choice is shown to cost more on a domain than that domain's own choice."]
     listed = "; ".join(worse)
-    return [f"{listed[0].upper()}{listed[1:]}, in nats, than that domain's own choice."]
+    return [f"{capitalised(listed)}, in nats, than that domain's own choice."]
 
 
 def _excess_text(cell: xr.Dataset) -> str:
@@ -241,7 +242,7 @@ def _cost_text(candidate: xr.Dataset) -> str:
 
 def _candidate_title(name: str, first: bool = True) -> str:
     title = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
-    return title[0].upper() + title[1:] if first else title
+    return capitalised(title) if first else title
 
 
 def _p_text(value: float) -> str:

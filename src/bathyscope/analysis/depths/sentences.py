@@ -11,6 +11,7 @@ import numpy as np
 from scipy import stats
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
+from bathyscope.core.text import capitalised
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -178,7 +179,7 @@ def _state_difference(comparison: HasDifferences, number: int, row: ComparedDept
     data: xr.Dataset = comparison.data.isel(comparison=number)
     if comparison.quantity != DIFFERENCE:
         name = _NAMES.get(row.estimator, row.estimator)
-        return f"{name[0].upper()}{name[1:]} changes by {_points(row.difference)} points with each doubling of size"
+        return f"{capitalised(name)} changes by {_points(row.difference)} points with each doubling of size"
     reference, other = str(data["reference"].item()), str(data["other"].item())
     lower = row.difference < 0
     ratios = percents(row)
@@ -189,7 +190,7 @@ def _state_difference(comparison: HasDifferences, number: int, row: ComparedDept
         )
     name = _NAMES.get(row.estimator, row.estimator)
     return (
-        f"{name[0].upper()}{name[1:]} lies {'earlier' if lower else 'later'} in {other} than in {reference}: "
+        f"{capitalised(name)} lies {'earlier' if lower else 'later'} in {other} than in {reference}: "
         f"{ratios[1]} of its depth against {ratios[0]}"
     )
 

@@ -11,6 +11,7 @@ from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries, say, write
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
+from bathyscope.core.text import capitalised
 
 _EXAMPLES = """\
 Examples:
@@ -38,7 +39,7 @@ def demo_command(
     from bathyscope.pages.demonstration import MEASURES, REAL, REAL_COST, REAL_MEASURES, demo
 
     if real:
-        say(f"Surveying {REAL}: {', '.join(REAL_MEASURES)}. {REAL_COST[0].upper()}{REAL_COST[1:]}.", quiet)
+        say(f"Surveying {REAL}: {', '.join(REAL_MEASURES)}. {capitalised(REAL_COST)}.", quiet)
     else:
         say(f"Surveying the bundled model: {', '.join(MEASURES)}.", quiet)
     with quiet_libraries(downloads=real and not quiet):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import prompts_needed, surviving
+from bathyscope.core.text import capitalised
 from bathyscope.pages.commands import quote_model, quote_prompts
 from bathyscope.pages.profile.section import Fact
 
@@ -32,7 +33,7 @@ def comparison_facts(comparison: Comparison, number: int) -> list[Fact]:
     names = [row.estimator.removeprefix("interpolated_") for row in surviving(comparison, number)]
     meanings = [_MEANINGS[name] for name in dict.fromkeys(names or ["prediction"]) if name in _MEANINGS]
     text = f"{'; '.join(meanings)}."
-    return [Fact("What is compared", f"{text[0].upper()}{text[1:]}"), *_suggest_next(comparison, number)]
+    return [Fact("What is compared", capitalised(text)), *_suggest_next(comparison, number)]
 
 
 def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:

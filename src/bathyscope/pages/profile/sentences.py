@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.core.text import capitalised
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.profile.numbers import CRITERIA
 from bathyscope.runs.verdict import EFFECT_DONE, NO_EFFECT
@@ -144,7 +145,7 @@ def describe(profile: Profile) -> str:
     parts = [f"Depth profile of {profile.model}, {_count(profile.n_blocks, 'block')}."]
     for mark in profile.marks:
         label, interval = mark_label(mark)
-        parts.append(f"{label[0].upper()}{label[1:]} blocks{f' ({interval})' if interval else ''}.")
+        parts.append(f"{capitalised(label)} blocks{f' ({interval})' if interval else ''}.")
     if profile.share is not None:
         shares = [
             f"{_percent(share)} at {place}"
@@ -162,9 +163,7 @@ def describe(profile: Profile) -> str:
     for control in profile.controls:
         for mark in control.marks:
             label, interval = mark_label(mark)
-            parts.append(
-                f"{control.label[0].upper()}{control.label[1:]}: {label}{f' ({interval})' if interval else ''}."
-            )
+            parts.append(f"{capitalised(control.label)}: {label}{f' ({interval})' if interval else ''}.")
     return " ".join(parts)
 
 
@@ -188,7 +187,7 @@ def _state_depth(profile: Profile, verdict: Verdict) -> str:
     if not math.isnan(changed) and changed >= MATTERS:
         last = f", but the last block still changes {_percent(changed)} of predictions"
     if math.isnan(readable) and effect_done == 0:
-        return f"{NO_EFFECT[0].upper()}{NO_EFFECT[1:]}"
+        return capitalised(NO_EFFECT)
     if math.isnan(readable):
         return f"{EFFECT_DONE} {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
     if verdict.depth is not None:
