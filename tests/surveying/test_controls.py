@@ -126,10 +126,14 @@ UNSAYABLE = frozenset(
     (
         *("diffllama", "gpt_neox_japanese", "gpt2_scaled"),  # constants that follow the place
         *("deepseek_v2", "deepseek_v3", "deepseek_v3_direct", "ernie4_5_moe", "dots1", "glm4_moe", "afmoe", "lfm2_moe"),
-        *("gemma4", "gemma4_multimodal"),  # a block would run before the one whose keys and values it takes
+        # a block would run before the one whose keys and values, or chosen positions, it takes
+        *("gemma4", "gemma4_multimodal", "hy_v4"),
         *("modernbert-decoder", "rwkv"),  # a norm of the first block alone
-        *("gemma3n", "inkling2", "zaya"),  # what the first blocks hand on is no other block's to give
-        *("universal", "moeut", "mixed_norms"),  # types that transformers does not know
+        # what the first blocks hand on is no other block's to give
+        *("gemma3n", "gemma3n_multimodal", "inkling2", "zaya"),
+        "beam",  # how sums are scaled follows the place
+        # types that transformers does not know, or not without what reads images
+        *("universal", "moeut", "mixed_norms", "mllama"),
     )
 )
 """Families whose configuration cannot say the order of seed 0."""

@@ -47,7 +47,13 @@ def require_same(
     Raises:
         ModelError: with what differs: a block's parts, its constants, or the logits.
     """
-    source = outlined(config)
+    try:
+        source = outlined(config)
+    except ImportError as error:
+        kind = str(getattr(config, "model_type", "")) or type(config).__name__
+        raise ModelError(
+            f"{kind} models cannot be rebuilt from their configuration here: {' '.join(str(error).split())}"
+        ) from error
     anatomy = anatomy_of(source) if family is None else resolve(source, family)
     require_no_loops(anatomy)
     ids = random_ids(source, OUTLINE_TOKENS)

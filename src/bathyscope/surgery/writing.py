@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
@@ -145,7 +145,7 @@ def require_plain(source: Source) -> None:
     """Refuse what plain transformers could not load, or what cannot be copied tensor by tensor.
 
     Raises:
-        ModelError: a type of another library, or quantised weights.
+        ModelError: a type of another library or without a causal language model of its own, or quantised weights.
     """
     config = source.config
     kind = str(getattr(config, "model_type", "")) or type(config).__name__
@@ -153,6 +153,11 @@ def require_plain(source: Source) -> None:
         raise ModelError(
             f"{kind} models cannot be exported: their type is made known by {type(config).__module__.split('.')[0]}, "
             "and an exported checkpoint is one that transformers loads by itself."
+        )
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+        raise ModelError(
+            f"{kind} models cannot be exported: transformers has no causal language model of a "
+            f"{type(config).__name__} alone, so that no checkpoint of one can be loaded by itself."
         )
     if getattr(config, "quantization_config", None) is not None:
         raise ModelError(
