@@ -41,7 +41,7 @@ WITH_PARTS = zoo.swept(entry.name for entry in zoo.entries() if entry.parts)
 NAMES = [*WITH_PARTS, *zoo.swept(entry.name for entry in zoo.entries() if not entry.parts)]
 IMPOSSIBLE = {
     **{(name, "drop"): (1,) for name in ("gemma4", "gemma4_multimodal", "gemma3n", "gemma3n_multimodal")},
-    **{(name, measure): (0,) for name in ("zaya", "hy_v4", "glm_moe_dsa") for measure in ("drop", "swap")},
+    **{(name, measure): (0,) for name in ("zaya", "glm_moe_dsa_shared") for measure in ("drop", "swap")},
 }
 """Blocks that hand on what others need: keys and values, the router's states in Zaya, and chosen positions."""
 STREAMS = frozenset(

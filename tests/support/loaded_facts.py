@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 
 _PLAIN = (bool, int, float, str, type(None))
 _OF_FILES = ("name_or_path",)
 
 
 def from_disk(hf: PreTrainedModel, folder: Path, dtype: torch.dtype) -> PreTrainedModel:
-    """Return a model as the library loads it when it was saved."""
+    """Return a model as its class loads it when it was saved; text parts of multimodal models have no other way."""
     hf.save_pretrained(folder)
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)  # type: ignore[no-any-return]
+    return type(hf).from_pretrained(folder, dtype=dtype)
 
 
 def facts_of(hf: PreTrainedModel) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from support import zoo
+from support import waves, zoo
 from torch import nn
 
 import bathyscope
@@ -54,6 +54,39 @@ def test_it_is_the_model_built_so_by_hand() -> None:
     torch.testing.assert_close(model.hf(batch).logits, other(batch).logits, rtol=0, atol=0)
     assert model.hf.model.layers[1].mlp.up_proj.weight.data_ptr() == hf.model.layers[2].mlp.up_proj.weight.data_ptr()
     assert reordered(bathyscope.load(hf), "swap:0,swap:0").hf is hf, "its own order is the model itself"
+
+
+PASSING_ON = [
+    ("glm_moe_dsa", "order:2-1-0-4-3", ""),  # every block chooses its own positions
+    pytest.param("glm_moe_dsa", "drop:0", "", marks=pytest.mark.thorough),
+    ("glm_moe_dsa_shared", "order:2-1-0-4-3", ""),  # block 1 takes those of block 2
+    ("glm_moe_dsa_shared", "drop:1", ""),
+    ("glm_moe_dsa_shared", "drop:0", "block 1 takes what the block before it passes on, and none would have run"),
+    ("hy_v4", "drop:0", ""),
+    pytest.param(
+        "hy_v4",
+        "order:2-1-0-4-3",
+        "block 2 takes what the block before it passes on, and none would have run",
+        marks=pytest.mark.thorough,
+    ),
+]
+"""What these schedules lack; empty where they run."""
+
+
+@pytest.mark.parametrize(("name", "schedule", "lacking"), PASSING_ON)
+def test_an_order_runs_in_place_where_it_runs_as_a_model_of_its_own(name: str, schedule: str, lacking: str) -> None:
+    model = waves.loaded(name)
+    batch = torch.tensor(zoo.prompts(model.hf, (17, 17)))
+    if lacking:
+        for run in (bathyscope.scheduled(model, schedule).__enter__, lambda: reordered(model, schedule)):
+            with pytest.raises(ModelError, match=lacking):
+                run()
+        return
+    with torch.no_grad(), bathyscope.scheduled(model, schedule) as hf:
+        in_place = hf(batch, use_cache=False).logits
+    with torch.no_grad():
+        own = reordered(model, schedule).hf(batch, use_cache=False).logits
+    torch.testing.assert_close(own, in_place, rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("name", zoo.swept(zoo.names(), frozenset({"llama", "gpt2", "youtu"})))

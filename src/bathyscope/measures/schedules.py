@@ -57,8 +57,8 @@ def changed(
 ) -> dict[int, Schedule]:
     """The schedules in which one of the measure's ``blocks`` (None = each) is changed, by that block.
 
-    Where a block would take its keys and values from one that has not run (Gemma 4), a schedule is left out with a
-    warning, or refused where its block was asked for.
+    Where a block would take keys and values, or what is passed on, from one that has not run (Gemma 4), a schedule is
+    left out with a warning, or refused where its block was asked for.
 
     Args:
         change: ``Schedule.drop`` or ``Schedule.swap``.
@@ -77,16 +77,11 @@ def changed(
         int(block): change(standard, int(block))
         for block in (range(blocks) if chosen_blocks is None else chosen_blocks)
     }
-    lacking = {
-        i: missing_source for i, schedule in schedules.items() if (missing_source := facts.checks.lacking(schedule))
-    }
+    lacking = {i: missing for i, schedule in schedules.items() if (missing := facts.checks.lacking(schedule))}
     if not lacking:
         return schedules
-    first, (block, source) = next(iter(lacking.items()))
-    text = (
-        f"{measure.name}:{first} cannot run: in this {facts.anatomy.family.name} model block {block} takes the keys "
-        f"and values of block {source}, which would not have run before it"
-    )
+    first, missing = next(iter(lacking.items()))
+    text = f"{measure.name}:{first} cannot run: in this {facts.anatomy.family.name} model {missing}"
     runnable = {i: schedule for i, schedule in schedules.items() if i not in lacking}
     left_out = ", ".join(map(str, lacking))
     if chosen_blocks is not None or not runnable:

@@ -116,11 +116,9 @@ def _scheduled_logits(anatomy: Anatomy, schedule: Schedule, ids: Tensor) -> Tens
 
 
 def _find_lender(anatomy: Anatomy, schedule: Schedule) -> str:
-    """Return which block would find no keys and values; empty where all do."""
+    """Say which block would not find what it takes from another one; empty where all do."""
     lacking = check(anatomy).lacking(schedule)
-    if lacking is None:
-        return ""
-    return f"block {lacking[0]} takes the keys and values of block {lacking[1]}, which would not have run before it."
+    return f"{lacking}." if lacking else ""
 
 
 def _require_same_parts(anatomy: Anatomy, target: PreTrainedModel, schedule: Schedule) -> None:

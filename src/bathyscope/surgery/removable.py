@@ -97,7 +97,7 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
             raise ModelError(f"No {kinds[0]} of this model can be left out: it has one, and one has to stay.")
         return units
     standard = Schedule.standard(n_blocks)
-    droppable = [block for block in range(n_blocks) if model.checks.lacking(standard.drop(block)) is None]
+    droppable = [block for block in range(n_blocks) if not model.checks.lacking(standard.drop(block))]
     if len(droppable) < n_blocks:
         lenders = ", ".join(str(block) for block in range(n_blocks) if block not in droppable)
         warn(f"prune: blocks {lenders} stay, since later blocks take what they pass on, such as keys and values.")

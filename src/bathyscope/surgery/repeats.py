@@ -285,10 +285,9 @@ def _read_order(text: str, model: Model) -> Schedule:
             "another order, such as order:0-1-2-1-2-3."
         )
     lacking = model.checks.lacking(schedule)
-    if lacking is not None:
+    if lacking:
         raise ModelError(
-            f"orders: {text!r} cannot run: in this {model.anatomy.family.name} model block {lacking[0]} takes the keys "
-            f"and values of block {lacking[1]}, which would not have run before it. Leave it out."
+            f"orders: {text!r} cannot run: in this {model.anatomy.family.name} model {lacking}. Leave it out."
         )
     return schedule
 

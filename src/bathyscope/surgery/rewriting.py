@@ -26,8 +26,8 @@ _CYCLES = ("block_types",)
 # Blocks behind the last, which only other programs run; they were made for the model as it was.
 _BEYOND = ("num_nextn_predict_layers",)
 _NAMED_BY_BLOCK = ("layer", "block")
-# Lists of one entry a block whose names say nothing of blocks (Gemma 3n).
-_BY_BLOCK = ("intermediate_size", "activation_sparsity_pattern")
+# Lists of one entry a block whose names say nothing of blocks (Gemma 3n; sparse attention of GLM-5 and HY-V4).
+_BY_BLOCK = ("intermediate_size", "activation_sparsity_pattern", "indexer_types")
 
 
 def rewritten(config: PreTrainedConfig, schedule: Schedule) -> PreTrainedConfig:

@@ -161,12 +161,8 @@ def _run_checks(anatomy: Anatomy) -> Checks:
 
 def _require_sources(anatomy: Anatomy, checks: Checks, schedule: Schedule) -> None:
     lacking = checks.lacking(schedule)
-    if lacking is not None:
-        block, source = lacking
-        raise ModelError(
-            f"This schedule ({schedule}) cannot run: in this {anatomy.family.name} model block {block} takes the keys "
-            f"and values of block {source}, which would not have run before it."
-        )
+    if lacking:
+        raise ModelError(f"This schedule ({schedule}) cannot run: in this {anatomy.family.name} model {lacking}.")
 
 
 def _require_slots(hf: nn.Module, schedule: Schedule) -> None:

@@ -170,6 +170,33 @@ def test_a_schedule_of_the_real_model_equals_forwards_in_that_order(name: str) -
     torch.testing.assert_close(logits, expected, atol=CLOSE, rtol=CLOSE)
 
 
+NEEDING = {
+    "glm_moe_dsa": (),  # every block has an indexer, and chooses its positions itself
+    "glm_moe_dsa_shared": (1, 3, 4),
+    "hy_v4": (2, 3, 4),
+    "zaya": (1, 2, 3, 4),  # the first router has no scale for another one's state
+}
+"""Blocks that take what the block before passes on. All are offered it."""
+
+
+@pytest.mark.parametrize("name", NEEDING)
+def test_blocks_need_what_is_passed_on_where_they_use_it(name: str) -> None:
+    checks = waves.loaded(name).checks
+    assert checks.givers == set(range(5))
+    assert checks.takers == set(NEEDING[name])
+    assert checks.sources == ()
+
+
+def test_any_block_may_be_the_one_that_passes_something_on() -> None:
+    checks = waves.loaded("hy_v4").checks
+    for order in ([0, 1, 2, 3, 4], [1, 0, 2, 3, 4], [1, 2, 3, 4], [0, 4], [1]):
+        assert checks.lacking(order) == "", order
+    for order in ([2, 0, 1], [2]):
+        assert checks.lacking(order) == (
+            "block 2 takes what the block before it passes on, and none would have run before it"
+        ), order
+
+
 def test_streams_that_the_own_forward_stores_cannot_be_scheduled_there() -> None:
     model = load(zoo.entry("inkling2").build())
     with (

@@ -186,6 +186,13 @@ ENTRIES = (
         "attended positions beside the stream",
         tails=False,
     ),
+    Entry(
+        "glm_moe_dsa_shared",
+        "glm_moe_dsa",
+        config("glm_moe_dsa", LATENT, ROUTED, INDEXER, indexer_types=["full", "shared", "full", "shared", "shared"]),
+        "attended positions of the block before",
+        tails=False,
+    ),
     Entry("beam", "beam", config("beam", GROUPED, HEAD), "sums scaled by depth, softcap", parts=False),
     Entry(
         "inkling_text",

@@ -45,7 +45,9 @@ class Checks:
         tolerance: what counts as equal in this dtype.
         tail_reason: why tails are not used, where they are not.
         sources: per block the earlier blocks whose keys and values it takes instead of its own; empty where
-            blocks pass nothing but the residual stream.
+            no block does.
+        givers: blocks that pass on to the next one what is no stream (chosen positions, a router's state).
+        takers: blocks that compute with what they are passed so.
         later: tokens against the same with other tokens behind them, largest of all boundaries.
         padding: a prompt next to a longer and a shorter one against the prompt alone, largest of all boundaries.
     """
@@ -57,6 +59,8 @@ class Checks:
     tolerance: float
     tail_reason: str = ""
     sources: tuple[frozenset[int], ...] = ()
+    givers: frozenset[int] = frozenset()
+    takers: frozenset[int] = frozenset()
     later: float = 0.0
     padding: float = 0.0
 
@@ -65,15 +69,24 @@ class Checks:
         """Whether attention and MLP contributions are available."""
         return all(gap <= self.tolerance for gap in self.contributions)
 
-    def lacking(self, order: Iterable[int]) -> tuple[int, int] | None:
-        """Find the first (block, source) in an order of blocks whose source has not run before it; None if all have."""
+    def lacking(self, order: Iterable[int]) -> str:
+        """Say what the first block of an order that cannot run would not find; empty where all can.
+
+        A block takes the keys and values of certain blocks. What is passed on from block to block comes from whichever
+        ran last.
+        """
         ran: set[int] = set()
         for block in order:
+            if block in self.takers and not ran & self.givers:
+                return f"block {block} takes what the block before it passes on, and none would have run before it"
             ran.add(block)
             missing = (self.sources[block] if self.sources else frozenset()) - ran
             if missing:
-                return block, min(missing)
-        return None
+                return (
+                    f"block {block} takes the keys and values of block {min(missing)}, which would not have run "
+                    "before it"
+                )
+        return ""
 
     @property
     def tails(self) -> bool:
@@ -82,23 +95,41 @@ class Checks:
 
 
 class _Passed(dict[Any, tuple[Tensor, ...]]):
-    """What blocks pass on to later blocks; ``takes`` says whose entries have been read since it was emptied."""
+    """What blocks pass on to later blocks.
+
+    Every block is handed what the one before passes on (``ROLLING``), whether it uses it or not, so that only the
+    entries of certain blocks say by being read that they are used.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.block = 0
         self.takes: set[int] = set()
+        """Blocks whose entries have been read since this was emptied."""
+        self.givers: set[int] = set()
         self._writers: dict[Any, int] = {}
 
     def __setitem__(self, key: Any, value: tuple[Tensor, ...]) -> None:
-        # what each block takes from the one before is there as soon as any block has passed it on
-        if key != ROLLING or key not in self._writers:
+        if key == ROLLING:
+            self.givers.add(self.block)
+        else:
             self._writers[key] = self.block
         super().__setitem__(key, value)
 
     def __getitem__(self, key: Any) -> tuple[Tensor, ...]:
-        self.takes.add(self._writers[key])
+        if key != ROLLING:
+            self.takes.add(self._writers[key])
         return super().__getitem__(key)
+
+
+@dataclass(frozen=True)
+class _Passing:
+    """Which blocks give and take what is passed on, as in ``Checks``, and what was passed on to each block."""
+
+    sources: tuple[frozenset[int], ...]
+    givers: frozenset[int]
+    takers: frozenset[int]
+    states: tuple[State, ...]
 
 
 @torch.no_grad()
@@ -121,22 +152,22 @@ def check(anatomy: Anatomy) -> Checks:
     plain = None if streamed else _plain(anatomy, ids)
     replay = anatomy.replay(ids)
     boundaries = [replay.recording.resid0_BTD]
-    replayed = BlockWalk(_replayed(anatomy, replay, boundaries))
+    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
+    replayed = BlockWalk(_replayed(anatomy, replay, boundaries, sharp))
     later = BlockWalk(gaps_by_later_tokens(anatomy, boundaries, ids))
     padded = BlockWalk(gaps_by_neighbours(anatomy, padded=True))
     tailed = BlockWalk(tail_gaps(anatomy, replay, boundaries))
     seen, behind, logits = plain or _plain(anatomy, ids, replayed, later, padded, tailed)
-    gaps, sources, states = replayed.result()
+    gaps, passing = replayed.result()
     no_op = [gap(anatomy.active(replayed), plain_BTD) for replayed, plain_BTD in zip(boundaries[1:], seen)]
     _require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
     _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
     _require_last_state(anatomy, boundaries[-1], logits, allowed)
-    sharp = max(torch.finfo(parameter.dtype).eps, _SHARP)
     _require_causal(anatomy, later.result(), sharp)
     # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
     if not streamed or not all(type(block).__module__.startswith("transformers.") for block in anatomy.blocks):
-        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, states), sharp)
+        _require_any_order(anatomy, gaps_by_order(anatomy, replay, boundaries, passing.states), sharp)
     anatomy.note_padding_gap(max(padded.result()))
     _require_own_rows(anatomy, allowed)
     tail, reason = tailed.result()
@@ -152,23 +183,29 @@ def check(anatomy: Anatomy) -> Checks:
         tail=tail,
         tolerance=allowed,
         tail_reason=reason,
-        sources=tuple(sources) if any(sources) else (),
+        sources=passing.sources if any(passing.sources) else (),
+        givers=passing.givers,
+        takers=passing.takers,
         later=max(later.result()),
         padding=anatomy.padding_gap,
     )
 
 
 def _replayed(
-    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor]
-) -> Steps[tuple[list[float], list[frozenset[int]], list[State]]]:
+    anatomy: Anatomy, replay: Replay, boundaries: list[Tensor], allowed: float
+) -> Steps[tuple[list[float], _Passing]]:
     """Run the recorded blocks one after another, and add what each gives to ``boundaries``.
 
+    Args:
+        allowed: what may differ where a block does not use what it is passed.
+
     Returns:
-        By block the gap of its contributions, the blocks whose keys and values it takes, and what was passed on to it.
+        By block the gap of its contributions; and what blocks pass on.
     """
     gaps: list[float] = []
     sources: list[frozenset[int]] = []
     states: list[State] = []
+    takers: set[int] = set()
     state = _Passed()
     yield
     for index, block in enumerate(anatomy.blocks):
@@ -179,8 +216,29 @@ def _replayed(
         gaps.append(_contribution_gap(boundaries[-1], out, taken, anatomy.block_scale(block)))
         boundaries.append(out)
         sources.append(frozenset(state.takes - {index}))
+        if ROLLING in states[index] and not _runs_without(replay, block, index, boundaries, state, allowed):
+            takers.add(index)
         yield
-    return gaps, sources, states
+    return gaps, _Passing(tuple(sources), frozenset(state.givers), frozenset(takers), tuple(states))
+
+
+def _runs_without(
+    replay: Replay, block: nn.Module, index: int, boundaries: Sequence[Tensor], passed: State, allowed: float
+) -> bool:
+    """Return whether a block gives the same, and passes on the same, without what the block before passes on to it.
+
+    Args:
+        boundaries, passed: the streams in front of and behind the block, and what it passed on.
+    """
+    without: State = {key: value for key, value in passed.items() if key != ROLLING}
+    try:
+        out = replay.run(block, index, boundaries[index], state=without)
+    # whatever a family's code raises where it misses what it expects
+    except Exception:
+        return False
+    if not token_gap(out, boundaries[index + 1]) <= allowed:
+        return False
+    return ROLLING in without and gap(without[ROLLING][0], passed[ROLLING][0]) <= allowed
 
 
 def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], block_scale: float) -> float:

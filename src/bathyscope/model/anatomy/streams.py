@@ -313,7 +313,7 @@ def _fold(source: nn.Module, number: int, form: Form, passes: str | None) -> nn.
         state: Tensor = named.pop(stream)
         named.update(form.unfold(number, state, stream))
         # absent in front of the first block; without a dictionary the model's own forward passes it
-        earlier = passed[ROLLING][0] if passed else None
+        earlier = passed[ROLLING][0] if passed is not None and ROLLING in passed else None
         if passes is not None and passed is not None:
             named[passes] = None if earlier is None else earlier[:, -state.shape[1] :]
         out = run(**named)

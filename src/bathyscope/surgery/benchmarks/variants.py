@@ -40,19 +40,16 @@ def variants(schedules: Sequence[str | Scheduling], n_blocks: int) -> tuple[Vari
 def runnable(
     candidates: Sequence[Variant], checks: Checks, schedules: Sequence[str | Scheduling]
 ) -> tuple[Variant, ...]:
-    """Return those in which every block that takes another one's keys and values finds them (Gemma 4).
+    """Return those in which every block finds what it takes from others, such as keys and values (Gemma 4).
 
     The others are left out with a warning, or refused (ModelError) where they were asked for by name.
     """
-    lacking = {variant.name: gap for variant in candidates if (gap := checks.lacking(variant.schedule))}
+    lacking = {variant.name: missing for variant in candidates if (missing := checks.lacking(variant.schedule))}
     named = _schedule_texts(schedules)
-    for name, (block, source) in lacking.items():
+    for name, missing in lacking.items():
         # A schedule asked for by name may not vanish; one of a whole family of them may.
         if name in named:
-            raise ModelError(
-                f"{name} cannot run: block {block} of this model takes the keys and values of block {source}, which "
-                "would not have run before it. Leave it out of the schedules."
-            )
+            raise ModelError(f"{name} cannot run: in this model {missing}. Leave it out of the schedules.")
     if lacking:
         warn(f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.")
     return tuple(variant for variant in candidates if variant.name not in lacking)
