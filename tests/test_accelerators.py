@@ -25,7 +25,7 @@ from bathyscope.model.loading import anatomy_of
 from bathyscope.model.memory import bytes_per_token
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
-from bathyscope.wavefront import calls, reader, replace
+from bathyscope.wavefront import calls, places, reader, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.chain import AnswerChain
@@ -126,8 +126,11 @@ def test_a_survey_launches_little_more_than_the_model(waved: tuple[Accelerator, 
     """Of five measures, once what is known of a model has been sent to it: the more blocks, the smaller the share."""
     device, model = waved
     asked = prompts(model.hf, (20,))
+    # places that an earlier test has sent would not be copied again
+    places._cached_index.cache_clear()
     with device:
-        survey(model, asked, list(FIVE), progress=False)
+        with device.counted() as first_counts:
+            survey(model, asked, list(FIVE), progress=False)
         with device.counted() as counts:
             survey(model, asked, list(FIVE), progress=False)
     models = counts.launches.total() - counts.own_launches
@@ -137,6 +140,11 @@ def test_a_survey_launches_little_more_than_the_model(waved: tuple[Accelerator, 
     assert counts.own_launches - marks < 1.9 * models, counts.launches
     assert counts.into_block.total() <= 3, counts.into_block
     assert counts.in_block.total() == 0, counts.lines_in_block
+    # the same survey took 40 waits and 12 copies when products of readouts were small (commit b44e432)
+    assert counts.waits.total() <= 40, counts.waits
+    assert first_counts.copies_in.total() <= 12, first_counts.copies_in
+    # whether the control is the plain forward is asked once for all measures
+    assert sum(number for line, number in counts.waits.items() if line.startswith("wavefront/compare.py")) == 1
 
 
 PARTS_OF_IT = ["residual", "lens", "skip", "swap_cosine", "attention_locality", "neurons"]

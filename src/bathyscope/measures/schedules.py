@@ -21,7 +21,7 @@ from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare, same_or
+from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import Request
 
@@ -128,15 +128,16 @@ class ScheduleProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
-        control = self._read(final.control_BTD)
+        control = self._read(final.control_ND)
+        baseline = control if final.baseline_ND is final.control_ND else self._read(final.baseline_ND)
         requests = [*self._rows.values(), *self._in_all_loops.values()]
-        states = [self._read(final.full[r]) for r in requests]
+        states = [self._read(batch.flat(final.full[r])) for r in requests]
         n_rows = len(self._rows)
         # Behind the rows come the control, whose entropy and loss are the normal ones, and the plain forward: noise.
         comparison = compare(
             final.reader,
             control,
-            [*states, control, same_or(control, self._read(final.baseline_BTD))],
+            [*states, control, baseline],
             tuple(_VARIABLES.values()),
             targets_N=batch.next_ids_N if self._places_N is None else batch.next_ids_N[self._places_N],
         )
@@ -157,9 +158,8 @@ class ScheduleProbe(MeasureProbe):
         self._noise = torch.stack([piece.max() for piece in batch.split(plain)])
         require_finite(f"A schedule of {self._measure.dimension} blocks", self._results.values())
 
-    def _read(self, resid_BTD: Tensor) -> Tensor:
-        """Return the vectors of the tokens that are read out, prompt after prompt."""
-        flat_ND = self._batch.flat(resid_BTD)
+    def _read(self, flat_ND: Tensor) -> Tensor:
+        """Return the vectors of the tokens that are read out, of those of all real tokens."""
         return flat_ND if self._places_N is None else flat_ND[self._places_N]
 
     def _means(self, name: str, values_RN: Tensor) -> Tensor:

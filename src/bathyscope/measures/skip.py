@@ -22,7 +22,7 @@ from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare, same_or
+from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 
@@ -104,9 +104,8 @@ class SkipProbe(EffectProbe):
             self._finish_sampled(final, self._sampler)
             return
         batch = self._batch
-        control = batch.flat(final.control_BTD)
-        rows = [batch.flat(final.full[r]) for r in self._all] + [same_or(control, batch.flat(final.baseline_BTD))]
-        change = compare(final.reader, control, rows, ["l2"])["l2"]
+        rows = [batch.flat(final.full[r]) for r in self._all] + [final.baseline_ND]
+        change = compare(final.reader, final.control_ND, rows, ["l2"])["l2"]
         require_finite("The model with a block left out", [change])
         reduced_PKR = torch.stack([reduce_tokens(piece) for piece in batch.split(change)])
         self._noise = torch.maximum(self._noise, reduced_PKR[:, 2, -1])
@@ -119,9 +118,10 @@ class SkipProbe(EffectProbe):
         batch, n_rows = self._batch, len(self._all)
         samples = [sampler.sample(number, 0, length) for number, length in zip(self._numbers, batch.lengths)]
         places_N = places_in_batch(samples, batch.lengths, batch.ids_BT.device)
-        control_ND = batch.flat(final.control_BTD)[places_N]
+        control_ND = final.control_ND[places_N]
         rows = [batch.flat(final.full[row])[places_N] for row in self._all]
-        rows.append(same_or(control_ND, batch.flat(final.baseline_BTD)[places_N]))
+        is_same = final.baseline_ND is final.control_ND
+        rows.append(control_ND if is_same else final.baseline_ND[places_N])
         change_RN = self._changes(final, control_ND, rows)
         noise_PR = reduce_by_prompt(samples, change_RN, lambda _, values: values.amax(-1))
         self._noise = torch.maximum(self._noise, noise_PR[:, -1])

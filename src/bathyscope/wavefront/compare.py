@@ -14,7 +14,6 @@ from torch import Tensor
 from bathyscope.wavefront.calls import even_pieces, in_pieces
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.metrics import METRICS, SEVERAL_VALUES, Pair
-from bathyscope.wavefront.places import index
 from bathyscope.wavefront.reader import Reader
 
 _COMPARING = "Comparing predictions"
@@ -60,7 +59,8 @@ def compare(
     order = [len(read_rows) if same else next(places) for same in is_reference]
     if order == list(range(len(rows))):
         return comparison.values
-    return {name: values[index(order, values.device)] for name, values in comparison.values.items()}
+    # rows one by one instead of an index, which would have to be copied to an accelerator
+    return {name: torch.stack([values[place] for place in order]) for name, values in comparison.values.items()}
 
 
 class _Comparison:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from bathyscope.model.anatomy.attention import Attention
 from bathyscope.wavefront.batch import Batch
+from bathyscope.wavefront.compare import same_or
 from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.rows import Replacement, Request, ScheduleRow
 
@@ -136,6 +137,19 @@ class FinalStates:
     control_BTD: Tensor
     full: Mapping[Request, Tensor]
     tails: Sequence[TailStates]
+
+    @cached_property
+    def control_ND(self) -> Tensor:
+        """Return the control's states at all real tokens, prompt after prompt."""
+        return self.batch.flat(self.control_BTD)
+
+    @cached_property
+    def baseline_ND(self) -> Tensor:
+        """Return the plain forward's at all real tokens: ``control_ND`` itself where it has the same bits.
+
+        What is the same need not be read out again. An accelerator is waited for once, whatever number of measures ask.
+        """
+        return same_or(self.control_ND, self.batch.flat(self.baseline_BTD))
 
 
 @dataclass(frozen=True)
