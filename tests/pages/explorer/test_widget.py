@@ -144,6 +144,26 @@ def test_the_theme_is_that_of_the_notebook(
         assert colours(one) == (light if dark else night)
 
 
+def test_the_theme_is_read_where_the_widget_ends_up(chromium: Any, state: dict[str, Any], tmp_path: Path) -> None:
+    """JupyterLab draws into an element that is in no page yet."""
+    with mounted(chromium, tmp_path, state, "#111", color_scheme="light") as one:
+        one.settled()
+        names = one.page.evaluate(
+            """async () => {
+              const url = URL.createObjectURL(new Blob([model.get('_esm')], { type: 'text/javascript' }));
+              const apart = document.createElement('div');
+              await (await import(url)).default.render({ model, el: apart });
+              const before = apart.firstElementChild.className;
+              document.querySelector('main').append(apart);
+              const host = apart.firstElementChild;
+              for (let frame = 0; frame < 100 && host.className === before; frame++)
+                await new Promise(requestAnimationFrame);
+              return [before, host.className];
+            }"""
+        )
+        assert names == ["light", "dark"]
+
+
 def test_words_stay_out_where_they_are_not_wanted(run: Run) -> None:
     name = "LlamaForCausalLM on given"
     profile = str(profile_html(run))

@@ -21,7 +21,10 @@ async function render({ model, el: place }) {
   themed();
   const watched = new MutationObserver(again);
   for (const at of [document.documentElement, document.body]) watched.observe(at, { attributes: true });
+  // JupyterLab puts the element into its page after it is drawn: until then nothing is around it
+  const placed = new ResizeObserver(again);
+  placed.observe(host);
   await explore(root, host, model.get("runs"), selection);
   root.dataset.ready = "true";
-  return () => watched.disconnect();
+  return () => { watched.disconnect(); placed.disconnect(); };
 }
