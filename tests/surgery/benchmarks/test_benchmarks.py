@@ -86,6 +86,18 @@ def test_a_task_of_ones_own_stands_in_a_yaml_file_with_its_documents_beside_it(o
     assert requests(found)[0][0] == "A cow and"
 
 
+def test_two_tasks_of_one_name_are_refused(own_task: Path, tmp_path: Path) -> None:
+    other = tmp_path / "counting.yaml"
+    other.write_text(own_task.read_text(encoding="utf-8"), encoding="utf-8")
+    with pytest.raises(OptionError, match=r"both define the task 'counting', and results are stored by name"):
+        load_benchmarks([str(own_task), str(other)])
+    other.write_text(own_task.read_text(encoding="utf-8").replace("task: counting", "task: arc_easy"))
+    with pytest.raises(OptionError, match=r"tasks: arc_easy and .*counting.yaml both define the task 'arc_easy'"):
+        load_benchmarks(["arc_easy", str(other)])
+    (found,) = load_benchmarks([str(own_task), str(own_task)])
+    assert found.name == "counting"
+
+
 def test_yaml_files_that_tell_no_task_are_refused(own_task: Path, tmp_path: Path) -> None:
     with pytest.raises(PromptError, match=r"none\.yaml does not exist"):
         load_benchmarks([str(tmp_path / "none.yaml")])

@@ -224,6 +224,32 @@ def test_settings_may_not_change_but_more_may_be_added(bundled: Model, files: di
         evaluate(bundled, ["arc_easy"], ["drop:5"], {"arc_easy": other}, limit=2, out=tmp_path)
 
 
+def test_results_of_other_right_answers_metrics_or_tokens_are_not_taken_over(
+    bundled: Model, files: dict[str, Path], own_task: Path, tmp_path: Path
+) -> None:
+    out, other = tmp_path / "out", tmp_path / "other.jsonl"
+    evaluate(bundled, ["arc_easy", str(own_task)], [], {"arc_easy": files["arc_easy"]}, limit=2, out=out)
+    rows = [json.loads(line) for line in files["arc_easy"].read_text(encoding="utf-8").splitlines()]
+    other.write_text("".join(json.dumps({**row, "answerKey": "A"}) + "\n" for row in rows), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"configuration:\n  arc_easy.documents: evaluation has"):
+        evaluate(bundled, ["arc_easy"], [], {"arc_easy": other}, limit=2, out=out)
+    evaluate(bundled, [str(own_task)], [], limit=2, out=out)
+    own_task.write_text(own_task.read_text(encoding="utf-8").replace("[a-z]+$", "[a-z]+"), encoding="utf-8")
+    with pytest.raises(StoreError, match=r"configuration:\n  counting.scoring: evaluation has"):
+        evaluate(bundled, [str(own_task)], [], limit=2, out=out)
+    tokenizer = copy.deepcopy(bundled.tokenizer)
+    tokenizer.add_tokens(["rain"])
+    with pytest.raises(StoreError, match=r"configuration:\n  arc_easy.tokens: evaluation has"):
+        evaluate(
+            replace(bundled, given_tokenizer=tokenizer),
+            ["arc_easy"],
+            [],
+            {"arc_easy": files["arc_easy"]},
+            limit=2,
+            out=out,
+        )
+
+
 def files_of(files: dict[str, Path], *names: str) -> dict[str, Path]:
     return {name: files[name] for name in names}
 

@@ -60,6 +60,7 @@ def load_benchmarks(
     texts = [task for task in tasks if isinstance(task, str)]
     own_tasks = {text: _read_task(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}
     listed = tuple(text for text in texts if text not in own_tasks)
+    _require_own_names(own_tasks, listed)
     names = [own_tasks[text].name if text in own_tasks else text for text in texts]
     unused = [name for name in files if name not in names]
     if unused:
@@ -73,7 +74,20 @@ def load_benchmarks(
             benchmarks += _load_from_hub(task) if file is None else [_load_from_file(task, file)]
     for benchmark in benchmarks:
         _require_scored(benchmark.name, benchmark.task)
+    # a task may come twice, by itself and with its group
     return tuple({benchmark.name: benchmark for benchmark in benchmarks}.values())
+
+
+def _require_own_names(own_tasks: Mapping[str, "_Named"], listed: Sequence[str]) -> None:
+    """Refuse files of tasks with the name of another task that is asked for; only the last of both would be run."""
+    first_by_name = {name: name for name in listed}
+    for text, task in own_tasks.items():
+        first = first_by_name.setdefault(task.name, text)
+        if Path(first).expanduser().resolve() != Path(text).expanduser().resolve():
+            raise OptionError(
+                f"tasks: {first} and {text} both define the task {task.name!r}, and results are stored by name. Give "
+                "each a name of its own (task: NAME)."
+            )
 
 
 def require_known_tasks(tasks: Sequence[str | Benchmark]) -> None:

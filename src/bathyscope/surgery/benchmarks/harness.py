@@ -4,6 +4,7 @@ import copy
 import hashlib
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,9 @@ from bathyscope.surgery.benchmarks.writing import Question, Writer
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"
 _PERPLEXITY = "perplexity"
+# What a task's configuration says of how answers are scored.
+_SCORING = ("output_type", "metric_list", "filter_list", "process_results", "repeats")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 # What may be asked of an answer that is written; the last three change nothing where nothing is drawn.
 _GREEDY = ("until", "max_gen_toks", "do_sample", "temperature", "top_p", "top_k")
 
@@ -102,10 +106,29 @@ def prepare(benchmark: Benchmark, limit: int | None, window: int | None) -> None
             _require_greedy(benchmark.name, options, window)
 
 
-def prepared(benchmark: Benchmark) -> tuple[int, str]:
-    """Return how many requests there are, and a hash of them (SHA-256 of contexts and answers)."""
+def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]:
+    """Return how many requests there are, and hashes of whatever a result comes from next to the model.
+
+    Returns:
+        SHA-256 hashes of ``requests``: contexts and answers; ``documents``: the rows, which say what is right;
+        ``scoring``: metrics and the readings of an answer; ``tokens``: what the tokenizer makes of the requests.
+    """
     requests = [list(map(str, instance.args)) for instance in benchmark.task.instances]
-    return len(requests), hashlib.sha256(json.dumps(requests).encode()).hexdigest()
+    texts = dict.fromkeys(arg for instance in benchmark.task.instances for arg in instance.args if isinstance(arg, str))
+    config = benchmark.task.dump_config()
+    sources = {
+        "requests": requests,
+        "documents": [dict(instance.doc) for instance in benchmark.task.instances if instance.idx == 0],
+        "scoring": [config.get(entry) for entry in _SCORING],
+        "tokens": [tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer(list(texts)).input_ids],
+    }
+    return len(requests), {name: _hash_of(source) for name, source in sources.items()}
+
+
+def _hash_of(source: object) -> str:
+    # functions without a source are told by their name; their place in memory is another one in every process
+    text = _ADDRESS.sub("", json.dumps(source, sort_keys=True, default=str))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _require_greedy(name: str, options: Mapping[str, Any], window: int | None) -> None:

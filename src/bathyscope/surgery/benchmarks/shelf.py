@@ -36,14 +36,17 @@ class Shelf(Pieces):
     def record(self, files: Mapping[str, str]) -> dict[str, Any]:
         return {"record": {"tasks": self._tasks, "files": files}}
 
-    def begin(self, task: str, requests: str, source: str | None) -> None:
-        """Register a task, with a hash of all its requests, and for the record where its documents come from.
+    def begin(self, task: str, hashes: Mapping[str, str], source: str | None) -> None:
+        """Register a task, with hashes of what is asked and how it is scored, and where its documents come from.
 
-        A StoreError where the folder's results of this task come from other requests.
+        A StoreError where the folder's results of this task come from others.
         """
-        entry = self._tasks.setdefault(task, {"requests": requests, "source": source})
-        # Other requests under the same name (another version of the task, or other rows) are another benchmark.
-        require_same(self.path, EVALUATION, {task: {"requests": entry["requests"]}}, {task: {"requests": requests}})
+        entry = self._tasks.setdefault(task, {**hashes, "source": source})
+        # Other requests under the same name (another version of the task, or other rows) are another benchmark; so are
+        # other right answers, metrics or tokens. Earlier versions stored a hash of the requests alone.
+        known = {name: entry[name] for name in hashes if name in entry}
+        require_same(self.path, EVALUATION, {task: known}, {task: {name: hashes[name] for name in known}})
+        entry.update(hashes)
         self.enter()
 
     def score(self, schedule: str, task: str) -> Score | None:
