@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ import pytest
 import torch
 from support import naive, several, waves, zoo
 from support.brute_force import blocks_of, compare
+from support.loaded_facts import from_disk
 
 import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model import load
+from bathyscope.model.anatomy.gaps import gap, tolerance
 from bathyscope.model.anatomy.streams import EarlierStreams, StreamAxis
 
 IDS = [[5, 9, 1, 33, 2, 17, 4, 40, 3], [8, 2, 51, 7, 7, 30]]
@@ -195,6 +198,22 @@ def test_any_block_may_be_the_one_that_passes_something_on() -> None:
         assert checks.lacking(order) == (
             "block 2 takes what the block before it passes on, and none would have run before it"
         ), order
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.thorough)])
+def test_attention_residuals_are_read_out_in_half_precision(dtype: torch.dtype, tmp_path: Path) -> None:
+    # as it is loaded: in bfloat16 what mixes the streams stays in float32, and its forward runs in both
+    model = load(from_disk(zoo.build("inkling2", dtype=dtype), tmp_path, dtype))
+    assert model.checks.no_op == 0.0
+    assert model.checks.readout < 1e-5
+    batch = torch.tensor(IDS[:1])
+    with torch.no_grad():
+        logits = model.hf(batch, use_cache=False).logits
+        replay = model.anatomy.replay(batch)
+        stream = replay.recording.resid0_BTD
+        for index, block in enumerate(model.anatomy.blocks):
+            stream = replay.run(block, index, stream)
+        assert gap(model.anatomy.readout(stream), logits) < tolerance(dtype)
 
 
 def test_streams_that_the_own_forward_stores_cannot_be_scheduled_there() -> None:

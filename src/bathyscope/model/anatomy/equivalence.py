@@ -12,6 +12,7 @@ from bathyscope.errors import is_out_of_memory
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.gaps import gap, token_gap
+from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import logits_of
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.steps import Steps
@@ -32,11 +33,16 @@ def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Ite
     path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
     resid_BTD = anatomy.active(final_BTD).to(torch.promote_types(final_BTD.dtype, torch.float32))
 
+    inputs = {"input_ids": ids_BT}
+    if isinstance(readout.norm, OwnPath) and readout.norm.reads_embedded:
+        # widened too: such a forward gives the head what it has normed in the dtype of what it was embedded in
+        inputs = {"inputs_embeds": readout.norm.embedded(resid_BTD)}
+
     def hand_on(length: int | None) -> Any:
         return lambda *_, **__: resid_BTD if length is None else (resid_BTD, *[None] * (length - 1))
 
     with _widened(path), anatomy.replaced([hand_on(length) for length in anatomy.returns]):
-        model_logits = logits_of(anatomy.model(input_ids=ids_BT, use_cache=False))
+        model_logits = logits_of(anatomy.model(**inputs, use_cache=False))
         declared_logits = readout(resid_BTD)
         # token by token: what mixed tokens would pass on the whole batch
         single = readout(resid_BTD[0, :1])

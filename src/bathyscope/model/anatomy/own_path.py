@@ -45,12 +45,22 @@ class OwnPath(nn.Module):
         self.__dict__["_run_model"], self.__dict__["_head"] = model, head
         self._replaced, self._returns, self._embedded = replaced, tuple(returns), embedded
 
+    @property
+    def reads_embedded(self) -> bool:
+        """Whether a state holds what stands in front of the first block, and the readout reads it there."""
+        return self._embedded is not None
+
+    def embedded(self, state: Tensor) -> Tensor:
+        """Return what of a state stands in front of the first block; only where ``reads_embedded``."""
+        assert self._embedded is not None
+        return self._embedded(state)
+
     def forward(self, resid_ND: Tensor) -> Tensor:
         """Return what the unembedding takes of states [..., states' width]."""
         run_model: nn.Module = self.__dict__["_run_model"]
         state_N1D = resid_ND.flatten(0, -2)[:, None].to(home_of(run_model))
-        if self._embedded is not None:
-            inputs = {"inputs_embeds": self._embedded(state_N1D)}
+        if self.reads_embedded:
+            inputs = {"inputs_embeds": self.embedded(state_N1D)}
         else:
             # which token it is makes no difference, since no block sees it
             inputs = {"input_ids": torch.zeros(len(state_N1D), 1, dtype=torch.long, device=state_N1D.device)}
