@@ -44,8 +44,8 @@ class Shelf(Pieces):
         entry = self._tasks.setdefault(task, {**hashes, "source": source})
         # Other requests under the same name (another version of the task, or other rows) are another benchmark; so are
         # other right answers, metrics or tokens. Earlier versions stored a hash of the requests alone.
-        known = {name: entry[name] for name in hashes if name in entry}
-        require_same(self.path, EVALUATION, {task: known}, {task: {name: hashes[name] for name in known}})
+        stored = {name: entry[name] for name in hashes if name in entry}
+        require_same(self.path, EVALUATION, {task: stored}, {task: {name: hashes[name] for name in stored}})
         entry.update(hashes)
         self.enter()
 
