@@ -142,9 +142,11 @@ def examine(model_type: str) -> Outcome:
 
 def declared_refusal(model_type: str) -> str:
     """Return why a type is refused before its weights are looked at; empty where it is not."""
+    from support.zoo.causal import type_of_model
+
     from bathyscope.model.anatomy.registry import family_for
 
-    family = family_for(model_type)
+    family = family_for(type_of_model(model_type))
     return (family.refused or "") if family is not None else ""
 
 

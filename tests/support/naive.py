@@ -143,8 +143,7 @@ def direct(
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        name = next(iter(bound.arguments))
-        bound.arguments[name] = like(given[None], bound.arguments[name])
+        enter(bound, given[None])
         return bound.args, bound.kwargs
 
     with _hooked(blocks[block].register_forward_pre_hook(hook, with_kwargs=True)):
@@ -174,7 +173,7 @@ def handing_on(blocks: Iterable[nn.Module]) -> Iterator[None]:
     """While open, these blocks return their input, whatever else they return."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        return _with_first(output, _entering(module.forward, args, kwargs).clone())
+        return leave(output, _entering(module.forward, args, kwargs).clone())
 
     with ExitStack() as stack:
         for block in blocks:
@@ -211,15 +210,14 @@ def run_schedule(
         stored.update(dict.fromkeys(storing(model, blocks), h))
         for index in order:
             arguments = _renewed(plain[index], fresh)
-            first = next(iter(inspect.signature(originals[index]).parameters))
-            arguments.arguments[first] = like(h, plain[index].arguments[first])
+            enter(arguments, h)
             if passes is not None:
                 arguments.arguments[passes] = handed_on
             if stored:
                 earlier = [stream for place, stream in stored.items() if place < index]
                 arguments.arguments[EARLIER] = torch.stack(earlier, -2) if earlier else h.unsqueeze(-2)[:, :, :0]
             out = originals[index](*arguments.args, **arguments.kwargs)
-            h, handed_on = _state(out), out[1] if passes is not None else None
+            h, handed_on = leaving(out), out[1] if passes is not None else None
             stored.update({place: h for place in stored if place > index})
             steps.append(h[0].clone())
         # the model's own loop stores what the block before the place answers
@@ -310,14 +308,15 @@ def _run(model: PreTrainedModel, blocks: Blocks, ids: Sequence[int]) -> tuple[Te
         stream.append(_entering(module.forward, args, kwargs)[0].clone())
 
     def after(module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        stream.append(_state(output)[0].clone())
+        stream.append(leaving(output)[0].clone())
 
     with ExitStack() as stack:
         for block in blocks:
             stack.enter_context(_hooked(block.register_forward_pre_hook(before, with_kwargs=True)))
         stack.enter_context(_hooked(blocks[-1].register_forward_hook(after)))
         out = logits(model, ids)
-    states = torch.stack(stream)
+    # without what the model's own forward pads them with
+    states = torch.stack(stream)[:, : len(ids)]
     # behind the stream what is stored of it: it follows until its block has run
     stored = [
         torch.stack([states[min(boundary, place)] for boundary in range(len(states))])
@@ -337,9 +336,9 @@ def _skipping_block(block: nn.Module, rows: list[int]) -> AbstractContextManager
     """Hand the block's input on at ``rows``."""
 
     def hook(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> Any:
-        state = _state(output).clone()
+        state = leaving(output).clone()
         state[:, rows] = _entering(module.forward, args, kwargs)[:, rows]
-        return _with_first(output, state)
+        return leave(output, state)
 
     return _hooked(block.register_forward_hook(hook, with_kwargs=True))
 
@@ -355,7 +354,7 @@ def _zeroing(module: nn.Module, site: Site, rows: list[int]) -> AbstractContextM
         else:
             given = _argument(module.forward, site.minus, args, kwargs)
             by_token[rows] = given.reshape(-1, given.shape[-1])[rows]
-        return _with_first(output, value)
+        return leave(output, value)
 
     return _hooked(module.register_forward_hook(hook, with_kwargs=True))
 
@@ -431,7 +430,7 @@ def _replaced(
     """Let the block answer ``instead(its input)``, in the type that it answers with otherwise."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
-        return _with_first(result, instead(_entering(original, args, kwargs)))
+        return leave(result, instead(_entering(original, args, kwargs)))
 
     block.forward = forward
     try:
@@ -441,12 +440,51 @@ def _replaced(
 
 
 def _entering(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-    """The hidden state among a block's arguments: its first parameter, streams one behind the other."""
-    return flat(_argument(forward, next(iter(inspect.signature(forward).parameters)), args, kwargs))
+    """The hidden state among a block's arguments, streams one behind the other."""
+    return entering(inspect.signature(forward).bind(*args, **kwargs))
+
+
+PAIR = {"prev_attn_output": "attn_output", "hidden_states": "hidden_states"}
+"""Arguments and results of blocks that take and give two streams apart."""
+
+
+def entering(bound: inspect.BoundArguments) -> Tensor:
+    """The hidden state of a call: its first parameter, or both of a pair."""
+    first = next(iter(bound.signature.parameters))
+    if first in PAIR and set(PAIR) <= bound.arguments.keys():
+        return torch.cat([bound.arguments[name] for name in PAIR], dim=-1)
+    return flat(bound.arguments[first])
+
+
+def enter(bound: inspect.BoundArguments, state: Tensor) -> None:
+    """Give a call another hidden state."""
+    first = next(iter(bound.signature.parameters))
+    if first in PAIR and set(PAIR) <= bound.arguments.keys():
+        bound.arguments.update(zip(PAIR, state.chunk(2, dim=-1)))
+    else:
+        bound.arguments[first] = like(state, bound.arguments[first])
+
+
+_ALONG_TOKENS = 1
+
+
+@contextmanager
+def streams_along_tokens(count: int) -> Iterator[None]:
+    """While open, states hold this many streams one behind the other along the tokens, [1, n·T, d]."""
+    global _ALONG_TOKENS
+    _ALONG_TOKENS = count
+    try:
+        yield
+    finally:
+        _ALONG_TOKENS = 1
 
 
 def flat(state: Tensor) -> Tensor:
-    """A state [1, T, d], or of n streams [1, T, n, d] or [n, 1, T, d], as [1, T, n·d]."""
+    """A state [1, T, d] or [T, 1, d], or of n streams [1, T, n, d] or [n, 1, T, d], as [1, T, n·d]."""
+    if state.ndim == 3 and state.shape[0] > 1:
+        return state.transpose(0, 1)
+    if state.ndim == 3 and _ALONG_TOKENS > 1:
+        return torch.cat(state.chunk(_ALONG_TOKENS, dim=1), dim=-1)
     if state.ndim == 4:
         state = state.permute(1, 2, 0, 3) if state.shape[1] == 1 else state
         return torch.cat([state[:, :, number] for number in range(state.shape[2])], dim=-1)
@@ -455,6 +493,10 @@ def flat(state: Tensor) -> Tensor:
 
 def like(value: Tensor, state: Tensor) -> Tensor:
     """A flat value in the form of a block's own state."""
+    if state.ndim == value.ndim == 3 and state.shape[0] > 1:
+        return value.transpose(0, 1)
+    if state.ndim == value.ndim == 3 and _ALONG_TOKENS > 1:
+        return torch.cat(value.chunk(_ALONG_TOKENS, dim=-1), dim=1)
     if state.ndim != 4 or value.ndim != 3:
         return value
     streams = state.shape[0] if state.shape[1] == 1 else state.shape[2]
@@ -466,8 +508,10 @@ def _argument(forward: Callable[..., Any], name: str, args: tuple[Any, ...], kwa
     return inspect.signature(forward).bind(*args, **kwargs).arguments[name]
 
 
-def _state(output: Any) -> Tensor:
+def leaving(output: Any) -> Tensor:
     """The stream [1, T, d] in what a block returned."""
+    if hasattr(output, "attn_output"):
+        return torch.cat([getattr(output, name) for name in PAIR.values()], dim=-1)
     state = flat(_first(output))
     assert state.ndim == 3, f"a block returned a state of {state.ndim} dimensions"
     return state
@@ -477,8 +521,10 @@ def _first(output: Any) -> Tensor:
     return output if isinstance(output, Tensor) else output[0]
 
 
-def _with_first(output: Any, value: Tensor) -> Any:
+def leave(output: Any, value: Tensor) -> Any:
     """``output`` with ``value`` in the place of its (first) tensor, in the same type."""
+    if hasattr(output, "attn_output"):
+        return output._replace(**dict(zip(PAIR.values(), value.chunk(2, dim=-1))))
     value = like(value, _first(output))
     return value if isinstance(output, Tensor) else type(output)([value, *output[1:]])
 

@@ -94,18 +94,15 @@ def erasure(
 def _replaced_input(
     module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], t: int, value: Tensor
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The block's arguments with its first parameter, the stream [1, T, d], replaced at token ``t``."""
+    """The block's arguments with the stream [1, T, d] replaced at token ``t``."""
     bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    name = next(iter(bound.signature.parameters))
-    stream = naive.flat(bound.arguments[name]).clone()
+    stream = naive.entering(bound).clone()
     stream[:, t] = value
-    bound.arguments[name] = naive.like(stream, bound.arguments[name])
+    naive.enter(bound, stream)
     return bound.args, bound.kwargs
 
 
 def _replaced_output(output: Any, t: int, value: Tensor) -> Any:
-    own = output if isinstance(output, Tensor) else output[0]
-    flat = naive.flat(own).clone()
-    flat[:, t] = value
-    stream = naive.like(flat, own)
-    return stream if isinstance(output, Tensor) else type(output)([stream, *output[1:]])
+    stream = naive.leaving(output).clone()
+    stream[:, t] = value
+    return naive.leave(output, stream)

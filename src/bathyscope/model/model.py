@@ -17,8 +17,8 @@ from bathyscope.model.gguf import GgufFile
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
 
-# positions (ALiBi biases in MPT) come from tables that are buffers and no embeddings
-_OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt")
+# positions (ALiBi biases in MPT) come from tables that are buffers or parameters and no embeddings
+_OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt", "reformer")
 
 
 @dataclass(frozen=True)

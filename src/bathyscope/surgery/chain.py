@@ -224,19 +224,33 @@ class Chain:
                 f"Block {place} was called by itself inside scheduled(), where only whole forwards of the model "
                 "run; survey the model outside of it."
             )
-        # By name, since families pass the same argument by place or by keyword, and some in both ways.
-        call = inspect.signature(self._blocks[place].forward).bind(*args, **kwargs)
+        call = self._bind_call(place, args, kwargs)
         _refuse_own_state(call)
         self._calls.append(call)
         # Not before the last call are the arguments of all blocks known, which the schedule may need earlier.
         if place < len(self._blocks) - 1:
-            return _shape_output(_stream_of(call), self._returns[place])
+            return self._answer(place, _shape_output(_stream_of(call), self._returns[place]))
         self.running = True
         try:
             return self._run_slots(place)
         finally:
             self.running = False
             self._calls = []
+
+    def _bind_call(self, place: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        """Return the call of the block, of a folded one where the model's own forward calls the block itself."""
+        # By name, since families pass the same argument by place or by keyword, and some in both ways.
+        signature = inspect.signature(self._blocks[place].forward)
+        if self._streams is None:
+            return signature.bind(*args, **kwargs)
+        own = inspect.signature(self._streams.sources[place].forward)
+        arguments = by_name(own.bind(*args, **kwargs))
+        state = self._streams.form.fold(place, arguments, next(iter(own.parameters)))
+        return signature.bind(state, **arguments)
+
+    def _answer(self, place: int, output: Any) -> Any:
+        """Return what the model's own loop gets, of what a block gives here."""
+        return output if self._streams is None else self._streams.form.give_all(place, output)
 
     def _step_of(self, source: int) -> int:
         """Return the step whose turn it is, if that is a run of this block; a new forward begins again."""
@@ -257,8 +271,6 @@ class Chain:
                 raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
         if self._loops is not None:
             hidden = self._loops.fold(hidden)
-        if self._streams is not None:
-            hidden = self._streams.entering(hidden)
         out: Any = hidden
         passed: dict[Any, Any] = {}
         for slot, (block, source) in enumerate(zip(self._order, self._sources)):
@@ -269,7 +281,7 @@ class Chain:
             hidden = out[0] if isinstance(out, tuple | list) else out
         length = self._returns[place]
         if self._streams is not None:
-            return _shape_output(self._streams.form.give(place, hidden), length)
+            return self._answer(place, _shape_output(hidden, length))
         if self._loops is not None:
             return _shape_output(self._loops.active(hidden), length)
         if isinstance(out, tuple | list) and len(out) == length:

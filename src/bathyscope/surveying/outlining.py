@@ -38,8 +38,9 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
         reason = " ".join(str(error).split())
         raise ModelError(f"{name} is no causal language model that can be built: {reason}") from error
     family = family_for(config.model_type) or family_for(text.model_type)
-    if family is not None and family.refused:
-        raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    refusal = "" if family is None else family.refusal(text)
+    if family is not None and refusal:
+        raise ModelError(f"{family.name} models cannot be measured: {refusal}")
     anatomy = _anatomy(name, hf.eval(), family)
     limit = tolerance(weight_dtype)
     checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)

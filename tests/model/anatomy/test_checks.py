@@ -184,7 +184,8 @@ def test_refused_families_say_why(name: str) -> None:
     family = naive.family_of(zoo.build(name))
     with pytest.raises(ModelError) as caught:
         load(zoo.build(name))
-    assert str(caught.value) == f"{family.name} models cannot be measured: {family.refused}"
+    reason = family.refusal(zoo.entry(name).config())
+    assert str(caught.value) == f"{family.name} models cannot be measured: {reason}"
 
 
 def test_tolerances() -> None:

@@ -12,7 +12,7 @@ import torch
 from support import naive, zoo
 from support.looped import LOOPED
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.models.auto.configuration_auto import (
     CONFIG_MAPPING_NAMES,
     SPECIAL_MODEL_TYPE_TO_MODULE_NAME,
@@ -171,14 +171,10 @@ def test_two_families_may_not_share_a_name() -> None:
 
 REASONS = {
     "blt": "number of patches depends on the text",
-    "cpmant": "tokens of its own in front of every prompt",
+    "cpmant": "every token attends to all others",
     "gemma4_assistant": "drafts for another model",
-    "musicgen": "several codebooks of sound",
-    "musicgen_melody": "several codebooks of sound",
-    "prophetnet": "a stream for each of several predicted tokens",
-    "reformer": "blocks are reversible",
+    "musicgen": "its decoder alone is the causal model",
     "xlm": "no module is a block",
-    "xlnet": "not causal",
 }
 
 
@@ -195,7 +191,22 @@ def test_refused_families_say_why() -> None:
 def test_refused_models_resolve_to_a_refused_family(name: str) -> None:
     family = naive.family_of(zoo.build(name))
     assert family.name == zoo.entry(name).family
-    assert family.refused
+    assert family.refusal(zoo.entry(name).config())
+
+
+@pytest.mark.parametrize("family", [family for family in families() if family.requires], ids=lambda family: family.name)
+def test_families_for_some_settings_alone_say_which(family: Family) -> None:
+    attribute, allowed, reason = family.requires
+    config = PreTrainedConfig()
+    setattr(config, attribute, allowed)
+    assert family.refusal(config) == ""
+    setattr(config, attribute, [allowed, allowed])
+    assert family.refusal(config) == ""
+    setattr(config, attribute, [allowed, "another"])
+    message = f"with {attribute}=[{allowed!r}, 'another'] {reason}. It can with {attribute}={allowed!r}"
+    assert family.refusal(config) == message
+    assert reason[0].islower()
+    assert not reason.endswith(".")
 
 
 def test_a_site_lists_its_paths() -> None:

@@ -11,12 +11,14 @@ import torch
 from support import naive, several, waves, zoo
 from support.brute_force import blocks_of, compare
 from support.loaded_facts import from_disk
+from support.zoo import causal
+from transformers.models.reformer.modeling_reformer import ReformerOutput
 
 import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model import load
+from bathyscope.model.anatomy.forms import AlongTokens, EarlierStreams, Pair, StreamAxis, TokensFirst
 from bathyscope.model.anatomy.gaps import gap, tolerance
-from bathyscope.model.anatomy.streams import EarlierStreams, StreamAxis
 
 IDS = [[5, 9, 1, 33, 2, 17, 4, 40, 3], [8, 2, 51, 7, 7, 30]]
 OF_THE_LIBRARY = {
@@ -24,7 +26,19 @@ OF_THE_LIBRARY = {
     "gemma3n": (2, StreamAxis(2, 0)),
     "hy_v4": (2, StreamAxis(2, 2)),
     "inkling2": (4, EarlierStreams("block_states", (0, 2, 4))),
+    "reformer": (
+        2,
+        Pair(
+            ("prev_attn_output", "hidden_states"),
+            ("attn_output", "hidden_states"),
+            ReformerOutput,
+            chunk=4,
+            tokens="orig_sequence_length",
+        ),
+    ),
+    "xlnet": (1, TokensFirst()),
 }
+SEVERAL = [name for name, (count, _) in OF_THE_LIBRARY.items() if count > 1]
 CLOSE = 1e-5
 
 
@@ -34,10 +48,62 @@ def test_streams_of_the_library_are_recognised_and_replayed_to_the_bit(name: str
     count, form = OF_THE_LIBRARY[name]
     assert model.checks.no_op == 0.0
     assert model.anatomy.n_streams == count
-    assert model.anatomy.width == count * zoo.entry(name).config().hidden_size
+    assert model.anatomy.width == count * int(zoo.entry(name).config().hidden_size)
     assert model.anatomy.streams is not None
     assert model.anatomy.streams.form == form
     assert not model.checks.parts
+
+
+@pytest.mark.parametrize("name", zoo.swept(["xlnet", "xlnet_windowed", "reformer", "reformer_chunk"], frozenset()))
+def test_streams_that_stand_otherwise_are_equal_to_forwards_of_their_own(name: str) -> None:
+    result = compare(load(zoo.entry(name).build()), zoo.build(name), IDS)
+    assert len(result.measures) == 7
+    assert result.worst <= CLOSE, result.gaps
+
+
+@pytest.mark.parametrize("tokens", [3, 4, 6, 8])
+def test_prompts_that_fill_no_whole_chunks_are_replayed(tokens: int) -> None:
+    """The own forward pads those of more than one chunk; what it makes of the prompt's tokens is replayed."""
+    model, hf = waves.loaded("reformer"), zoo.build("reformer")
+    ids = IDS[0][:tokens]
+    replay = model.anatomy.replay(torch.tensor([ids]))
+    stream = replay.recording.resid0_BTD
+    with torch.no_grad():
+        for number, block in enumerate(model.anatomy.blocks):
+            stream = replay.run(block, number, stream)
+        logits = model.anatomy.readout(stream[0])
+    assert stream.shape[1] == tokens
+    torch.testing.assert_close(logits, naive.logits(hf, ids), atol=CLOSE, rtol=CLOSE)
+
+
+def test_prophetnet_is_refused_because_its_own_logits_depend_on_later_tokens() -> None:
+    hf = causal.build("prophetnet")
+    changed = [*IDS[0][:5], *(token + 1 for token in IDS[0][5:])]
+    apart = (naive.logits(hf, IDS[0]) - naive.logits(hf, changed))[:5].norm(dim=-1)
+    assert float(apart.max()) > 0.01
+    with pytest.raises(ModelError, match="prophetnet .* cannot be measured: its tokens depend on later ones"):
+        load(hf)
+
+
+def test_streams_along_the_tokens_are_equal_to_forwards_of_their_own() -> None:
+    """Relative positions mix up ProphetNet's tokens; without them it is causal."""
+
+    def build() -> Any:
+        hf = causal.build("prophetnet")
+        with torch.no_grad():
+            for block in hf.prophetnet.decoder.layers:
+                for parameter in block.self_attn.relative_pos_embeddings.parameters():
+                    parameter.zero_()
+        return hf
+
+    model, hf = load(build()), build()
+    streams = 1 + hf.config.ngram
+    assert model.anatomy.streams is not None
+    assert model.anatomy.streams.form == AlongTokens(streams)
+    with naive.streams_along_tokens(streams):
+        result = compare(model, hf, IDS[1:])
+    assert len(result.measures) == 7
+    assert result.worst <= CLOSE, result.gaps
 
 
 @pytest.mark.parametrize("name", several.SEVERAL)
@@ -91,11 +157,11 @@ def _answering_the_block_before(hf: Any, dropped: int, ids: list[int]) -> torch.
             hook.remove()
 
 
-ADDING = {"hy_v4": (), "qwen4_exp": (), "inkling2": (0, 2, 4)}
+ADDING = {"hy_v4": (), "qwen4_exp": (), "inkling2": (0, 2, 4), "reformer": ()}
 """Families whose blocks only add to their streams, and the blocks in which a stream begins again."""
 
 
-@pytest.mark.parametrize("name", zoo.swept([*OF_THE_LIBRARY, "qwen4_exp"], frozenset(("deepseek_v4", "inkling2"))))
+@pytest.mark.parametrize("name", zoo.swept([*SEVERAL, "qwen4_exp"], frozenset(("deepseek_v4", "inkling2", "reformer"))))
 def test_norms_of_each_stream_and_of_what_is_added_to_it(name: str) -> None:
     model, hf = waves.loaded(name), zoo.build(name)
     residual = waves.run(model, IDS, {"residual": None})["residual"]
@@ -120,7 +186,7 @@ def test_norms_of_each_stream_and_of_what_is_added_to_it(name: str) -> None:
         assert [block for block, row in enumerate(adds) if not row[0]] == list(ADDING[name])
 
 
-@pytest.mark.parametrize("name", [*OF_THE_LIBRARY, "qwen4_exp"])
+@pytest.mark.parametrize("name", [*SEVERAL, "qwen4_exp"])
 def test_what_blocks_only_add_does_not_grow_with_the_state(name: str) -> None:
     """Blocks read normed streams: of a state 256 times as long they give the same, unless they mix or scale it."""
     anatomy = waves.loaded(name).anatomy

@@ -62,10 +62,6 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": {**_ROTARY, "mrope_section": [4, 2, 2]}}},
     "dots3_note_text": _DOTS,
     "longcat_flash": _LATENT,
-    "reformer": {
-        **{"axial_pos_embds": False, "attention_head_size": 16, "attn_layers": ["local", "lsh"] * 2},
-        **{"local_attn_chunk_length": 4, "lsh_attn_chunk_length": 4},
-    },
     "xmod": {"default_language": "en_XX"},
     "zamba": {
         **{"attention_hidden_size": 128, "attention_head_dim": 32, "use_mamba_kernels": False, "mamba_dt_rank": 4},
@@ -75,8 +71,18 @@ OWN: Final[dict[str, dict[str, Any]]] = {
 """Settings that a type needs beyond those of ``SIZES``."""
 
 
-_TEXT: Final = {"dots3_note": "dots3_note_text", "qwen4_exp": "qwen4_exp_text"}
-"""Types whose causal model is that of the text type, with its configuration."""
+_PART: Final = {
+    "dots3_note": "dots3_note_text",
+    "musicgen": "musicgen_decoder",
+    "musicgen_melody": "musicgen_melody_decoder",
+    "qwen4_exp": "qwen4_exp_text",
+}
+"""Types whose causal model has the configuration of a part, which is a type by itself."""
+
+
+def type_of_model(model_type: str) -> str:
+    """The type of the configuration that the causal model of a type has."""
+    return _PART.get(model_type, model_type)
 
 
 def causal_types() -> list[str]:
@@ -90,7 +96,7 @@ def build(model_type: str, *, seed: int = 0) -> PreTrainedModel:
     Raises:
         Exception: whatever transformers says where no such model can be built.
     """
-    model_type = _TEXT.get(model_type, model_type)
+    model_type = type_of_model(model_type)
     own = _entries().get(model_type)
     if own is not None:
         return zoo.entry(own).build(seed=seed)

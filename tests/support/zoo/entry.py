@@ -67,6 +67,7 @@ class Entry:
         refused: the family cannot be measured at all and must be refused with a reason.
         wire: changes the model after its weights are drawn.
         within: a context in which the model is built, for what is not installed here.
+        kind: the class of the model, where transformers' automatic one does not know the configuration.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Entry:
     refused: bool = False
     wire: Callable[[nn.Module], None] | None = None
     within: Callable[[], AbstractContextManager[Any]] = nullcontext
+    kind: type[PreTrainedModel] | None = None
 
     def build(self, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
         """Return the model in evaluation mode, with every parameter drawn anew from ``seed``.
@@ -89,7 +91,8 @@ class Entry:
         options: dict[str, Any] = {"dtype": dtype} | ({} if chosen is None else {"attn_implementation": chosen})
         with torch.random.fork_rng(), self.within():
             torch.manual_seed(seed)
-            model = AutoModelForCausalLM.from_config(self.config(), **options)
+            build = AutoModelForCausalLM.from_config if self.kind is None else self.kind._from_config
+            model = build(self.config(), **options)
         randomise(model, seed)
         if self.wire is not None:
             self.wire(model.eval())

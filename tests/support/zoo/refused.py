@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from support.zoo.entry import Entry, config
 from support.zoo.relatives import NO_SHAPE
+from support.zoo.streams import REFORMER, XLNET
 
-SHAPE = {"vocab_size": 120, "d_model": 64, "n_layer": 3, "n_head": 4, "d_inner": 96}
+HASHED = {**REFORMER, "attn_layers": ["local", "lsh"] * 2, "lsh_attn_chunk_length": 4}
 
 ENTRIES = (
-    Entry("xlnet", "xlnet", config("xlnet", NO_SHAPE, SHAPE), "every token attends to all others", refused=True),
+    Entry(
+        "xlnet_both_ways",
+        "xlnet",
+        config("xlnet", NO_SHAPE, XLNET, attn_type="bi"),
+        "every token attends to all others",
+        refused=True,
+    ),
+    Entry(
+        "reformer_hashed",
+        "reformer",
+        config("reformer", HASHED),
+        "later tokens move earlier ones into other chunks",
+        refused=True,
+    ),
 )

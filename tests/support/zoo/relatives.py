@@ -9,6 +9,7 @@ from support.zoo.entry import ALTERNATING, COMMON, GROUPED, HEAD, TIED, WINDOW, 
 from support.zoo.hybrid import LINEAR
 from support.zoo.moe import EXPERTS, ROUTED
 from support.zoo.postnorm import GRANITE
+from transformers import MusicgenForCausalLM, MusicgenMelodyForCausalLM
 
 INDEXER: dict[str, Any] = {"index_topk": WINDOW, "index_head_dim": 16, "index_n_heads": 2}
 """Sparse attention over fewer keys than the prompts have."""
@@ -31,6 +32,8 @@ GEMMA4_TEXT: dict[str, Any] = {
 }
 NO_SHAPE: dict[str, Any] = dict.fromkeys(COMMON, ...)
 """A multimodal configuration holds the shape in its text part."""
+
+MUSICGEN: dict[str, Any] = {"ffn_dim": 96, "intermediate_size": ..., "num_codebooks": 1, "eos_token_id": ...}
 
 ENTRIES = (
     Entry(
@@ -254,5 +257,19 @@ ENTRIES = (
         config("xlstm", RECURRENT_NAMES, num_heads=4),
         "matrix memory, logit softcap",
         tails=False,
+    ),
+    Entry(
+        "musicgen",
+        "musicgen_decoder",
+        config("musicgen_decoder", MUSICGEN),
+        "lists of embeddings and heads, of one codebook",
+        kind=MusicgenForCausalLM,
+    ),
+    Entry(
+        "musicgen_melody",
+        "musicgen_decoder",
+        config("musicgen_melody_decoder", MUSICGEN),
+        "the same with its own attention",
+        kind=MusicgenMelodyForCausalLM,
     ),
 )

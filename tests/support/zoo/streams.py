@@ -52,6 +52,13 @@ def without_encoders() -> AbstractContextManager[Any]:
     return patch.object(modeling_gemma3n.AutoModel, "from_config", build_text)
 
 
+XLNET = {"vocab_size": 120, "d_model": 64, "n_layer": 4, "n_head": 4, "d_inner": 96, "attn_type": "uni"}
+REFORMER: dict[str, Any] = {
+    **{"intermediate_size": ..., "feed_forward_size": 96, "attention_head_size": 16, "num_hidden_layers": ...},
+    **{"axial_pos_embds": False, "is_decoder": True, "attn_layers": ["local"] * 4, "local_attn_chunk_length": 4},
+}
+AXIAL = {"axial_pos_embds": True, "axial_pos_shape": (16, 16), "axial_pos_embds_dim": (32, 32)}
+
 ENTRIES = (
     Entry(
         "qwen4_exp",
@@ -215,5 +222,37 @@ ENTRIES = (
         "mllama",
         config("mllama", NO_SHAPE, text_config={**COMMON, **GROUPED, "cross_attention_layers": [1, 3]}),
         "blocks that attend to an image alone and do not run on text",
+    ),
+    Entry(
+        "xlnet",
+        "xlnet",
+        config("xlnet", NO_SHAPE, XLNET),
+        "tokens in front of the rows, distances of one more than the tokens",
+        parts=False,
+        tails=False,
+    ),
+    Entry(
+        "xlnet_windowed",
+        "xlnet",
+        config("xlnet", NO_SHAPE, XLNET, same_length=True, clamp_len=3),
+        "the same with distances that end at three tokens",
+        parts=False,
+        tails=False,
+    ),
+    Entry(
+        "reformer",
+        "reformer",
+        config("reformer", REFORMER),
+        "reversible blocks of two streams, prompts that the own forward pads to whole chunks",
+        parts=False,
+        tails=False,
+    ),
+    Entry(
+        "reformer_chunk",
+        "reformer",
+        config("reformer", REFORMER, local_attn_chunk_length=32, **AXIAL),
+        "the same with prompts of one chunk, and positions along two axes",
+        parts=False,
+        tails=False,
     ),
 )

@@ -15,6 +15,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.calls import Call, called, replaced_forwards
 from bathyscope.model.anatomy.dependence import find_dependence, require_one_order
 from bathyscope.model.anatomy.family import Family, Site
+from bathyscope.model.anatomy.forms import EarlierStreams, Single
 from bathyscope.model.anatomy.gaps import tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding, gaps_by_neighbours
 from bathyscope.model.anatomy.loops import CallOrder, Loops, make_loops
@@ -31,7 +32,7 @@ from bathyscope.model.anatomy.recording import Recorder, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
-from bathyscope.model.anatomy.streams import EarlierStreams, FoldedStreams, Single, additive_writes, find_streams
+from bathyscope.model.anatomy.streams import FoldedStreams, additive_writes, find_streams
 from bathyscope.model.streaming.lending import lender_of
 
 # rows and tokens differ in number, so that a transposed stream is seen
@@ -202,12 +203,14 @@ class _Observed:
         order: by call which of the blocks it runs.
         returns: by call None where the block returns a tensor, else the length of the tuple.
         computes_between: whether some block is given anything else than what the block before it gave.
+        result: the type of all that the last block returns.
     """
 
     outputs: tuple[Tensor, ...]
     order: tuple[int, ...]
     returns: tuple[int | None, ...]
     computes_between: bool
+    result: type[Any]
 
 
 def config_of(model: nn.Module) -> Any:
@@ -222,8 +225,9 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
     Raises:
         ModelError: a refused family, a path that leads nowhere, or blocks that cannot be measured.
     """
-    if family.refused:
-        raise ModelError(f"{family.name} models cannot be measured: {family.refused}")
+    refusal = family.refusal(config_of(model))
+    if refusal:
+        raise ModelError(f"{family.name} models cannot be measured: {refusal}")
     note_initial_state(model, family.initial_state)
     with seeded_states(model):
         return _resolve(model, family)
@@ -237,13 +241,13 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
     sources = tuple(dict.fromkeys(listed))
     observed = _observe(model, family, sources)
     stream = observed.outputs[-1]
-    if stream.ndim == 3 and stream.shape[:2] != _OBSERVED:
+    loops = _find_loops(model, family, sources, observed)
+    streams = None if loops is not None else find_streams(model, family, sources, observed.outputs, observed.result)
+    if stream.ndim == 3 and stream.shape[:2] != _OBSERVED and streams is None:
         raise ModelError(
             f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
-            "Blocks must take and give rows first, then tokens; transpose the stream inside of them."
+            "Blocks must take and give a vector for each token of each row, or several."
         )
-    loops = _find_loops(model, family, sources, observed)
-    streams = None if loops is not None else find_streams(model, family, sources, observed.outputs)
     blocks = sources if loops is None else loops.steps
     norm = submodule(model, family.final_norm) if family.final_norm else None
     several = streams is not None and not isinstance(streams.form, Single)
@@ -369,6 +373,8 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _
         @wraps(run_block)
         def forward(*args: Any, **kwargs: Any) -> Any:
             earlier = output_by_class.get(type(block))
+            if hasattr(earlier, "_fields"):  # whoever calls the block reads it by its fields
+                return earlier
             # bringing every block from disk to learn that all of them return the same would read the model twice
             run = run_block if earlier is None else stub(run_block, _length(earlier), [])
             return run(*args, **kwargs)
@@ -385,11 +391,14 @@ def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
     states = [_state_of(output) for _, output in calls]
-    between = any(_differs(value, state) for value, state in zip(inputs[1:], states))
+    # of paired streams the first argument and the first field need not be the same one; replay compares both
+    between = family.paired is None and any(_differs(value, state) for value, state in zip(inputs[1:], states))
     if len(calls) == len(blocks):
         calls.sort(key=itemgetter(0))
     order, outputs = zip(*calls)
-    return _Observed(tuple(map(_state_of, outputs)), order, tuple(map(_length, outputs)), between)
+    return _Observed(
+        tuple(map(_state_of, outputs)), order, tuple(map(_length, outputs)), between, type(outputs[-1])
+    )
 
 
 def _differs(value: Any, state: Tensor) -> bool:

@@ -22,17 +22,19 @@ class Axes:
     """What the axes of one tensor argument mean.
 
     Args:
-        batch: the first axis counts batch entries (``multiplier`` of them for each, e.g. heads for BLOOM's
-            ALiBi); otherwise the tensor broadcasts over the batch.
-        multiplier: entries of the first axis for each batch entry.
+        batch: an axis counts batch entries (``multiplier`` of them for each, e.g. heads for BLOOM's ALiBi); otherwise
+            the tensor broadcasts over the batch.
+        multiplier: entries of that axis for each batch entry; 1 where it is not the first.
         query: the axis that counts the tokens being computed, which a tail slices; None = none.
         shared: all sequences of a recording have the same values, so that one serves every row.
+        batch_axis: the axis that counts batch entries; the second where tokens stand in front of the rows (XLNet).
     """
 
     batch: bool
     multiplier: int = 1
     query: int | None = None
     shared: bool = False
+    batch_axis: int = 0
 
 
 def walk(value: Any, path: Path = ()) -> Iterator[tuple[Path, Tensor]]:
@@ -69,18 +71,28 @@ def infer_axes(small: Tensor, wider: Tensor, longer: Tensor, sizes: tuple[int, i
     batch, tokens, wide, long = sizes
     per_batch = [i for i, (a, b) in enumerate(zip(small.shape, wider.shape)) if a != b]
     per_token = [i for i, (a, b) in enumerate(zip(small.shape, longer.shape)) if a != b]
-    multiplier = 1
+    multiplier, batch_axis = 1, per_batch[0] if per_batch else 0
     if per_batch:
-        multiplier = small.shape[0] // batch
-        if per_batch != [0] or small.shape[0] != multiplier * batch or wider.shape[0] != multiplier * wide:
+        few, many = small.shape[batch_axis], wider.shape[batch_axis]
+        multiplier = few // batch
+        readable = len(per_batch) == 1 and (few, many) == (multiplier * batch, multiplier * wide)
+        if not readable or (batch_axis and multiplier > 1):
             raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable batch axis.")
-    if any(small.shape[i] != tokens or longer.shape[i] != long for i in per_token) or len(per_token) > 2:
+    grown = [(small.shape[i], longer.shape[i]) for i in per_token]
+    if len(per_token) > 2 or not all(_counts_tokens(few, many, tokens, long) for few, many in grown):
         raise ModelError(f"A block argument of shape {tuple(small.shape)} has no readable token axis.")
+    # tables of distances are longer than the tokens; a tail takes them whole, and its check says whether that is right
+    per_token = [i for i, sizes_of_axis in zip(per_token, grown) if sizes_of_axis == (tokens, long)]
     # A token axis that stands last behind a singleton (batch·heads × 1 × T: ALiBi) counts keys, which a
     # tail needs in full; every other one (position ids, rotary tables, masks) counts queries first.
     of_keys = per_token == [small.ndim - 1] and small.ndim >= 3 and small.shape[-2] == 1
     query = per_token[0] if per_token and not of_keys else None
-    return Axes(batch=bool(per_batch), multiplier=multiplier, query=query)
+    return Axes(batch=bool(per_batch), multiplier=multiplier, query=query, batch_axis=batch_axis)
+
+
+def _counts_tokens(few: int, many: int, tokens: int, long: int) -> bool:
+    """Whether an axis has an entry for each token, several for each (ProphetNet), or some more (XLNet's distances)."""
+    return few - tokens == many - long >= 0 or (few % tokens == 0 and few * long == many * tokens)
 
 
 def default_axes(value: Tensor, batch: int, tokens: int) -> Axes | None:
@@ -101,6 +113,12 @@ def fit_rows(value: Tensor, axes: Axes, prompts: Tensor | None, rows: int, start
         value = value.narrow(axes.query, start, value.shape[axes.query] - start)
     if not axes.batch:
         return value
+    if axes.batch_axis:
+        if axes.shared:
+            shape = list(value.shape)
+            shape[axes.batch_axis] = rows
+            return value.narrow(axes.batch_axis, 0, 1).expand(shape)
+        return value if prompts is None else value.index_select(axes.batch_axis, prompts)
     if axes.shared:
         value = value[: axes.multiplier]
         if axes.multiplier == 1:
@@ -114,5 +132,6 @@ def same_for_all(value: Tensor, axes: Axes, batch: int) -> bool:
     """Whether every recorded sequence got the same values of this argument."""
     if not axes.batch or batch == 1:
         return True
-    grouped = value.view(batch, axes.multiplier, *value.shape[1:])
+    value = value.movedim(axes.batch_axis, 0)
+    grouped = value.reshape(batch, axes.multiplier, *value.shape[1:])
     return bool(torch.equal(grouped, grouped[:1].expand_as(grouped)))

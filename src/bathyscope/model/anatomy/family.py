@@ -85,6 +85,13 @@ class Family:
             the model's own forward; always so where there are several streams and no ``final_norm`` reads them.
         idle: submodule of those blocks in the lists that do not run on text alone, and are left out (Mllama's attention
             to an image).
+        paired: where a block takes and gives two streams, for each the name of the argument that takes it and of the
+            field of the result that gives it (Reformer).
+        chunk: attribute of the configuration that divides the number of tokens of longer prompts: the model's own
+            forward pads them at the end, and so do blocks by themselves.
+        tokens: argument of a block that says how many tokens a prompt had before it was padded.
+        requires: attribute of the configuration, the value under which the family can be measured (of a list, that of
+            each entry), and the reason why it cannot under another.
         refused: the reason why this family cannot be measured at all, else None.
 
     Example:
@@ -120,7 +127,27 @@ class Family:
     passes: str | None = None
     own_readout: bool = False
     idle: str | None = None
+    paired: tuple[tuple[str, str], tuple[str, str]] | None = None
+    chunk: str | None = None
+    tokens: str | None = None
+    requires: tuple[str, object, str] | None = None
     refused: str | None = None
+
+    def refusal(self, config: object) -> str:
+        """Return why a model of this family cannot be measured, by its configuration alone; empty where it may."""
+        if self.refused or self.requires is None:
+            return self.refused or ""
+        attribute, allowed, reason = self.requires
+        value = getattr(config, attribute, None)
+        entries = value if isinstance(value, list | tuple) else [value]
+        if all(entry == allowed for entry in entries):
+            return ""
+        return f"with {attribute}={value!r} {reason}. It can with {attribute}={allowed!r}"
+
+    @property
+    def exception(self) -> str:
+        """Return under which value of its configuration alone this family can be measured; empty where there is none."""
+        return "" if self.requires is None else f"unless {self.requires[0]}={self.requires[1]!r}"
 
     @property
     def block_lists(self) -> tuple[str, ...]:

@@ -81,4 +81,5 @@ class OwnPath(nn.Module):
         except _Read as reached:
             normed = reached.value
         assert normed is not None
-        return normed.reshape(*resid_ND.shape[:-1], -1)
+        # where several tokens ahead are predicted (ProphetNet), the first of them is the next one
+        return normed.flatten(1, -2)[:, 0].reshape(*resid_ND.shape[:-1], -1)

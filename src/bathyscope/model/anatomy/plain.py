@@ -38,7 +38,13 @@ def where_float64_is_known(device: torch.device) -> torch.device:
 
 def vocabulary(model: nn.Module) -> int:
     """Return how many token ids the embedding takes."""
-    return int(model.get_input_embeddings().weight.shape[0])  # type: ignore[operator]
+    return int(token_table(model).weight.shape[0])  # type: ignore[arg-type, union-attr]
+
+
+def token_table(model: nn.Module) -> nn.Module:
+    """Return the embedding of token ids; models of sound list one for each codebook, of which text alone has one."""
+    table: nn.Module = model.get_input_embeddings()  # type: ignore[operator]
+    return table[0] if isinstance(table, nn.ModuleList) else table
 
 
 @torch.no_grad()

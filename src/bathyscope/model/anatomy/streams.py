@@ -2,11 +2,15 @@
 
 Streams are folded into the width where a block is called. A folded block is a copy that shares its block's weights,
 takes [rows, tokens, streams · width] and gives the same. The model's own forward still runs on its own form of the
-state; ``FoldedStreams`` converts between the two. Three forms are known:
+state; ``FoldedStreams`` converts between the two. Forms (``forms``) are found by the shapes of a short forward:
 
-- an axis of streams (hyper-connections, AltUp), found by the shapes of a short forward;
+- an axis of streams (hyper-connections, AltUp);
+- streams one behind the other along the tokens (ProphetNet);
+- one stream whose tokens stand in front of the rows (XLNet);
 - streams in the width already (gated residuals), which need nothing;
-- the streams of earlier blocks as an argument of their own (attention residuals), which the family declares.
+
+or are declared by the family: streams of earlier blocks as an argument of their own (attention residuals), and two
+streams in two arguments (Reformer).
 
 Some blocks also pass on what is no stream (router states, chosen positions): the second of what a block returns is an
 argument of the next one. It goes through the dictionary in which blocks pass on keys and values.
@@ -19,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import update_wrapper
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +31,7 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.calls import by_name, replaced_forwards
 from bathyscope.model.anatomy.family import GUIDE, Family
+from bathyscope.model.anatomy.forms import AlongTokens, EarlierStreams, Form, Pair, Single, StreamAxis, TokensFirst
 from bathyscope.model.anatomy.plain import plain_forward, probe_ids
 from bathyscope.model.anatomy.sharing import share
 
@@ -35,126 +40,6 @@ PASSED = "bathyscope_passed"
 ROLLING = "passed on by the block before"
 """The key of what each block passes to the next one alone."""
 _WIDE = (3, 5)
-
-
-class Form(Protocol):
-    """How the model's own forward holds a state, and how a folded block does."""
-
-    count: int
-
-    def fold(self, block: int, arguments: dict[str, Any], stream: str) -> Tensor:
-        """Take the state out of a call's arguments, [rows, tokens, count · width]."""
-        ...
-
-    def unfold(self, block: int, state: Tensor, stream: str) -> dict[str, Any]:
-        """Return the arguments that hold this state."""
-        ...
-
-    def give(self, block: int, state: Tensor) -> Tensor:
-        """Return what the block hands to the model's own forward where this is the state behind it."""
-        ...
-
-    def join(self, block: int, output: Tensor, state: Tensor) -> Tensor:
-        """Return the state behind a block that was given ``state``, from what it returned."""
-        ...
-
-
-@dataclass(frozen=True)
-class Single(Form):
-    """One stream in the width."""
-
-    count: int = 1
-
-    def fold(self, block: int, arguments: dict[str, Any], stream: str) -> Tensor:
-        state: Tensor = arguments.pop(stream)
-        return state
-
-    def unfold(self, block: int, state: Tensor, stream: str) -> dict[str, Any]:
-        return {stream: state}
-
-    def give(self, block: int, state: Tensor) -> Tensor:
-        return state
-
-    def join(self, block: int, output: Tensor, state: Tensor) -> Tensor:
-        return output
-
-
-@dataclass(frozen=True)
-class StreamAxis(Form):
-    """Streams along an axis of their own.
-
-    Args:
-        count: how many streams there are.
-        axis: where they are; 2 in [rows, tokens, streams, width], 0 in [streams, rows, tokens, width].
-    """
-
-    count: int
-    axis: int
-
-    def fold(self, block: int, arguments: dict[str, Any], stream: str) -> Tensor:
-        return self.flat(arguments.pop(stream))
-
-    def unfold(self, block: int, state: Tensor, stream: str) -> dict[str, Any]:
-        return {stream: self.give(block, state)}
-
-    def give(self, block: int, state: Tensor) -> Tensor:
-        return state.unflatten(-1, (self.count, -1)).movedim(2, self.axis).contiguous()
-
-    def join(self, block: int, output: Tensor, state: Tensor) -> Tensor:
-        return self.flat(output)
-
-    def flat(self, native: Tensor) -> Tensor:
-        """Return a state of the model's own form as [rows, tokens, streams · width]."""
-        return native.movedim(self.axis, 2).flatten(2)
-
-
-@dataclass(frozen=True)
-class EarlierStreams(Form):
-    """One stream, and behind it those that stood in front of earlier blocks.
-
-    Such a place follows the stream until its block has run, and stays as it is from then on.
-
-    Args:
-        argument: takes the earlier streams, [rows, tokens, streams, width].
-        before: the blocks in front of which a stream is stored, in order.
-    """
-
-    argument: str
-    before: tuple[int, ...]
-
-    @property
-    def count(self) -> int:  # type: ignore[override]
-        """The stream and all that are stored."""
-        return 1 + len(self.before)
-
-    def embedded(self, state: Tensor) -> Tensor:
-        """Return the stream in front of the first block, where that one is stored."""
-        return state.unflatten(-1, (self.count, -1))[..., 1, :]
-
-    def _stored(self, block: int) -> int:
-        """How many streams are stored when a block is called."""
-        return sum(place < block for place in self.before)
-
-    def fold(self, block: int, arguments: dict[str, Any], stream: str) -> Tensor:
-        active: Tensor = arguments.pop(stream)
-        stored: Tensor = arguments.pop(self.argument)
-        following = [active] * (len(self.before) - stored.shape[-2])
-        return torch.cat([active, *stored.unbind(-2), *following], dim=-1)
-
-    def unfold(self, block: int, state: Tensor, stream: str) -> dict[str, Any]:
-        streams = state.unflatten(-1, (self.count, -1))
-        return {stream: streams[..., 0, :], self.argument: streams[..., 1 : 1 + self._stored(block), :]}
-
-    def give(self, block: int, state: Tensor) -> Tensor:
-        streams = state.unflatten(-1, (self.count, -1))
-        # what stands in front of the next block is stored by the model's own forward
-        place = 1 + self.before.index(block + 1) if block + 1 in self.before else 0
-        return streams[..., place, :]
-
-    def join(self, block: int, output: Tensor, state: Tensor) -> Tensor:
-        streams = state.unflatten(-1, (self.count, -1)).unbind(-2)
-        places = [output if place > block else streams[1 + number] for number, place in enumerate(self.before)]
-        return torch.cat([output, *places], dim=-1)
 
 
 @dataclass(frozen=True)
@@ -185,10 +70,6 @@ class FoldedStreams:
                 "measures drop, swap, repeat and pairs run it in other orders."
             )
 
-    def entering(self, native: Tensor) -> Tensor:
-        """Return the folded state of what the model's own forward gives to the first block."""
-        return self.form.fold(0, {"": native}, "")
-
     @contextmanager
     def replaced(self, forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
         """Run the given function on folded states in the place of each block's own forward."""
@@ -203,10 +84,7 @@ class FoldedStreams:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             arguments = by_name(signature.bind(*args, **kwargs))
-            out = forward(self.form.fold(number, arguments, stream), **arguments)
-            if isinstance(out, tuple | list):
-                return type(out)([self.form.give(number, out[0]), *out[1:]])
-            return self.form.give(number, out)
+            return self.form.give_all(number, forward(self.form.fold(number, arguments, stream), **arguments))
 
         return update_wrapper(run, source.forward)
 
@@ -228,12 +106,17 @@ def additive_writes(family: Family, form: Form | None, n_blocks: int, n_streams:
 
 
 def find_streams(
-    model: nn.Module, family: Family, sources: tuple[nn.Module, ...], outputs: Sequence[Tensor]
+    model: nn.Module,
+    family: Family,
+    sources: tuple[nn.Module, ...],
+    outputs: Sequence[Tensor],
+    result: type[Any] = tuple,
 ) -> FoldedStreams | None:
     """Return the folded blocks of a model with several streams; None where its blocks take one stream and nothing else.
 
     Args:
         outputs: what each block gives in a short forward of 1 row of 2 tokens.
+        result: the type of all that a block returns.
 
     Raises:
         ModelError: the streams change their number or their order from block to block, or no axis counts them.
@@ -243,9 +126,18 @@ def find_streams(
         argument, marks = family.earlier_streams
         before = tuple(number for number, block in enumerate(sources) if getattr(block, marks))
         form = EarlierStreams(argument, before)
+    elif family.paired is not None:
+        (first, first_field), (second, second_field) = family.paired
+        chunk = None if family.chunk is None else int(getattr(model.config, family.chunk))
+        form = Pair((first, second), (first_field, second_field), result, chunk, family.tokens)
     elif outputs[-1].ndim == 4:
         _require_one_shape(family, outputs)
         form = _find_axis(model, family, sources)
+    elif outputs[-1].shape[:2] == (2, 1):
+        form = TokensFirst()
+    elif outputs[-1].shape[0] == 1 and outputs[-1].shape[1] % 2 == 0 and outputs[-1].shape[1] > 2:
+        _require_one_shape(family, outputs)
+        form = _find_along_tokens(model, family, sources)
     elif family.passes is None:
         return None
     blocks = tuple(_fold(source, number, form, family.passes) for number, source in enumerate(sources))
@@ -280,6 +172,19 @@ def _find_axis(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -
             f"counts streams. Fold the streams into the width with an adapter: {GUIDE}."
         )
     return StreamAxis(small[still[0]], still[0])
+
+
+def _find_along_tokens(model: nn.Module, family: Family, sources: Sequence[nn.Module]) -> AlongTokens:
+    """Find how many streams stand along the tokens: as many as states have vectors for each token, at two sizes."""
+    rows, tokens = _WIDE
+    small, wide = (first_state(model, family, sources[0], *size).shape for size in ((1, 2), _WIDE))
+    count = small[1] // 2
+    if tuple(wide[:2]) != (rows, count * tokens):
+        raise ModelError(
+            f"{family.name} cannot be measured: its blocks take {small[1]} vectors for 2 tokens and {wide[1]} for "
+            f"{tokens}. What stands at a place of their states is not that of a token."
+        )
+    return AlongTokens(count)
 
 
 def first_state(model: nn.Module, family: Family, block: nn.Module, rows: int = 1, tokens: int = 2) -> Tensor:
@@ -317,11 +222,9 @@ def _fold(source: nn.Module, number: int, form: Form, passes: str | None) -> nn.
         if passes is not None and passed is not None:
             named[passes] = None if earlier is None else earlier[:, -state.shape[1] :]
         out = run(**named)
-        if not isinstance(out, tuple | list):
-            return form.join(number, out, state)
-        if passed is not None and out[1] is not None:
+        if passed is not None and isinstance(out, tuple | list) and out[1] is not None:
             passed[ROLLING] = (_with_earlier_tokens(out[1], earlier),)
-        return type(out)([form.join(number, out[0], state), *out[1:]])
+        return form.join_all(number, out, state)
 
     update_wrapper(forward, run)
     forward.__dict__["__signature__"] = taken

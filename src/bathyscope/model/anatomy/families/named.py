@@ -58,4 +58,18 @@ FAMILIES = (
     # MPT: the MLP returns a state to which the residual is already added. Positions enter through ALiBi; in its masks
     # True means masked.
     Family("mpt", ("mpt",), *_BLOCKS, attention=Site("attn"), mlp=Site("ffn", minus="residual")),
+    # MusicGen's decoder alone, with one codebook of sound: the decoder of BART, with a list of embeddings and of heads.
+    Family(
+        "musicgen_decoder",
+        ("musicgen_decoder", "musicgen_melody_decoder"),
+        blocks="model.decoder.layers",
+        final_norm="model.decoder.layer_norm",
+        mlp=_SECOND_MATRIX,
+        head="lm_heads.0",
+        requires=(
+            "num_codebooks",
+            1,
+            "it reads and predicts several codebooks of sound for each token, so a prompt is no list of token ids",
+        ),
+    ),
 )

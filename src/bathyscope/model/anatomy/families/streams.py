@@ -57,4 +57,41 @@ FAMILIES = (
     Family("glm_moe_dsa", ("glm_moe_dsa",), passes="prev_topk_indices"),
     # Zaya: the router's state is handed to the next block. Sums scale the residual, so parts do not add up.
     Family("zaya", ("zaya",), attention=None, mlp=None, passes="prev_router_hidden_states"),
+    # XLNet in one direction (Transformer-XL): tokens stand in front of the rows. Norms stand behind the sums.
+    Family(
+        "xlnet",
+        ("xlnet",),
+        blocks="transformer.layer",
+        final_norm=None,
+        attention=None,
+        mlp=None,
+        head="lm_loss",
+        requires=("attn_type", "uni", "every token attends to all others"),
+    ),
+    # Reformer with local attention: reversible blocks, each of whose two streams only gets what is made of the other.
+    # Hashed attention sorts all tokens into chunks, so that later ones move earlier ones into others.
+    Family(
+        "reformer",
+        ("reformer",),
+        blocks="reformer.encoder.layers",
+        final_norm=None,
+        attention=None,
+        mlp=None,
+        head="lm_head.decoder",
+        paired=(("prev_attn_output", "attn_output"), ("hidden_states", "hidden_states")),
+        chunk="local_attn_chunk_length",
+        tokens="orig_sequence_length",
+        adds_to_streams=True,
+        requires=("attn_layers", "local", "hashed attention sorts tokens into chunks that depend on later tokens"),
+    ),
+    # ProphetNet: behind the stream of the tokens one for each token ahead that is predicted, along the tokens. The
+    # logits are those of the first one. Norms stand behind the sums.
+    Family(
+        "prophetnet",
+        ("prophetnet",),
+        blocks="prophetnet.decoder.layers",
+        final_norm=None,
+        attention=None,
+        mlp=None,
+    ),
 )
