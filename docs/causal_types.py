@@ -16,7 +16,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from bathyscope.model.anatomy.family import Family
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
@@ -36,7 +39,8 @@ class Outcome:
         measures, variables: how many of each were compared with the reference.
         gap: the largest, relative to max(1, |expected|).
         parts, tails: what the checks at load found.
-        note: the reason of a refusal, or of what failed.
+        note: the reason of a refusal, or of what failed; of a type that is measured the settings without which it
+            would be refused.
     """
 
     model_type: str
@@ -136,8 +140,16 @@ def examine(model_type: str) -> Outcome:
         gap="below 1e-5" if right else f"{result.worst:.0e}",
         parts="yes" if model.checks.parts else "no",
         tails="yes" if model.checks.tails else "no",
-        note="" if right else worst,
+        note=setting_of(model.anatomy.family) if right else worst,
     )
+
+
+def setting_of(family: Family) -> str:
+    """Return the setting without which a family is refused, and the reason; empty where there is none."""
+    if family.requires is None:
+        return ""
+    attribute, value, reason = family.requires
+    return f"with {attribute}={value!r}; otherwise {reason}"
 
 
 def declared_refusal(model_type: str) -> str:

@@ -61,7 +61,11 @@ def names(kind: Kind) -> list[Row]:
             from bathyscope.model.anatomy.registry import families, plugged_in
 
             return [
-                {"name": family.name, "model_types": ", ".join(family.model_types), "refused": family.refused or family.exception}
+                {
+                    "name": family.name,
+                    "model_types": ", ".join(family.model_types),
+                    "refused": family.refused or family.exception,
+                }
                 for family in sorted([*families(), *plugged_in()], key=lambda family: family.name)
             ]
         case "panels":

@@ -17,11 +17,6 @@ _REASONS = {
     "so its states have other tokens than the prompt",
     ("gemma4_assistant", "gemma4_unified_assistant"): _DRAFTER,
     ("musicgen", "musicgen_melody"): _SOUND,
-    (
-        "xlm",
-        "flaubert",
-    ): "attention, norms and MLPs stand in lists next to each other, so no module is a block that could "
-    "be run by itself",
 }
 
 FAMILIES = tuple(Family(types[0], types, refused=reason) for types, reason in _REASONS.items())
