@@ -8,11 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from support.zoo.entry import randomise
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutput
-
-from support.zoo.entry import randomise
 
 SIDE_BY_SIDE = ("xlm",)
 """Families whose blocks are no modules, which the zoo's sweeps therefore leave out."""

@@ -312,11 +312,11 @@ def test_a_cache_filled_under_another_order_is_refused() -> None:
             hf(ids, past_key_values=static)
 
 
-@pytest.mark.parametrize("name", ["rwkv", "xlstm"])
+@pytest.mark.parametrize("name", ["rwkv", "xlstm", "reformer"])
 def test_state_outside_the_librarys_cache_is_refused(name: str) -> None:
     model = waves.loaded(name)
     with scheduled(model, "swap:1") as hf:
-        with pytest.raises(ModelError, match=r"keeps its recurrent state in .*use_cache=False"):
+        with pytest.raises(ModelError, match=r"keeps what it computed of earlier tokens in .*use_cache=False"):
             hf(ids_of(model), use_cache=True)
         found = logits_of(hf, ids_of(model))
     assert gap(found, naively(name, ids_of(model), Schedule.parse("swap:1", model.n_blocks))) < 1e-5

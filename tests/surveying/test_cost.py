@@ -54,6 +54,14 @@ def test_one_forward_of_the_blocks_is_what_torch_counts(name: str, tmp_path: Pat
     assert sum(found.parameters_per_block) < found.parameters
 
 
+@pytest.mark.parametrize("name", ["reformer", "xlnet"])
+def test_streams_in_other_forms_are_estimated(name: str, tmp_path: Path) -> None:
+    found = given(name, tmp_path)
+    model = zoo.build(name)
+    assert found.width == zoo.entry(name).config().hidden_size * (2 if name == "reformer" else 1)
+    assert found.parameters == sum(p.numel() for p in model.parameters())
+
+
 def test_only_chosen_experts_count(tmp_path: Path) -> None:
     found = given("mixtral", tmp_path, tokens=2)
     config = zoo.entry("mixtral").config()

@@ -95,8 +95,9 @@ class Model:
         """The longest prompt the model takes; None where the family sets no limit."""
         config = config_of(self.hf)
         names = ("max_position_embeddings", "n_positions", "max_seq_len", "max_sequence_length", "n_ctx")
-        limit = next((getattr(config, n) for n in names if getattr(config, n, None)), None)
-        return int(limit) if limit else None
+        limits = (int(getattr(config, name, None) or 0) for name in names)
+        # XLNet, whose positions are distances, has a limit of -1
+        return next((limit for limit in limits if limit > 0), None)
 
     @cached_property
     def has_position_table(self) -> bool:

@@ -105,7 +105,7 @@ def _is_filled(layer: Any) -> bool:
     return bool(length) or any(states.values())
 
 
-_STATES = (*CACHE_NAMES, "state")
+_STATES = (*CACHE_NAMES, "state", "mems", "past_buckets_states")
 
 
 class StandIn(nn.Module):
@@ -243,9 +243,9 @@ class Chain:
         signature = inspect.signature(self._blocks[place].forward)
         if self._streams is None:
             return signature.bind(*args, **kwargs)
-        own = inspect.signature(self._streams.sources[place].forward)
-        arguments = by_name(own.bind(*args, **kwargs))
-        state = self._streams.form.fold(place, arguments, next(iter(own.parameters)))
+        native = inspect.signature(self._streams.sources[place].forward)
+        arguments = by_name(native.bind(*args, **kwargs))
+        state = self._streams.form.fold(place, arguments, next(iter(native.parameters)))
         return signature.bind(state, **arguments)
 
     def _answer(self, place: int, output: Any) -> Any:
@@ -318,6 +318,6 @@ def _refuse_own_state(call: inspect.BoundArguments) -> None:
     states = [name for name in _STATES if arguments.get(name) is not None and not isinstance(arguments[name], Cache)]
     if states:
         raise ModelError(
-            f"This family keeps its recurrent state in {states[0]}, by block and not by slot of the schedule; run it "
-            "with use_cache=False."
+            f"This family keeps what it computed of earlier tokens in {states[0]}, by block and not by slot of the "
+            "schedule; run it with use_cache=False."
         )

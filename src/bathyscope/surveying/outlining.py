@@ -37,6 +37,7 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     except (ValueError, KeyError, ImportError, AttributeError) as error:
         reason = " ".join(str(error).split())
         raise ModelError(f"{name} is no causal language model that can be built: {reason}") from error
+    _leave_memory(hf)
     family = family_for(config.model_type) or family_for(text.model_type)
     refusal = "" if family is None else family.refusal(text)
     if family is not None and refusal:
@@ -46,6 +47,14 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     checks = Checks(0.0, 0.0, (0.0,) * anatomy.n_blocks, {1: 0.0}, limit)
     gguf = open_gguf(name) if is_gguf(name) else None
     return Model(name, revision, anatomy, checks, weight_hash="", trust_remote_code=trust_remote_code, gguf=gguf)
+
+
+def _leave_memory(hf: nn.Module) -> None:
+    """Put weights on the meta device that were built in memory all the same, as legacy constructors do (XLNet)."""
+    for module in hf.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None and parameter.device.type != "meta":
+                module._parameters[name] = nn.Parameter(parameter.to("meta"), requires_grad=False)
 
 
 def _anatomy(name: str, hf: nn.Module, family: Family | None) -> Anatomy:

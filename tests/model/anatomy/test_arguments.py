@@ -20,7 +20,7 @@ def axes_of(shape: str, heads: int = 4) -> Axes:
     """Axes of an argument whose shape is written with B (batch), T (tokens), H (heads · batch) and numbers."""
 
     def made(batch: int, tokens: int) -> Tensor:
-        known = {"B": batch, "T": tokens, "H": heads * batch}
+        known = {"B": batch, "T": tokens, "H": heads * batch, "2T": 2 * tokens, "T+1": tokens + 1}
         return torch.zeros([known[part] if part in known else int(part) for part in shape.split()])
 
     return infer_axes(made(B, T), made(WIDER, T), made(B, LONGER), SIZES)
@@ -44,13 +44,16 @@ def axes_of(shape: str, heads: int = 4) -> Axes:
         ("4 1 64", Axes(batch=False, query=None)),
         ("B 16", Axes(batch=True, query=None)),
         ("64", Axes(batch=False, query=None)),
+        ("T B 16", Axes(batch=True, query=0, batch_axis=1)),
+        ("T+1 B 16", Axes(batch=True, query=None, batch_axis=1)),
+        ("B 4 T 2T", Axes(batch=True, query=2)),
     ],
 )
 def test_axes(shape: str, expected: Axes) -> None:
     assert axes_of(shape) == expected
 
 
-@pytest.mark.parametrize("shape", ["3 B T", "B B", "1 B"])
+@pytest.mark.parametrize("shape", ["3 H T", "B B", "1 H"])
 def test_an_unreadable_batch_axis(shape: str) -> None:
     with pytest.raises(ModelError, match=r"A block argument of shape \(.*\) has no readable batch axis"):
         axes_of(shape)
@@ -125,6 +128,17 @@ def test_heads_of_a_prompt_stay_together() -> None:
     same = torch.tensor([7.0, 8.0]).repeat(3)[:, None, None] * torch.ones(6, 1, 5)
     assert same_for_all(same, axes, 3)
     assert fitted(same, axes, [2, 0, 1, 1])[:, 0, 0].tolist() == [7, 8] * 4
+
+
+def test_rows_of_a_second_axis_get_the_values_of_their_prompt() -> None:
+    table = torch.arange(12).reshape(3, 2, 2)
+    axes = Axes(batch=True, query=None, batch_axis=1)
+    assert fit_rows(table, axes, torch.tensor([1, 0, 1]), 3, 1).equal(table[:, [1, 0, 1]])
+    assert not same_for_all(table, axes, 2)
+    alike = table[:, :1].expand(3, 2, 2)
+    assert same_for_all(alike, axes, 2)
+    shared = fit_rows(alike, replace(axes, shared=True), torch.tensor([1, 0, 1]), 3, 0)
+    assert shared.equal(table[:, [0, 0, 0]])
 
 
 def test_a_tail_asks_with_its_own_tokens_and_keeps_all_keys() -> None:

@@ -146,8 +146,8 @@ def test_every_family_covers_model_types_and_has_a_tiny_model(family: Family) ->
     assert set(family.model_types) <= known, "a model type that transformers does not know"
     shown = {entry.family for refused in (False, True) for entry in zoo.entries(refused=refused)}
     shown |= {*LOOPED, *SIDE_BY_SIDE}
-    # what is refused by its type alone needs no weights
-    assert family.refused or family.name in shown
+    # what is refused by its type alone needs no weights, and ProphetNet is refused by a check (test_streams)
+    assert family.refused or family.name in {*shown, "prophetnet"}
 
 
 def test_every_table_is_found_by_the_registry() -> None:

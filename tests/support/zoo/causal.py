@@ -99,8 +99,11 @@ def build(model_type: str, *, seed: int = 0) -> PreTrainedModel:
     """
     model_type = type_of_model(model_type)
     own = _entries().get(model_type)
-    if own is not None:
-        return zoo.entry(own).build(seed=seed)
+    return build_shrunk(model_type, seed=seed) if own is None else zoo.entry(own).build(seed=seed)
+
+
+def build_shrunk(model_type: str, *, seed: int = 0) -> PreTrainedModel:
+    """A tiny random model of the shrunk default configuration of a type."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = AutoModelForCausalLM.from_config(shrunk(model_type), dtype=torch.float32)

@@ -147,7 +147,7 @@ class Family:
 
     @property
     def exception(self) -> str:
-        """Return under which value of its configuration alone this family can be measured; empty where there is none."""
+        """Return under which value of its configuration alone this family is measured; empty for most."""
         return "" if self.requires is None else f"unless {self.requires[0]}={self.requires[1]!r}"
 
     @property

@@ -138,7 +138,7 @@ class AlongTokens(Form):
 
 
 @dataclass(frozen=True)
-class Pair(Form):
+class PairedStreams(Form):
     """Two streams that a block takes as two arguments and gives as two fields of its result.
 
     The model's own forward pads longer prompts at their end, so that their tokens fill whole chunks; so does this form.

@@ -27,7 +27,7 @@ from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.streams import FoldedStreams
 
 
-class _Reached(Exception):  # noqa: N818 — no error: it ends a forward behind the block that is run
+class _BlockEnded(Exception):  # noqa: N818 — no error: it ends a forward behind the block that is run
     def __init__(self, state: Tensor) -> None:
         super().__init__()
         self.state = state
@@ -89,13 +89,13 @@ class SideBySide(FoldedStreams):
     def replaced(self, forwards: Sequence[Callable[..., Any]]) -> Iterator[None]:
         """Run the given function on the stream in the place of each block, in forwards of the model."""
         entered: dict[int, Tensor] = {}
-        given: list[Tensor] = []
+        input_ids: list[Tensor] = []
 
         def note(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-            given[:] = [kwargs["input_ids"] if "input_ids" in kwargs else args[0]]
+            input_ids[:] = [kwargs["input_ids"] if "input_ids" in kwargs else args[0]]
 
         def answer(number: int) -> Any:
-            out = forwards[number](entered.pop(number), **{IDS: given[0]})
+            out = forwards[number](entered.pop(number), **{IDS: input_ids[0]})
             state: Tensor = out[0] if isinstance(out, tuple | list) else out
             # a copy, since the model's own forward may go on writing into it
             return state.clone()
@@ -111,20 +111,20 @@ class SideBySide(FoldedStreams):
         """Return the stream behind one block, which is given ``state``, [rows, tokens, width]."""
         # the place before hands the state on, so that the first block runs in the place of the second one
         place = max(number, 1)
-        own: list[Callable[..., Any]] = self.sources[number].__dict__["own_forwards"]
+        forwards: list[Callable[..., Any]] = self.sources[number].__dict__["own_forwards"]
 
         def end(*args: Any, **kwargs: Any) -> Any:
-            out = own[-1](*args, **kwargs)
-            raise _Reached(out[0] if isinstance(out, tuple | list) else out)
+            out = forwards[-1](*args, **kwargs)
+            raise _BlockEnded(out[0] if isinstance(out, tuple | list) else out)
 
         with (
             self._standing_in([state.clone for _ in range(place)], {}),
-            replaced_forwards(list(self.sources[place].parts), [*own[:-1], end]),  # type: ignore[arg-type]
+            replaced_forwards(list(self.sources[place].parts), [*forwards[:-1], end]),  # type: ignore[arg-type]
         ):
             try:
                 self.sources[0].__dict__["run_model"](input_ids=ids, use_cache=False)
-            except _Reached as reached:
-                return reached.state
+            except _BlockEnded as ended:
+                return ended.state
         raise AssertionError("a block of the own forward did not run")
 
     @contextmanager

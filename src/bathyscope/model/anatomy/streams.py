@@ -31,7 +31,15 @@ from torch import Tensor, nn
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.calls import by_name, replaced_forwards
 from bathyscope.model.anatomy.family import GUIDE, Family
-from bathyscope.model.anatomy.forms import AlongTokens, EarlierStreams, Form, Pair, Single, StreamAxis, TokensFirst
+from bathyscope.model.anatomy.forms import (
+    AlongTokens,
+    EarlierStreams,
+    Form,
+    PairedStreams,
+    Single,
+    StreamAxis,
+    TokensFirst,
+)
 from bathyscope.model.anatomy.plain import plain_forward, probe_ids
 from bathyscope.model.anatomy.sharing import share
 
@@ -129,7 +137,7 @@ def find_streams(
     elif family.paired is not None:
         (first, first_field), (second, second_field) = family.paired
         chunk = None if family.chunk is None else int(getattr(model.config, family.chunk))
-        form = Pair((first, second), (first_field, second_field), result, chunk, family.tokens)
+        form = PairedStreams((first, second), (first_field, second_field), result, chunk, family.tokens)
     elif outputs[-1].ndim == 4:
         _require_one_shape(family, outputs)
         form = _find_axis(model, family, sources)

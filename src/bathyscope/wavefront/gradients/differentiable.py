@@ -138,6 +138,9 @@ def _backward(anatomy: Anatomy) -> tuple[bool, int | None]:
         resid = replay.run(block, index, resid, None, state=state)
         if anatomy.loops is not None and index in anatomy.loops.between and not anatomy.active(resid).requires_grad:
             return False, index
+        # Reformer computes the gradients of its blocks by a function of its own, and switches them off inside
+        if not resid.requires_grad:
+            return False, None
     score = anatomy.readout(resid.flatten(0, 1)).float().softmax(-1)[:, 0].sum()
     (gradient,) = torch.autograd.grad(score, leaf, allow_unused=True)
     return gradient is not None, None

@@ -69,12 +69,12 @@ FAMILIES = (
         requires=("attn_type", "uni", "every token attends to all others"),
     ),
     # Reformer with local attention: reversible blocks, each of whose two streams only gets what is made of the other.
-    # Hashed attention sorts all tokens into chunks, so that later ones move earlier ones into others.
+    # One norm reads both. Hashed attention sorts all tokens into chunks, so that later ones move earlier ones.
     Family(
         "reformer",
         ("reformer",),
         blocks="reformer.encoder.layers",
-        final_norm=None,
+        final_norm="reformer.encoder.layer_norm",
         attention=None,
         mlp=None,
         head="lm_head.decoder",
