@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from bathyscope.model import Model
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.benchmarks import Evaluation, evaluate, open_evaluation
 from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
+from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.harness import LoadedLM
 from bathyscope.surgery.scheduled_model import scheduled
 
@@ -248,6 +250,17 @@ def test_results_of_other_right_answers_metrics_or_tokens_are_not_taken_over(
             limit=2,
             out=out,
         )
+
+
+def test_documents_that_repeat_others_are_told(bundled: Model, files: dict[str, Path], tmp_path: Path) -> None:
+    rows = files["arc_easy"].read_text(encoding="utf-8").splitlines(keepends=True)
+    repeating = tmp_path / "rows.jsonl"
+    repeating.write_text("".join([*rows, *rows[:2]]), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"arc_easy: 2 of 7 documents repeat another one's requests\. .* too small"):
+        require_answerable(bundled, ["arc_easy"], {"arc_easy": repeating}, None, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        require_answerable(bundled, ["arc_easy"], {"arc_easy": files["arc_easy"]}, None, 8)
 
 
 def files_of(files: dict[str, Path], *names: str) -> dict[str, Path]:

@@ -122,7 +122,8 @@ def require_answerable(
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
-    benchmarks = load_benchmarks([tasks] if isinstance(tasks, str | Benchmark) else tasks, data)
+    listed = [tasks] if isinstance(tasks, str | Benchmark) else tasks
+    benchmarks = load_benchmarks(listed, data)
     if model.tokenizer is None:
         raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
     if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
@@ -134,6 +135,9 @@ def require_answerable(
 
     for benchmark in benchmarks:
         harness.prepare(benchmark, limit, model.max_tokens)
+        # prune has asked before, and gives what it was told of
+        if benchmark not in listed:
+            harness.warn_of_repeats(benchmark)
     return benchmarks
 
 

@@ -125,6 +125,19 @@ def prepared(benchmark: Benchmark, tokenizer: Any) -> tuple[int, dict[str, str]]
     return len(requests), {name: _hash_of(source) for name, source in sources.items()}
 
 
+def warn_of_repeats(benchmark: Benchmark) -> None:
+    """Warn of documents that ask what another one asks: they count twice, and errors take them as further ones."""
+    requests_by_document: dict[Any, list[str]] = {}
+    for instance in benchmark.task.instances:
+        requests_by_document.setdefault(instance.doc_id, []).append(repr(instance.args))
+    repeats = len(requests_by_document) - len(set(map(tuple, requests_by_document.values())))
+    if repeats:
+        warn(
+            f"{benchmark.name}: {repeats} of {len(requests_by_document)} documents repeat another one's requests. Each "
+            "counts as a document of its own, so that standard errors are too small; leave them out."
+        )
+
+
 def _hash_of(source: object) -> str:
     # functions without a source are told by their name; their place in memory is another one in every process
     text = _ADDRESS.sub("", json.dumps(source, sort_keys=True, default=str))
