@@ -168,6 +168,7 @@ def at_one_position(reader: Reader, control_D: Tensor, rows_ND: Tensor, metric: 
     return torch.cat([values[place] for place in sorted(values)])
 
 
+
 def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:
     """The reference itself where ``other_ND`` has its very bits (it need not be read again), else the other."""
     return reference_ND if torch.equal(reference_ND, other_ND) else other_ND
