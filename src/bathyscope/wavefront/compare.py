@@ -5,7 +5,7 @@ depends on the batch that it is in: what differs between a row and its reference
 Nothing of size tokens × vocabulary outlives a product.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -17,6 +17,8 @@ from bathyscope.wavefront.metrics import METRICS, SEVERAL_VALUES, Pair
 from bathyscope.wavefront.reader import Reader
 
 _COMPARING = "Comparing predictions"
+_MANY_METRICS = 8
+"""From so many on, a slice takes some forty operations. Of fewer, threads that share each operation are as fast."""
 
 
 @torch.no_grad()
@@ -122,22 +124,33 @@ class _Comparison:
             normed = (*normed, head.normed(reference_ND))
         # the reference comes last, so that it is one more row where it is compared with itself too
         product_RNV = self._reader.product_of_rows(normed, device, apart=self._apart)
-        most = self._reader.slice_tokens(device)
-        for start, stop in even_pieces(last - first, most):
-            tokens = slice(first + start, first + stop)
-            targets_N = None if self._targets_N is None else self._targets_N[tokens]
+        n_rows, most = len(rows) + itself, self._reader.slice_tokens(device)
+
+        def compare_slice(start: int, stop: int) -> list[tuple[slice, dict[str, Tensor]]]:
+            """Return the metrics of some tokens, by the rows that were compared together."""
+            targets_N = None if self._targets_N is None else self._targets_N[first + start : first + stop]
             ref = Distribution(head.finish(product_RNV[-1, start:stop]))
-            for low, high in even_pieces(len(rows) + itself, most // (stop - start)):
+            compared = []
+            for low, high in even_pieces(n_rows, most // (stop - start)):
                 alone = low == len(rows)
                 row = ref if alone else Distribution(head.finish(product_RNV[low:high, start:stop]))
                 pair = Pair(ref, row, targets_N, self._k, self._top_p)
-                self._keep(slice(rows.start + low, rows.start + high), tokens, pair)
+                together = slice(rows.start + low, rows.start + high)
+                compared.append((together, {name: METRICS[name](pair) for name in self._metrics}))
+            return compared
 
-    def _keep(self, rows: slice, tokens: slice, pair: Pair) -> None:
+        slices = list(even_pieces(last - first, most))
+        jobs = [partial(compare_slice, *tokens) for tokens in slices]
+        many = len(self._metrics) >= _MANY_METRICS
+        results = self._reader.side_by_side(jobs, device) if many else [job() for job in jobs]
+        for (start, stop), compared in zip(slices, results):
+            for together, values in compared:
+                self._keep(together, slice(first + start, first + stop), values)
+
+    def _keep(self, rows: slice, tokens: slice, values_by_name: Mapping[str, Tensor]) -> None:
         whole = self._n_values, len(self._reference_ND)
         part = rows.stop - rows.start, tokens.stop - tokens.start
-        for name in self._metrics:
-            values = METRICS[name](pair)
+        for name, values in values_by_name.items():
             several = values.shape[values.ndim - (name in SEVERAL_VALUES) :]
             values = values.reshape(*part, *several)
             if part == whole:
@@ -166,7 +179,6 @@ def at_one_position(reader: Reader, control_D: Tensor, rows_ND: Tensor, metric: 
 
     in_pieces(len(rows_ND), reader.product_tokens(device) - 1, read, _COMPARING, device)
     return torch.cat([values[place] for place in sorted(values)])
-
 
 
 def same_or(reference_ND: Tensor, other_ND: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ from bathyscope.model.memory import reuse_freed_memory
 from bathyscope.wavefront.calls import in_pieces
 from bathyscope.wavefront.distribution import maxima_of_segments, most_probable
 from bathyscope.wavefront.places import is_accelerator
+from bathyscope.wavefront.workers import Result, SliceWorkers, worker_count
 
 _PRODUCT_TOKENS: Final = 256
 """Tokens in one product on a CPU: beyond it the unembedding's way from memory no longer counts."""
@@ -65,6 +66,7 @@ class Reader:
         self.head, self.vocabulary = head, vocabulary
         self._itemsize, self._room = itemsize, room
         self._takes_several_rows = True
+        self._workers = SliceWorkers()
         reuse_freed_memory()
         least = self._slice_bytes(1) + 2 * self._product_bytes(1)
         if room is not None and room < least:
@@ -139,6 +141,14 @@ class Reader:
             return self.product(normed[0], device)[None]
         return torch.stack([self.product(row_ND, device) for row_ND in normed])
 
+    def side_by_side(self, jobs: Sequence[Callable[[], Result]], device: torch.device) -> list[Result]:
+        """Results of jobs on one slice each, of several at once on a CPU."""
+        return self._workers.run(jobs, self._slices_at_once(device))
+
+    def _slices_at_once(self, device: torch.device) -> int:
+        # where memory is limited, there is room for one
+        return 1 if self._room is not None else worker_count(device)
+
     def product_tokens(self, device: torch.device) -> int:
         """Tokens in one product, at least two."""
         if is_accelerator(device):
@@ -160,7 +170,8 @@ class Reader:
 
     def bytes_at_once(self, vectors: float, device: torch.device) -> int:
         """What reading and comparing so many vectors usually takes."""
-        slices = self._slice_bytes(1) * _USUAL_COPIES / _COPIES * min(vectors, self.slice_tokens(device))
+        tokens = min(vectors, self.slice_tokens(device) * self._slices_at_once(device))
+        slices = self._slice_bytes(1) * _USUAL_COPIES / _COPIES * tokens
         products = self._product_bytes(1) * min(vectors, self.product_tokens(device))
         return int(slices + (0 if is_accelerator(device) else products))
 
