@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,10 +23,12 @@ from bathyscope.runs import folder as folder_module
 from bathyscope.surgery import ledger as ledger_module
 from bathyscope.surgery.benchmarks.result import Evaluation
 from bathyscope.surgery.exits.result import ExitAdvice
+from bathyscope.surgery.ledger import Ledger, Role
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.repeats import RepeatScan
 from bathyscope.surgery.timing import measure_speeds
+from bathyscope.wavefront.histories import History
 
 LENGTHS = (12, 9, 12, 10)
 
@@ -118,6 +121,24 @@ def test_beyond_the_budget_pairs_lead_the_search(model: Model) -> None:
     assert "chosen by the costs of pairs" in plan.text
     assert 0 <= plan.table["calibration_cost"][0] - exact.table["calibration_cost"][0] <= 0.01
     assert "the costs of single ones" in pruned(deeper, drop=4, budget=91, measured=6).text
+
+
+def test_candidates_share_their_common_beginnings(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is known to be looked at runs in one tree: exchanges alone depend on what was found there."""
+    trees: list[tuple[str, str]] = []
+    compute = Ledger._compute
+
+    def noted(ledger: Ledger, role: Role, histories: Sequence[History], metrics: Any, title: str) -> Any:
+        trees.append((role, title))
+        return compute(ledger, role, histories, metrics, title)
+
+    monkeypatch.setattr(Ledger, "_compute", noted)
+    plan = pruned(model, drop=2, budget=0, measured=3)
+    assert plan.data.attrs["exhaustive"] == 0
+    assert [role for role, _ in trees].count("test") == 1
+    titles = [title for role, title in trees if role == "calibration" and "exchanges" not in title]
+    assert len(titles) == 2, titles
+    assert titles[0] == f"measuring {model.n_blocks} alone"
 
 
 def replace_blocks(config: LlamaConfig, blocks: int) -> LlamaConfig:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from typing import Final
 
 import numpy as np
@@ -160,8 +160,9 @@ class Search:
         The choice is the cheapest of all subsets of this size that were measured, baselines included, and so is the
         choice from each domain, by the costs on that domain alone.
         """
-        baselines = self._find_baselines(size)
+        surrogate = self.surrogate  # what it measures leaves less to measure for all subsets of a size
         every = self._list_subsets(size) if self._exhaustive else None
+        baselines = self._find_baselines(size, surrogate, every)
         if every is not None:
             pool = every
             how = f"all {len(every):,} subsets were measured"
@@ -184,11 +185,15 @@ class Search:
         """Leave out one unit at a time: the one that costs least together with the earlier ones. Source: SLEB."""
         # The path to a larger size passes through all smaller ones, which are not searched again.
         while len(self._path) <= size:
-            earlier = self._path[-1]
-            further = [earlier | {unit} for unit in self.units if unit not in earlier]
+            further = self._further(len(self._path))
             costs = self.costs(further, f"leaving out a further one of {len(further)}")
             self._path.append(further[int(np.argmin(costs))])
         return self._path[size]
+
+    def _further(self, size: int) -> list[Subset]:
+        """Return what greedy dropping chooses from at a size: the subset before it, each time with a further unit."""
+        earlier = self.greedy(size - 1)
+        return [earlier | {unit} for unit in self.units if unit not in earlier]
 
     @property
     def surrogate(self) -> Surrogate:
@@ -214,8 +219,14 @@ class Search:
             self._surrogates[domain] = Surrogate(units, single, interaction)
         return self._surrogates[domain]
 
-    def _find_baselines(self, size: int) -> dict[str, tuple[Subset, ...]]:
-        surrogate = self.surrogate
+    def _find_baselines(
+        self, size: int, surrogate: Surrogate, every: Sequence[Subset] | None
+    ) -> dict[str, tuple[Subset, ...]]:
+        """Return the baselines of a size.
+
+        Args:
+            every: all subsets of the size, where all are measured.
+        """
         if self._influence is None:
             self._influence = measure_influence(self._ledger.wave, self._ledger.batches("calibration"), self.units)
         # Stable, so that of equal costs the earlier unit goes, on every machine.
@@ -227,13 +238,20 @@ class Search:
             if window <= set(self.units):
                 baselines[ANGULAR] = (window,)
         baselines[ONE_SHOT] = (frozenset(self.units[place] for place in order),)
-        baselines[GREEDY] = (self.greedy(size),)
-        baselines[SURROGATE] = (surrogate.cheapest(size, 1)[0],)
-        baselines[LAST] = (frozenset(self.units[-size:]),)
+        last: Subset = frozenset(self.units[-size:])
         # A stream of random numbers for each size, so that asking for other sizes changes none of them.
         rng = np.random.default_rng([self._seed, size])
         samples = (rng.choice(len(self.units), size, replace=False) for _ in range(self._random))
-        baselines[RANDOM] = tuple(frozenset(self.units[place] for place in sample) for sample in samples)
+        at_random = tuple(frozenset(self.units[place] for place in sample) for sample in samples)
+        favoured = surrogate.cheapest(size, self._measured)
+        # In one tree, whose common beginnings run once: what greedy dropping chooses from, and what is looked at later.
+        near = [*chain.from_iterable(baselines.values()), last, *at_random, *favoured, *self._further(size)]
+        measured = list(dict.fromkeys(near if every is None else every))
+        self.costs(measured, f"measuring {len(measured)} subsets")
+        baselines[GREEDY] = (self.greedy(size),)
+        baselines[SURROGATE] = (favoured[0],)
+        baselines[LAST] = (last,)
+        baselines[RANDOM] = at_random
         return baselines
 
     def _list_subsets(self, size: int) -> list[Subset] | None:
@@ -241,7 +259,9 @@ class Search:
         if math.comb(len(self.units), size) > min(self._budget, _MOST_SUBSETS):
             return None  # the end of each history is a call of its own
         every: list[Subset] = [frozenset(units) for units in combinations(self.units, size)]
-        return every if self._fits(every) else None
+        # the subsets of greedy dropping are measured in any case
+        in_any_case = set(self._further(size))
+        return every if self._fits([subset for subset in every if subset not in in_any_case]) else None
 
     def _search_near(self, size: int, baselines: Sequence[Subset], domain: int | None = None) -> list[Subset]:
         """Return what the surrogate favours, the baselines, and exchanges in the cheapest of them."""

@@ -6,6 +6,7 @@ from itertools import chain
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.measures.costs import Metric, Values
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.surgery.choosing import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.ledger import Ledger
@@ -37,7 +38,7 @@ class Proof:
         where not even one can go.
         """
         for size in range(1, len(self._search.units)):
-            costs = self._test([self._search.find(size).choice])
+            costs = self._test([self._search.find(size).choice])["loss"]
             if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < max_cost:
                 return size - 1
         return len(self._search.units) - 1
@@ -47,12 +48,14 @@ class Proof:
         ledger = self._ledger
         subsets_by_name = candidates.subsets
         # in one tree, whose common beginnings run once for all candidates
-        self._test(list(dict.fromkeys(chain.from_iterable(subsets_by_name.values()))))
-        cost = np.stack([self._test(subsets).mean(axis=0) for subsets in subsets_by_name.values()])
+        every = list(dict.fromkeys(chain.from_iterable(subsets_by_name.values())))
+        row_by_subset = {subset: row for row, subset in enumerate(every)}
+        detailed = self._test(every, ("loss", "kl", "agreement"))
+        rows = [[row_by_subset[subset] for subset in subsets] for subsets in subsets_by_name.values()]
+        cost = np.stack([detailed["loss"][row].mean(axis=0) for row in rows])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
         comparison = compared_with_best(cost, self._trial.sampling, self._strata)
-        histories = [without(ledger.model.n_blocks, subsets[0]) for subsets in subsets_by_name.values()]
-        detailed = ledger.values("test", histories, ("loss", "kl", "agreement"), title="comparing")
+        first_rows = [row[0] for row in rows]
         # a candidate of several subsets is their mean, which no single forward shows
         several = np.array([len(subsets) > 1 for subsets in subsets_by_name.values()])
         texts = [_subset_text(name, subsets) for name, subsets in subsets_by_name.items()]
@@ -64,8 +67,8 @@ class Proof:
             "test_cost_high": comparison.high,
             "p_value": comparison.p_value,
             "indistinguishable": comparison.indistinguishable.astype(np.int64),
-            "test_kl": np.where(several, np.nan, detailed["kl"].mean(axis=1)),
-            "test_agreement": np.where(several, np.nan, detailed["agreement"].mean(axis=1)),
+            "test_kl": np.where(several, np.nan, detailed["kl"][first_rows].mean(axis=1)),
+            "test_agreement": np.where(several, np.nan, detailed["agreement"][first_rows].mean(axis=1)),
             "cost": cost,
             "full_loss": ledger.full_loss["test"],
             **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
@@ -116,10 +119,10 @@ class Proof:
             )
         }
 
-    def _test(self, subsets: Sequence[Subset]) -> FloatArray:
-        """Return the costs of subsets, [subsets, test prompts]."""
+    def _test(self, subsets: Sequence[Subset], metrics: Sequence[Metric] = ("loss",)) -> Values:
+        """Return metric → [subsets, test prompts]; ``loss`` is the cost."""
         histories = [without(self._ledger.model.n_blocks, subset) for subset in subsets]
-        return self._ledger.values("test", histories, title="testing")["loss"]
+        return self._ledger.values("test", histories, metrics, title="testing")
 
 
 def _subset_text(name: str, subsets: Sequence[Subset]) -> str:
