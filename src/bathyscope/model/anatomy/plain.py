@@ -38,7 +38,7 @@ def where_float64_is_known(device: torch.device) -> torch.device:
 
 def vocabulary(model: nn.Module) -> int:
     """Return how many token ids the embedding takes."""
-    return int(token_table(model).weight.shape[0])  # type: ignore[arg-type, union-attr]
+    return int(token_table(model).weight.shape[0])  # type: ignore[index]
 
 
 def token_table(model: nn.Module) -> nn.Module:

@@ -175,7 +175,7 @@ def find_side_by_side(model: nn.Module, family: Family) -> SideBySide | None:
             f"{family.name}: the lists of its blocks' parts have {', '.join(map(str, sorted(lengths)))} modules; they "
             "must have as many as each other, and two at least."
         )
-    blocks = tuple(SideBySideBlock(model, parts) for parts in zip(*lists))  # type: ignore[arg-type]
+    blocks = tuple(SideBySideBlock(model, parts) for parts in zip(*lists))
     side_by_side = SideBySide(blocks, blocks, Single(), None, _lengths(model, family, blocks[0]))
     for number, block in enumerate(blocks):
         block.__dict__["run_alone"] = partial(side_by_side.run_alone, number)
