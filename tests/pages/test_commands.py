@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.pages.commands import quote_model
+from bathyscope.pages.commands import quote_model, quote_more_prompts
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,17 @@ def test_a_folder_is_quoted(tmp_path: Path) -> None:
     place = tmp_path / "my model"
     place.mkdir()
     assert quote_model(str(place)) == f"'{place}'"
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "text"),
+    [
+        ("gsm8k:10", None, "gsm8k:20"),
+        ("problems:16?steps=1-4", None, "'problems:32?steps=1-4'"),
+        ("problems:16?steps=1-4", 40, "'problems:40?steps=1-4'"),
+        ("mine.jsonl", None, "MORE.jsonl"),
+        ("bundled prompts", None, "YOURS.jsonl"),
+    ],
+)
+def test_more_prompts_are_more_than_there_were(name: str, count: int | None, text: str) -> None:
+    assert quote_more_prompts(name, count) == text

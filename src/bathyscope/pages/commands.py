@@ -5,6 +5,7 @@ Models and prompts are named as a shell takes them, else by a word in capitals; 
 
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -42,3 +43,23 @@ def quote_prompts(name: str) -> str:
     except PromptError:
         return "YOURS.jsonl"
     return shlex.quote(name)
+
+
+def quote_more_prompts(name: str, count: int | None = None) -> str:
+    """Return a source of more prompts of a kind, as a shell takes it.
+
+    Args:
+        name: of the source of some prompts, such as ``gsm8k:10``.
+        count: how many are needed; None = twice as many.
+
+    Returns:
+        The source with its new count; MORE.jsonl where the source gave all that it has, and YOURS.jsonl where the name
+        is no source.
+    """
+    try:
+        spec = parse_source(name)
+    except PromptError:
+        return "YOURS.jsonl"
+    if spec.count is None:
+        return "MORE.jsonl"
+    return shlex.quote(str(replace(spec, count=count or 2 * spec.count)))

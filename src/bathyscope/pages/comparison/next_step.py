@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import prompts_needed, surviving
 from bathyscope.core.text import capitalised
-from bathyscope.pages.commands import quote_model, quote_prompts
+from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.profile.section import Fact
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
         needed = prompts_needed(comparison, number)
         if not needed:
             alone = int(comparison.data["n_prompts"].values[number].max()) == 1
-            return [Fact("Next", "To test a difference, survey both on ten prompts or more:", _survey(other))] * alone
+            command = _survey(other, prompts=quote_more_prompts(other.identity.dataset, 10))
+            return [Fact("Next", "To test a difference, survey both on ten prompts or more:", command)] * alone
         if needed.startswith("more"):
             # No survey is that long, and what so many prompts would prove is next to nothing.
             command = f"bathyscope compare {_name_folder(reference)} {_name_folder(other)} --equivalence 0.1"
@@ -56,7 +57,9 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
         # the number is of the prompts that were compared, and two samples are counted together
         is_paired = str(comparison.data["kind"].values[number]) == "paired"
         how = f"survey both on {needed} prompts" if is_paired else f"survey {needed} prompts, half of them with each"
-        return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other))]
+        count = int("".join(filter(str.isdigit, needed)))
+        prompts = quote_more_prompts(other.identity.dataset, count if is_paired else -(-count // 2))
+        return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other, prompts=prompts))]
     same_model = reference.identity.weight_hash == other.identity.weight_hash
     bare = next(
         (run for run in (reference, other) if not any(name.startswith("untrained") for name in run.controls)), None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.pages.commands import quote_model, quote_prompts
+from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
@@ -107,17 +107,19 @@ def _is_of_same_name(plan: Plan, run: Run) -> bool:
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
     """Return what a reader does next, and the command for it; both empty where nothing is missing."""
     prompts_source = quote_prompts(run.identity.dataset)
-    survey = f"bathyscope survey {quote_model(run.identity.model)} --prompts {prompts_source} --measures"
+    model = quote_model(run.identity.model)
+    survey = f"bathyscope survey {model} --prompts {prompts_source} --measures"
     # A model keeps at least one block, even where no block costs anything.
     droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
     if droppable > 0:
         prompts = f"--calibration {prompts_source} --test OTHERS.jsonl"
-        prune = f"bathyscope prune {quote_model(run.identity.model)} {prompts} --drop {droppable}"
+        prune = f"bathyscope prune {model} {prompts} --drop {droppable}"
         return "To know what they cost together", prune
     if any(measure not in run for measure in _MEASURES[:-1]):
         return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
-        return "To narrow the intervals, with more prompts", f"{survey} {','.join(_MEASURES)} --out runs/more"
+        more = f"bathyscope survey {model} --prompts {quote_more_prompts(run.identity.dataset)} --measures"
+        return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
     if not any(label.startswith("untrained") for label in run.controls):
         return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
     return "", ""
