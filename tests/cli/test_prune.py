@@ -279,7 +279,7 @@ def test_a_signal_loses_nothing_that_is_finished(
         return plain(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(ledger, "tree_costs", ending)
-    asked = arguments(model_folder, sources, "--drop", "2", "--out", str(tmp_path / "pruned"))
+    asked = arguments(model_folder, sources, "--drop", "3", "--out", str(tmp_path / "pruned"))
     assert main(asked) == 130
     assert (
         f"finished results are saved in {tmp_path / 'pruned'}. To resume: bathyscope prune" in capsys.readouterr().err
@@ -287,5 +287,5 @@ def test_a_signal_loses_nothing_that_is_finished(
     assert len(list((tmp_path / "pruned").rglob("costs/*/*.nc"))) == 2
     monkeypatch.setattr(ledger, "tree_costs", plain)
     assert main(asked) == 0
-    plan = bathyscope.prune(model_folder, *sources, drop=2, random=2, resamples=200, progress=False)
+    plan = bathyscope.prune(model_folder, *sources, drop=3, random=2, resamples=200, progress=False)
     assert bathyscope.open_plan(tmp_path / "pruned").table.equals(plan.table)

@@ -43,7 +43,7 @@ _WAVEFRONT = (
     Bug(
         "wavefront/compare",
         "the-second-slice-has-the-first-ones-targets",
-        "else self._targets_N[tokens]",
+        "else self._targets_N[first + start : first + stop]",
         "else self._targets_N[first : first + stop - start]",
         "wavefront/test_compare.py",
     ),
@@ -273,8 +273,8 @@ _ANATOMY = (
     Bug(
         "model/anatomy/arguments",
         "every-row-gets-the-first-prompts-arguments",
-        "if axes.shared:",
-        "if axes.batch:",
+        "    if axes.shared:\n        value = value[",
+        "    if axes.batch:\n        value = value[",
         "model/anatomy/test_arguments.py",
     ),
     Bug(

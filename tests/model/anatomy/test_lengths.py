@@ -14,7 +14,7 @@ from bathyscope.model.anatomy.independence import depends_on_padding
 from bathyscope.model.anatomy.mode import evaluating
 
 PADDING_MATTERS = ["llama_dynamic", "llama_longrope", "phi3_longrope", "deepseek_v32"]
-KEYS_BY_RANK = ["deepseek_v4", "deepseek_v4_compressed", "hy_v4", "glm_moe_dsa"]
+KEYS_BY_RANK = ["deepseek_v4", "deepseek_v4_compressed", "hy_v4", "glm_moe_dsa", "glm_moe_dsa_shared"]
 """They pick keys by rank as the last above does; ties that padding resolves are too rare to be seen in each."""
 
 

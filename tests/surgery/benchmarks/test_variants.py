@@ -55,7 +55,7 @@ def test_what_cannot_run_is_left_out_or_refused() -> None:
     with pytest.warns(UserWarning, match=r"would run before those whose keys and values they take: drop:1\."):
         kept = runnable(variants(["drop"], 5), checks, ["drop"])
     assert [one.name for one in kept] == ["standard", "drop:0", "drop:2", "drop:3", "drop:4"]
-    with pytest.raises(ModelError, match=r"drop:1 cannot run: block 3 of this model takes .* block 1"):
+    with pytest.raises(ModelError, match=r"drop:1 cannot run: in this model block 3 takes .* block 1"):
         runnable(variants(["drop:1"], 5), checks, ["drop:1"])
     for asked in ([" drop:1"], "swap:2, drop:1"):
         with pytest.raises(ModelError, match="drop:1 cannot run"):
