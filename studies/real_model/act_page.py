@@ -161,8 +161,7 @@ def _repair(acts: Acts) -> Iterator[str]:
     yield from (f"### {title}", "", record["conclusion"], "")
     if "minutes" in record:
         yield (
-            f"Trained for {record['minutes']:g} CPU minutes on {record['windows']} pieces of 320 letters; half an hour "
-            "was planned, and did not fit into the machine's time."
+            f"Trained for {record['minutes']:g} minutes of one processor core on {record['windows']} pieces of 320 letters."
         )
         yield ""
     yield from _table(
@@ -179,11 +178,12 @@ def _repair(acts: Acts) -> Iterator[str]:
         ],
     )
     if "repair_again" in acts:
-        again = next(rung for rung in acts["repair_again"]["rungs"] if rung["name"] == "heal")
+        again = acts["repair_again"]
+        heal = next(rung for rung in again["rungs"] if rung["name"] == "heal")
         yield (
-            "Trained as long on the same text in another order, with other pieces kept aside, it costs "
-            f"{_with_ends(again, 'cost', '.3f')} nats on the test text, and recovers "
-            f"{_with_ends(again, 'recovered', '.0%')}."
+            f"Trained for {again['minutes']:g} minutes on {again['windows']} pieces in another order, with other pieces "
+            f"kept aside, it costs {_with_ends(heal, 'cost', '.3f')} nats on the test text, and recovers "
+            f"{_with_ends(heal, 'recovered', '.0%')}."
         )
         yield ""
     if "reloaded" in record:

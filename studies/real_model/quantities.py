@@ -191,14 +191,19 @@ def attention_local(sample: Sample) -> float:
 @quantity("weights")
 def prediction_neurons(sample: Sample) -> float:
     fraction = sample.mean("neurons.prediction_fraction")
-    return float(fraction[sample.n_blocks // 2 :].sum() / fraction.sum())
+    return _ratio(fraction[sample.n_blocks // 2 :].sum(), fraction.sum())
 
 
 @quantity("weights")
 def suppression_later(sample: Sample) -> float:
     places = np.arange(sample.n_blocks) / sample.n_blocks
     suppression, prediction = (sample.mean(f"neurons.{kind}_fraction") for kind in ("suppression", "prediction"))
-    return float(suppression @ places / suppression.sum() - prediction @ places / prediction.sum())
+    return _ratio(suppression @ places, suppression.sum()) - _ratio(prediction @ places, prediction.sum())
+
+
+def _ratio(part: float, whole: float) -> float:
+    """Return the ratio; NaN where there is nothing, as of the neurons of an untrained model."""
+    return float(part / whole) if whole else float("nan")
 
 
 @quantity("hops")
