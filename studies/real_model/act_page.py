@@ -161,7 +161,8 @@ def _repair(acts: Acts) -> Iterator[str]:
     yield from (f"### {title}", "", record["conclusion"], "")
     if "minutes" in record:
         yield (
-            f"Trained for {record['minutes']:g} minutes of one processor core on {record['windows']} pieces of 320 letters."
+            f"Trained for {record['minutes']:g} minutes of one processor core on {record['windows']} pieces of 320 "
+            "letters."
         )
         yield ""
     yield from _table(
@@ -181,8 +182,8 @@ def _repair(acts: Acts) -> Iterator[str]:
         again = acts["repair_again"]
         heal = next(rung for rung in again["rungs"] if rung["name"] == "heal")
         yield (
-            f"Trained for {again['minutes']:g} minutes on {again['windows']} pieces in another order, with other pieces "
-            f"kept aside, it costs {_with_ends(heal, 'cost', '.3f')} nats on the test text, and recovers "
+            f"Trained for {again['minutes']:g} minutes on {again['windows']} pieces in another order, with other "
+            f"pieces kept aside, it costs {_with_ends(heal, 'cost', '.3f')} nats on the test text, and recovers "
             f"{_with_ends(heal, 'recovered', '.0%')}."
         )
         yield ""

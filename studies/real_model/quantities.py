@@ -198,7 +198,9 @@ def prediction_neurons(sample: Sample) -> float:
 def suppression_later(sample: Sample) -> float:
     places = np.arange(sample.n_blocks) / sample.n_blocks
     suppression, prediction = (sample.mean(f"neurons.{kind}_fraction") for kind in ("suppression", "prediction"))
-    return _ratio(suppression @ places, suppression.sum()) - _ratio(prediction @ places, prediction.sum())
+    return _ratio((suppression * places).sum(), suppression.sum()) - _ratio(
+        (prediction * places).sum(), prediction.sum()
+    )
 
 
 def _ratio(part: float, whole: float) -> float:
