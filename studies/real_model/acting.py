@@ -38,10 +38,9 @@ ASKED_SIZES: Final = (6,)
 """Sizes of plans that tasks are asked of: a schedule takes a minute for each ten documents."""
 DOCUMENTS: Final = 10
 """First documents of each task."""
-HEALING_MINUTES: Final = 5.0
-"""Of processor time, for each order of the text."""
-HEALING_WINDOWS: Final = 96
-"""Pieces of text to train on, some of which are kept aside to choose the rung."""
+HEALING: Final = {0: (30.0, 384), 1: (5.0, 96)}
+"""By order of the text: minutes of processor time, and pieces of text, some of which are kept aside to choose the rung.
+"""
 LEVEL: Final = 0.95
 _BUDGET: Final = 4000
 """All blocks alone, but not all pairs of 30 blocks, which would take 4,525 calls of a block for each batch."""
@@ -153,9 +152,11 @@ def repair(place: Place, order: int = 0) -> dict[str, Any]:
     """Repair the choice of six blocks by a number, a map and some minutes of training, and reload what is proved.
 
     Args:
-        order: seed of the order in which the text is trained on, and of the pieces that are kept aside; 0 = as it is.
+        order: of ``HEALING``, and seed of the order in which the text is trained on and of the pieces that are kept
+            aside; 0 = as it is.
     """
-    windows = text_windows(320, 0.0, 0.5)(place.data, HEALING_WINDOWS)
+    minutes, pieces = HEALING[order]
+    windows = text_windows(320, 0.0, 0.5)(place.data, pieces)
     if order:
         windows = [windows[number] for number in np.random.default_rng(order).permutation(len(windows))]
     trial = read_trial(
@@ -169,12 +170,12 @@ def repair(place: Place, order: int = 0) -> dict[str, Any]:
         trial,
         require_repairable(place.model, place.read(f"prune_{REPAIRED_SIZE}")["schedule"]),
         "heal",
-        budget=Budget(minutes=HEALING_MINUTES),
+        budget=Budget(minutes=minutes),
         rate=2e-4,
         progress=False,
         clock=time.process_time,
     )
-    record = repaired.record() | {"windows": HEALING_WINDOWS, "minutes": HEALING_MINUTES}
+    record = repaired.record() | {"windows": pieces, "minutes": minutes}
     if repaired.proved and not order:
         folder = repaired.export(place.work / "repaired")
         record["reloaded"] = compare_reloaded(repaired.hf, folder)

@@ -68,12 +68,15 @@ def fill(model: PreTrainedModel, tensors: Callable[[str, Tensor], Tensor]) -> No
     for name, module in model.named_modules():
         for tensors_by_name, are_parameters in ((module._parameters, True), (module._buffers, False)):
             for key, value in tensors_by_name.items():
-                if value is None or value.device.type != "meta":
+                if value is None:
                     continue
                 path = f"{name}.{key}".strip(".")
                 if path not in stored_names:
-                    tensors_by_name[key] = torch.zeros_like(value, device="cpu")
+                    if value.device.type == "meta":
+                        tensors_by_name[key] = torch.zeros_like(value, device="cpu")
                     continue
+                # What is stored is filled wherever it lies: XLNet makes its attention of torch.FloatTensor, which knows
+                # no device around it, and would keep what happened to stand in memory.
                 # Tied tensors are one on the meta device, and have to stay one.
                 if id(value) not in filled:
                     tensor = tensors(path, value)
