@@ -128,8 +128,10 @@ class ScheduleProbe(MeasureProbe):
 
     def finish(self, final: FinalStates) -> None:
         batch = self._batch
-        control = self._read(final.control_ND)
-        baseline = control if final.baseline_ND is final.control_ND else self._read(final.baseline_ND)
+        if self._places_N is None:
+            control, baseline = final.control_ND, final.baseline_ND
+        else:
+            control, baseline = final.control_and_baseline(self._places_N)
         requests = [*self._rows.values(), *self._in_all_loops.values()]
         states = [self._read(batch.flat(final.full[r])) for r in requests]
         n_rows = len(self._rows)

@@ -118,10 +118,9 @@ class SkipProbe(EffectProbe):
         batch, n_rows = self._batch, len(self._all)
         samples = [sampler.sample(number, 0, length) for number, length in zip(self._numbers, batch.lengths)]
         places_N = places_in_batch(samples, batch.lengths, batch.ids_BT.device)
-        control_ND = final.control_ND[places_N]
+        control_ND, baseline_ND = final.control_and_baseline(places_N)
         rows = [batch.flat(final.full[row])[places_N] for row in self._all]
-        is_same = final.baseline_ND is final.control_ND
-        rows.append(control_ND if is_same else final.baseline_ND[places_N])
+        rows.append(baseline_ND)
         change_RN = self._changes(final, control_ND, rows)
         noise_PR = reduce_by_prompt(samples, change_RN, lambda _, values: values.amax(-1))
         self._noise = torch.maximum(self._noise, noise_PR[:, -1])

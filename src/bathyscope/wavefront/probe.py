@@ -151,6 +151,11 @@ class FinalStates:
         """
         return same_or(self.control_ND, self.batch.flat(self.baseline_BTD))
 
+    def control_and_baseline(self, places_N: Tensor) -> tuple[Tensor, Tensor]:
+        """Return both at some of all real tokens: one tensor twice where the whole of them is the same."""
+        control_ND = self.control_ND[places_N]
+        return control_ND, control_ND if self.baseline_ND is self.control_ND else self.baseline_ND[places_N]
+
 
 @dataclass(frozen=True)
 class ReplacedStates:

@@ -51,7 +51,7 @@ def runnable(
         if name in named:
             raise ModelError(f"{name} cannot run: in this model {missing}. Leave it out of the schedules.")
     if lacking:
-        warn(f"Left out, because blocks would run before those whose keys and values they take: {', '.join(lacking)}.")
+        warn(f"Left out, because blocks would not find what they take from others: {', '.join(lacking)}.")
     return tuple(variant for variant in candidates if variant.name not in lacking)
 
 
