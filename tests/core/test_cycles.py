@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from bathyscope.core.cycles import Cycle, cycle_of
+from bathyscope.core.cycles import Cycle, cycle_in, cycle_of, joined_blocks
 
 
 def test_a_tied_stack_has_loops_of_all_its_blocks() -> None:
@@ -52,3 +52,11 @@ def test_blocks_that_run_once_have_no_cycle() -> None:
     assert cycle_of(None) is None
     assert cycle_of((0, 0)) == Cycle((0, 0))
     assert Cycle((0, 0)).in_loops(math.nan) == ""
+
+
+def test_the_attribute_of_a_result_gives_the_cycle_back() -> None:
+    cycle = Cycle((2, 0, 1, 0, 1, 3))
+    assert joined_blocks(cycle) == "2,0,1,0,1,3"
+    assert cycle_in({"loops": joined_blocks(cycle)}) == cycle
+    assert cycle_in({}) is None, "a result that names no cycle"
+    assert cycle_in({"loops": "0,1,2"}) is None, "every block runs once"

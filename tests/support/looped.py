@@ -5,7 +5,7 @@ Every model is tiny and random. ``LOOPED`` makes each by name; ``REFUSED`` those
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import torch
@@ -296,3 +296,27 @@ LOOPED: dict[str, Callable[[], PreTrainedModel]] = {
     "huginn_still": lambda: make(StillHuginnLike),
     "hrm_text": hrm,
 }
+
+
+def own_blocks(hf: Any) -> list[nn.Module]:
+    """The blocks of a look-alike, in the order in which they are first called."""
+    if hasattr(hf, "model"):
+        return [*hf.model.L_module.layers, *hf.model.H_module.layers]
+    return [*getattr(hf, "prelude", []), *hf.layers, *getattr(hf, "coda", [])]
+
+
+@torch.no_grad()
+def patched_logits(hf: Any, ids_BT: Tensor, steps: Collection[int]) -> Tensor:
+    """Logits of the own forward in which calls of these numbers give what the call before gave."""
+    outputs: list[Tensor] = []
+
+    def after(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
+        outputs.append((outputs[-1] if outputs else args[0]) if len(outputs) in steps else output)
+        return outputs[-1]
+
+    hooks = [block.register_forward_hook(after) for block in own_blocks(hf)]
+    try:
+        return hf(input_ids=ids_BT, use_cache=False).logits
+    finally:
+        for hook in hooks:
+            hook.remove()

@@ -2,41 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from support import looped as zoo
-from torch import Tensor, nn
 
 import bathyscope
 from bathyscope.errors import OptionError
 
 IDS = torch.tensor([[7, 5, 9, 33, 7, 21, 4, 4, 8, 11]])
-
-
-def own_blocks(hf: Any) -> list[nn.Module]:
-    """The blocks of a look-alike, in the order in which they are first called."""
-    if hasattr(hf, "model"):
-        return [*hf.model.L_module.layers, *hf.model.H_module.layers]
-    return [*getattr(hf, "prelude", []), *hf.layers, *getattr(hf, "coda", [])]
-
-
-@torch.no_grad()
-def patched_logits(hf: Any, steps: tuple[int, ...]) -> Tensor:
-    """Logits of the own forward in which calls of these numbers give what the call before gave."""
-    outputs: list[Tensor] = []
-
-    def after(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-        outputs.append((outputs[-1] if outputs else args[0]) if len(outputs) in steps else output)
-        return outputs[-1]
-
-    hooks = [block.register_forward_hook(after) for block in own_blocks(hf)]
-    try:
-        return hf(input_ids=IDS, use_cache=False).logits
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @pytest.mark.parametrize("steps", [(0,), (3,), (1, 4), (5,)], ids=str)
@@ -45,9 +18,9 @@ def test_dropped_steps_are_those_of_the_patched_forward(name: str, steps: tuple[
     model = bathyscope.load(zoo.LOOPED[name]())
     with bathyscope.scheduled(model, ",".join(f"drop:{step}" for step in steps)) as hf, torch.no_grad():
         logits = hf(input_ids=IDS, use_cache=False).logits
-    assert torch.equal(logits, patched_logits(model.hf, steps))
+    assert torch.equal(logits, zoo.patched_logits(model.hf, IDS, steps))
     with torch.no_grad():
-        assert torch.equal(model.hf(input_ids=IDS).logits, patched_logits(model.hf, ()))
+        assert torch.equal(model.hf(input_ids=IDS).logits, zoo.patched_logits(model.hf, IDS, ()))
 
 
 @pytest.mark.parametrize("schedule", ["drop:3", "repeat:1+2"])

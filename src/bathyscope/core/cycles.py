@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
+ATTRIBUTE = "loops"
+"""The attribute of a result of a looped model that holds the block of every step."""
 OUTSIDE = -1
 """The loop of a block that runs once, in front of the loops or behind them."""
 
@@ -97,6 +101,17 @@ class Cycle:
         if self.period is None or math.isnan(blocks_done):
             return ""
         return f"{self.loops_done(blocks_done):.1f} of {self.loops} loops"
+
+
+def joined_blocks(cycle: Cycle) -> str:
+    """Return the block of every step as a text that attributes of results can hold, such as ``0,1,0,1``."""
+    return ",".join(map(str, cycle.blocks))
+
+
+def cycle_in(attrs: Mapping[str, Any]) -> Cycle | None:
+    """Return the cycle that the attributes of a result name; None where they name none."""
+    text = str(attrs.get(ATTRIBUTE, ""))
+    return cycle_of(tuple(map(int, text.split(",")))) if text else None
 
 
 def cycle_of(blocks: tuple[int, ...] | None) -> Cycle | None:

@@ -16,6 +16,7 @@ from bathyscope.pages.profile.section import Fact
 from bathyscope.surgery.plan_text import RANDOM, loss_falls
 
 if TYPE_CHECKING:
+    from bathyscope.core.cycles import Cycle
     from bathyscope.surgery.plan import Plan
 
 _ROW: Final = 27.0
@@ -178,13 +179,27 @@ def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow
             fill = "#ffffff" if block in dropped else "#20242b"
             text, size = (f"{100 * again[block]:.0f} %", 12.0) if step >= 34 else (f"{100 * again[block]:.0f}", 11.0)
             canvas.text(x + w / 2, y + tile / 2 + 4, text, size, anchor="middle", bold=block in dropped, fill=fill)
-    bottom = y + tile + 22
+    bottom = _draw_loops(canvas, plan.cycle, left, step, y + tile + 22)
     if again and step >= _NUMBERED:
         words = "in the tiles: % of resamples of the calibration prompts that leave the block out"
         for line in wrap(words, right - left, 12):
             canvas.text(left, bottom + 12, line, 12, role="muted")
             bottom += 16
     return bottom
+
+
+def _draw_loops(canvas: Canvas, cycle: Cycle | None, left: float, step: float, y: float) -> float:
+    """Draw a line below the steps of every loop, with the number of the loop; return where the drawing ends."""
+    if cycle is None or cycle.period is None:
+        return y
+    width = step * cycle.period
+    words = "loop " if width > 46 else ""
+    for loop in range(cycle.loops):
+        x = left + step * (cycle.first + loop * cycle.period)
+        canvas.line(x + 2, y + 3, x + width - 2, y + 3, "muted", 1.5)
+        if width > 16:
+            canvas.text(x + width / 2, y + 18, f"{words}{loop}", 12, role="muted", anchor="middle")
+    return y + 26
 
 
 def _draw_candidate(
@@ -258,7 +273,13 @@ def _name_parts(plan: Plan) -> str:
     if not plan.leaves_blocks:
         return plan.left_out.replace(",", ", ")
     blocks = left_out_blocks(plan)
-    return f"block{'' if len(blocks) == 1 else 's'} {format_blocks(blocks)}"
+    # one by one where a run of a block needs its address in the loops
+    listed = format_blocks(blocks) if plan.cycle is None else ", ".join(_with_address(plan, block) for block in blocks)
+    return f"block{'' if len(blocks) == 1 else 's'} {listed}"
+
+
+def _with_address(plan: Plan, block: int) -> str:
+    return str(block) if plan.cycle is None else f"{block} ({plan.cycle.name(block)})"
 
 
 def _signed(cost: float) -> str:

@@ -13,13 +13,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
-from bathyscope.surgery.plan_text import HEADINGS, cells, is_like_chance, loss_falls, refusal, sentences
+from bathyscope.surgery.plan_text import HEADINGS, block_of, cells, is_like_chance, loss_falls, refusal, sentences
 from bathyscope.surgery.records import Act, data_of, model_of, record_of, settings_of
 from bathyscope.surgery.speed import Speeds
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
@@ -87,6 +88,8 @@ class Plan:
         ('test.jsonl', True)
         >>> plan.evidence.count("| random |")
         1
+        >>> plan.cycle is None
+        True
         >>> 0 <= plan.chosen_again <= 1, plan.blocks_again.columns.tolist()
         (True, ['unit', 'chosen_again', 'left_out'])
         >>> plan.transfer
@@ -129,6 +132,11 @@ class Plan:
     def left_out(self) -> str:
         """The choice, such as ``drop:2,drop:5``; the cheapest block where none can go."""
         return str(self.data["subset"].values[0])
+
+    @property
+    def cycle(self) -> Cycle | None:
+        """Which loop and block each step is, of a model that runs blocks several times; None for others."""
+        return cycle_in(self.data.attrs)
 
     @property
     def leaves_blocks(self) -> bool:
@@ -186,14 +194,21 @@ class Plan:
 
     @property
     def blocks_again(self) -> pd.DataFrame:
-        """A row for every block or part that may go: its share of bootstraps, and whether the choice leaves it out."""
+        """A row for every block or part that may go: its share of bootstraps, and whether the choice leaves it out.
+
+        For models that run blocks several times also the ``loop`` and the ``block_in_loop`` of that run.
+        """
         if "blocks_again" not in self.data:
             return pd.DataFrame({"unit": [], "chosen_again": [], "left_out": []})
         units = self.data["unit"].values.tolist()
         chosen = set(self.left_out.split(","))
+        steps = [block_of(unit) for unit in units]
+        cycle = self.cycle
+        addresses = {} if cycle is None else {"loop": cycle.loop, "block_in_loop": cycle.block_in_loop}
         return pd.DataFrame(
             {
                 "unit": units,
+                **{name: [values[step] for step in steps] for name, values in addresses.items()},
                 "chosen_again": self.data["blocks_again"].values,
                 "left_out": [unit in chosen for unit in units],
             }

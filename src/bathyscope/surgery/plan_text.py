@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 
@@ -56,6 +57,7 @@ def sentences(data: xr.Dataset) -> list[str]:
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
     text = [
         *_lead_sentences(data, names[0] in alike),
+        *_address_sentences(data),
         *_warning_sentences(choice),
         *stability_sentences(data),
     ]
@@ -78,6 +80,25 @@ def sentences(data: xr.Dataset) -> list[str]:
         listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
         text.append(f"Worse than the best: {listed}.")
     return text
+
+
+def block_of(unit: str) -> int:
+    """Return the number of the block, or step, that a part of a plan names: 3 of ``drop:3`` and of ``mlp:3``."""
+    return int(unit.rpartition(":")[2])
+
+
+def with_address(cycle: Cycle | None, unit: str) -> str:
+    """Return ``drop:3 (loop 1, block 1)`` for a part of a looped model; of others the part as it is."""
+    return unit if cycle is None else f"{unit} ({cycle.name(block_of(unit))})"
+
+
+def _address_sentences(data: xr.Dataset) -> list[str]:
+    """Return where what the choice leaves out stands in the loops of a looped model."""
+    if (cycle := cycle_in(data.attrs)) is None:
+        return []
+    units = str(data["subset"].values[0]).split(",")
+    listed = "; ".join(f"{unit} is {cycle.name(block_of(unit))}" for unit in units)
+    return [f"This model runs blocks several times, and costs are of single runs: {listed}."]
 
 
 def stability_sentences(data: xr.Dataset) -> list[str]:
@@ -124,7 +145,8 @@ def again_cells(data: xr.Dataset) -> list[list[str]]:
     chosen = set(str(data["subset"].values[0]).split(","))
     shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
     ordered = sorted(shares, key=lambda pair: -pair[1])
-    return [[unit, f"{share:.0%}", "yes" if unit in chosen else "no"] for unit, share in ordered]
+    cycle = cycle_in(data.attrs)
+    return [[with_address(cycle, unit), f"{share:.0%}", "yes" if unit in chosen else "no"] for unit, share in ordered]
 
 
 def transfer_headings(data: xr.Dataset) -> list[str]:

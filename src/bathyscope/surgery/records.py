@@ -15,6 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.cycles import ATTRIBUTE as LOOPS
+from bathyscope.core.cycles import cycle_in
 from bathyscope.core.strict import plain
 from bathyscope.errors import StoreError
 from bathyscope.schedule import Schedule
@@ -72,8 +74,10 @@ def record_of(act: Act, **tables: Rows | pd.DataFrame | Mapping[str, Any]) -> di
 
 
 def model_of(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the attributes of a result say of its model."""
-    return {"name": str(attrs["model"]), **{name: attrs[name] for name in _MODEL if name in attrs}}
+    """Return what the attributes of a result say of its model; of a looped one also the block of every step."""
+    cycle = cycle_in(attrs)
+    loops = {} if cycle is None else {LOOPS: list(cycle.blocks)}
+    return {"name": str(attrs["model"]), **{name: attrs[name] for name in _MODEL if name in attrs}, **loops}
 
 
 def data_of(attrs: Mapping[str, Any], roles: Sequence[str]) -> dict[str, dict[str, Any]]:

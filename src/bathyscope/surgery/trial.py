@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from bathyscope.core.cycles import ATTRIBUTE as LOOPS
+from bathyscope.core.cycles import joined_blocks
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model, config_hash
 from bathyscope.model.reading import tokenized
@@ -134,13 +136,15 @@ def read_trial(
 
 
 def model_record(model: Model) -> dict[str, Any]:
-    """Return what a result says of a model: name, hashes, precision and number of blocks."""
+    """Return what a result says of a model: name, hashes, precision, number of blocks, and the block of each step."""
+    cycle = model.anatomy.cycle
     return {
         "model": model.name,
         "weight_hash": model.weight_hash,
         "config_hash": config_hash(model.hf),
         "precision": str(model.dtype).removeprefix("torch."),
         "n_blocks": model.n_blocks,
+        **({} if cycle is None else {LOOPS: joined_blocks(cycle)}),
     }
 
 
