@@ -2,7 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -129,3 +130,27 @@ def test_where_memory_is_limited_slices_come_one_after_the_other(two_threads: No
 
     Reader(head, VOCABULARY, room=1 << 24).side_by_side([job] * 3, torch.device("cpu"))
     assert seen == [threading.current_thread().name] * 3
+
+
+def test_what_a_slice_gives_is_stored_before_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    # kept alive, small arrays of a thousand slices keep the heap from using the large ones' memory again
+    alive: list[weakref.ref[torch.Tensor]] = []
+    most = 0
+
+    def counted(name: str) -> Callable[[object], torch.Tensor]:
+        metric = METRICS[name]
+
+        def measure(pair: object) -> torch.Tensor:
+            nonlocal most
+            most = max(most, sum(reference() is not None for reference in alive))
+            values = metric(pair)  # type: ignore[arg-type]
+            alive.append(weakref.ref(values))
+            return values
+
+        return measure
+
+    monkeypatch.setattr("bathyscope.wavefront.compare.METRICS", {name: counted(name) for name in METRICS})
+    compared(monkeypatch, 1)
+    assert len(alive) > 100
+    # what a pair has computed once for several metrics may live as long as the slice
+    assert most <= len(METRICS)

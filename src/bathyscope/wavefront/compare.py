@@ -5,8 +5,9 @@ depends on the batch that it is in: what differs between a row and its reference
 Nothing of size tokens × vocabulary outlives a product.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from threading import Lock
 
 import torch
 from torch import Tensor
@@ -84,6 +85,8 @@ class _Comparison:
         self._reader, self._reference_ND, self._rows, self._metrics = reader, reference_ND, rows, metrics
         self._targets_N, self._norm_row, self._k, self._top_p = targets_N, norm_row, k, top_p
         self._apart = apart
+        # slices are compared side by side, and the first of them makes the array
+        self._making = Lock()
 
     def run(self, *, with_reference: bool) -> None:
         """Reads and compares everything.
@@ -126,39 +129,39 @@ class _Comparison:
         product_RNV = self._reader.product_of_rows(normed, device, apart=self._apart)
         n_rows, most = len(rows) + itself, self._reader.slice_tokens(device)
 
-        def compare_slice(start: int, stop: int) -> list[tuple[slice, dict[str, Tensor]]]:
-            """Return the metrics of some tokens, by the rows that were compared together."""
+        def compare_slice(start: int, stop: int) -> None:
             targets_N = None if self._targets_N is None else self._targets_N[first + start : first + stop]
             ref = Distribution(head.finish(product_RNV[-1, start:stop]))
-            compared = []
             for low, high in even_pieces(n_rows, most // (stop - start)):
                 alone = low == len(rows)
                 row = ref if alone else Distribution(head.finish(product_RNV[low:high, start:stop]))
                 pair = Pair(ref, row, targets_N, self._k, self._top_p)
-                together = slice(rows.start + low, rows.start + high)
-                compared.append((together, {name: METRICS[name](pair) for name in self._metrics}))
-            return compared
+                together, tokens = slice(rows.start + low, rows.start + high), slice(first + start, first + stop)
+                # At once: small arrays that lived on would lie between the large ones of the next slice, which then
+                # do not fit where those of this one were, so that the heap grows by hundreds of MB.
+                for name in self._metrics:
+                    self._keep(together, tokens, name, METRICS[name](pair))
 
-        slices = list(even_pieces(last - first, most))
-        jobs = [partial(compare_slice, *tokens) for tokens in slices]
-        many = len(self._metrics) >= _MANY_METRICS
-        results = self._reader.side_by_side(jobs, device) if many else [job() for job in jobs]
-        for (start, stop), compared in zip(slices, results):
-            for together, values in compared:
-                self._keep(together, slice(first + start, first + stop), values)
+        slices = even_pieces(last - first, most)
+        if len(self._metrics) >= _MANY_METRICS:
+            self._reader.side_by_side([partial(compare_slice, *tokens) for tokens in slices], device)
+            return
+        for start, stop in slices:
+            compare_slice(start, stop)
 
-    def _keep(self, rows: slice, tokens: slice, values_by_name: Mapping[str, Tensor]) -> None:
+    def _keep(self, rows: slice, tokens: slice, name: str, values: Tensor) -> None:
+        """Keeps a metric of some rows and tokens, which no other slice has."""
         whole = self._n_values, len(self._reference_ND)
         part = rows.stop - rows.start, tokens.stop - tokens.start
-        for name, values in values_by_name.items():
-            several = values.shape[values.ndim - (name in SEVERAL_VALUES) :]
-            values = values.reshape(*part, *several)
-            if part == whole:
-                self.values[name] = values
-                continue
+        several = values.shape[values.ndim - (name in SEVERAL_VALUES) :]
+        values = values.reshape(*part, *several)
+        if part == whole:
+            self.values[name] = values
+            return
+        with self._making:
             if name not in self.values:
                 self.values[name] = values.new_empty((*whole, *several))
-            self.values[name][rows, tokens] = values
+        self.values[name][rows, tokens] = values
 
 
 @torch.no_grad()
