@@ -180,11 +180,12 @@ def _repair(acts: Acts) -> Iterator[str]:
     )
     if "repair_again" in acts:
         again = acts["repair_again"]
-        heal = next(rung for rung in again["rungs"] if rung["name"] == "heal")
+        heal, linear = (next(rung for rung in again["rungs"] if rung["name"] == name) for name in ("heal", "linear"))
         yield (
             f"Trained for {again['minutes']:g} minutes on {again['windows']} pieces in another order, with other "
             f"pieces kept aside, it costs {_with_ends(heal, 'cost', '.3f')} nats on the test text, and recovers "
-            f"{_with_ends(heal, 'recovered', '.0%')}."
+            f"{_with_ends(heal, 'recovered', '.0%')}. The map alone, fitted to these pieces, costs "
+            f"{_with_ends(linear, 'cost', '.3f')} and recovers {_with_ends(linear, 'recovered', '.0%')}."
         )
         yield ""
     if "reloaded" in record:

@@ -38,7 +38,7 @@ ASKED_SIZES: Final = (6,)
 """Sizes of plans that tasks are asked of: a schedule takes a minute for each ten documents."""
 DOCUMENTS: Final = 10
 """First documents of each task."""
-HEALING: Final = {0: (30.0, 384), 1: (5.0, 96)}
+HEALING: Final = {0: (10.0, 384), 1: (5.0, 96)}
 """By order of the text: minutes of processor time, and pieces of text, some of which are kept aside to choose the rung.
 """
 LEVEL: Final = 0.95
