@@ -123,4 +123,6 @@ def test_candidates_that_are_the_choice_itself_are_not_set_beside_it() -> None:
 
 
 def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_chance() -> None:
-    assert "+0.200 nats per token, less than chance; nothing" in plan_headline(planned(names=("search", "random")))
+    assert "+0.200 nats per token, less than random subsets; nothing" in plan_headline(
+        planned(names=("search", "random"))
+    )

@@ -61,7 +61,7 @@ def plan_headline(plan: Plan) -> str:
         over = "over" if choice.cost > limit else "not proved to be within"
         return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
     if plan.proved:
-        chance = ", less than chance" if RANDOM in plan.data["candidate"].values else ""
+        chance = ", less than random subsets" if RANDOM in plan.data["candidate"].values else ""
         return f"Leaving out {parts} costs {cost} per token{chance}; nothing tried is shown to cost less"
     if loss_falls(plan.data):
         return f"Not proved: without {parts} the loss changes by {cost}, so this text is foreign to the model"

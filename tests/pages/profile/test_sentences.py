@@ -74,7 +74,7 @@ def controlled(moved: float, seeds: int, *, seed_spread: float = 0.02) -> Run:
 @pytest.mark.parametrize(
     ("moved", "seeds", "spread", "begins"),
     [
-        (-2.0, 3, 0.02, "Training brings the final prediction forward by 2.0 of 6 blocks"),
+        (-2.0, 3, 0.02, "Training moves the final prediction 2.0 of 6 blocks earlier"),
         (1.5, 3, 0.02, "Training moves the final prediction 1.5 of 6 blocks deeper"),
         (
             0.001,
@@ -96,7 +96,7 @@ def test_training_is_said_to_move_what_its_interval_says(moved: float, seeds: in
         interval = f"(95 % interval {low:+.1f} to {high:+.1f})".replace("-", "−")
         assert f"{null.moved:+.1f}".replace("-", "−") in basis(profile)
         assert interval in basis(profile)
-        assert ("brings" in headline(profile)) == (high < 0 and null.differs)
+        assert ("earlier" in headline(profile)) == (high < 0 and null.differs)
         assert "90 % of the effect" not in basis(profile), "these controls were not skipped"
     else:
         assert "One untrained model of this shape reads 5.0; three would tell" in basis(profile)

@@ -170,7 +170,7 @@ def describe(profile: Profile) -> str:
 def _state_training(verdict: Verdict, null: Null) -> str:
     blocks = f"{abs(null.moved):.1f} of {_count(verdict.n_blocks, 'block')}"
     if null.differs and null.moved < 0:
-        return f"Training brings the final prediction forward by {blocks}"
+        return f"Training moves the final prediction {blocks} earlier"
     if null.differs:
         return f"Training moves the final prediction {blocks} deeper"
     depth = f"a token is final after {verdict.readable.value:.1f} of {_count(verdict.n_blocks, 'block')}"
