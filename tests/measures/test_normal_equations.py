@@ -41,6 +41,21 @@ def test_in_pieces_as_all_at_once(cuts: tuple[int, ...], dtype: torch.dtype) -> 
             assert abs(found.xx_DD).max() < 1e3 or dtype is torch.bfloat16
 
 
+def test_a_token_of_weight_three_counts_as_three_tokens() -> None:
+    x, y = states(torch.float64)
+    weight_N = torch.arange(N) % 4
+    weighted, repeated = (NormalEquations(SOURCES, TARGETS, (D, E), torch.device("cpu")) for _ in range(2))
+    for first, last in pairwise((0, 30, 31, N)):  # a piece of weight 2 alone among them
+        weighted.add(list(x[:, first:last]), list(y[:, first:last]), weight_N[first:last].double())
+    places = torch.repeat_interleave(torch.arange(N), weight_N)
+    repeated.add(list(x[:, places]), list(y[:, places]))
+    for s in range(SOURCES):
+        for found, expected in zip(weighted.of(s), repeated.of(s), strict=True):
+            assert found.count == expected.count == len(places)
+            for name in ("mean_x_D", "mean_y_E", "xx_DD", "xy_DE", "yy"):
+                np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-10, atol=1e-8)
+
+
 def test_what_one_source_takes() -> None:
     one = NormalEquations(1, TARGETS, (D, E), torch.device("cpu"))
     assert one.bytes(TARGETS, (D, E)) == one.xx_SDD.nbytes + one.xy_STDE.nbytes

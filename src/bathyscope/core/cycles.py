@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-ATTRIBUTE = "loops"
+LOOPS = "loops"
 """The attribute of a result of a looped model that holds the block of every step."""
 OUTSIDE = -1
 """The loop of a block that runs once, in front of the loops or behind them."""
@@ -103,6 +103,12 @@ class Cycle:
         return f"{self.loops_done(blocks_done):.1f} of {self.loops} loops"
 
 
+def with_address(cycle: Cycle | None, step: int, text: str = "") -> str:
+    """Return ``3 (loop 1, block 1)`` for a step of a looped model, and ``3`` for others; ``text`` may stand for 3."""
+    named = text or str(step)
+    return named if cycle is None else f"{named} ({cycle.name(step)})"
+
+
 def joined_blocks(cycle: Cycle) -> str:
     """Return the block of every step as a text that attributes of results can hold, such as ``0,1,0,1``."""
     return ",".join(map(str, cycle.blocks))
@@ -110,7 +116,7 @@ def joined_blocks(cycle: Cycle) -> str:
 
 def cycle_in(attrs: Mapping[str, Any]) -> Cycle | None:
     """Return the cycle that the attributes of a result name; None where they name none."""
-    text = str(attrs.get(ATTRIBUTE, ""))
+    text = str(attrs.get(LOOPS, ""))
     return cycle_of(tuple(map(int, text.split(",")))) if text else None
 
 

@@ -30,7 +30,7 @@ class NormalEquations:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(shape, dtype=torch.float64, device=device)
 
-        self.count = 0
+        self.count = 0.0
         self.mean_x_SD = zeros(sources, d)
         self.mean_y_TE = zeros(targets, e)
         self.xx_SDD = zeros(sources, d, d)
@@ -43,20 +43,26 @@ class NormalEquations:
         d, e = widths
         return _BYTES * d * (d + targets * e)
 
-    def add(self, x_SND: Sequence[Tensor], y_TNE: Sequence[Tensor]) -> None:
-        """Adds tokens; sources and targets in any floating-point dtype."""
-        n_tokens = len(x_SND[0])
+    def add(self, x_SND: Sequence[Tensor], y_TNE: Sequence[Tensor], weight_N: Tensor | None = None) -> None:
+        """Adds tokens; sources and targets in any floating-point dtype.
+
+        Args:
+            weight_N: how much each token counts, 0 or more and not all 0; None = as one each.
+        """
+        n_tokens = len(x_SND[0]) if weight_N is None else float(weight_N.sum())
         # how far the new means are from the old ones, and what that adds to second moments
         share, weight = n_tokens / (self.count + n_tokens), self.count * n_tokens / (self.count + n_tokens)
         # Each batch is centred on its own mean: in float64 no digits are lost, however far from 0 a channel lies.
-        centred_x, moved_x = zip(*(self._centred(x, mean) for x, mean in zip(x_SND, self.mean_x_SD)))
-        for xx_DD, x_ND, moved_D in zip(self.xx_SDD, centred_x, moved_x):
-            xx_DD.addmm_(x_ND.T, x_ND).addr_(moved_D, moved_D, alpha=weight)
+        centred_x, moved_x = zip(*(self._centred(x, mean, weight_N) for x, mean in zip(x_SND, self.mean_x_SD)))
+        weighted_x = centred_x if weight_N is None else [x_ND * weight_N[:, None] for x_ND in centred_x]
+        for xx_DD, x_ND, counted_ND, moved_D in zip(self.xx_SDD, centred_x, weighted_x, moved_x):
+            xx_DD.addmm_(counted_ND.T, x_ND).addr_(moved_D, moved_D, alpha=weight)
         for t, target_NE in enumerate(y_TNE):
-            y_NE, moved_E = self._centred(target_NE, self.mean_y_TE[t])
-            self.yy_T[t] += (y_NE * y_NE).sum() + weight * (moved_E @ moved_E)
-            for xy_TDE, x_ND, moved_D in zip(self.xy_STDE, centred_x, moved_x):
-                xy_TDE[t].addmm_(x_ND.T, y_NE).addr_(moved_D, moved_E, alpha=weight)
+            y_NE, moved_E = self._centred(target_NE, self.mean_y_TE[t], weight_N)
+            counted_NE = y_NE if weight_N is None else y_NE * weight_N[:, None]
+            self.yy_T[t] += (counted_NE * y_NE).sum() + weight * (moved_E @ moved_E)
+            for xy_TDE, counted_ND, moved_D in zip(self.xy_STDE, weighted_x, moved_x):
+                xy_TDE[t].addmm_(counted_ND.T, y_NE).addr_(moved_D, moved_E, alpha=weight)
             self.mean_y_TE[t] += share * moved_E
         for mean_D, moved_D in zip(self.mean_x_SD, moved_x):
             mean_D += share * moved_D
@@ -82,11 +88,11 @@ class NormalEquations:
             chosen.append(penalties[best])
         return chosen
 
-    def _centred(self, states: Tensor, mean: Tensor) -> tuple[Tensor, Tensor]:
-        """Values about their own mean, and that mean less ``mean``."""
+    def _centred(self, states: Tensor, mean: Tensor, weight_N: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Values about their batch's mean, and that mean less ``mean``."""
         values = states.to(mean)
-        own_mean = values.mean(0)
-        return values - own_mean, own_mean - mean
+        batch_mean = values.mean(0) if weight_N is None else weight_N @ values / weight_N.sum()
+        return values - batch_mean, batch_mean - mean
 
 
 def array(values: Tensor) -> Array:

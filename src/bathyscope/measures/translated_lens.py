@@ -76,7 +76,7 @@ class Translators:
         sums, held_out = (_sums(wave, part, positions) for part in (prompts, choosing))
         penalties = [penalty for b in range(wave.anatomy.n_blocks) for penalty in sums.solve(b, held_out, RIDGE)]
         # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
-        return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, sums.count)
+        return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, round(sums.count))
 
     def translate(self, boundary: int, resid_ND: Tensor) -> Tensor:
         """The states as they would stand at L, [N, D], in their own dtype."""

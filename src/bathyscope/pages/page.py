@@ -9,6 +9,7 @@ from typing import Any, Final
 import xarray as xr
 from markupsafe import Markup
 
+from bathyscope.core.cycles import with_address
 from bathyscope.core.paths import given_path
 from bathyscope.errors import OptionError
 from bathyscope.options import checked
@@ -191,9 +192,7 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
     has_addresses = run.cycle is not None and all(
         point["variable"] in data and "boundary" not in data[point["variable"]].dims for point in points
     )
-    names = {
-        place: f"{place} ({run.cycle.name(place)})" if run.cycle and has_addresses else str(place) for place in places
-    }
+    names = {place: with_address(run.cycle if has_addresses else None, place) for place in places}
     rows = [[names[place], *(cells.get((*curve, place), "–") for curve in curves)] for place in places]
     return ["place", *(f"{what} ({units})" for what, units in curves)] if points else [], rows
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from markupsafe import Markup
 
+from bathyscope.core.cycles import with_address
 from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
 from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
 from bathyscope.pages.profile.section import Fact
-from bathyscope.surgery.plan_text import RANDOM, loss_falls
+from bathyscope.surgery.plan_text import RANDOM, block_of, loss_falls
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
@@ -93,9 +94,7 @@ def chosen_again(plan: Plan) -> float:
 
 def left_out_blocks(plan: Plan) -> list[int]:
     """Return the blocks of which something is left out by the choice, whether or not they can go."""
-    return sorted(
-        {int(part.partition(":")[2]) for part in plan.left_out.split(",") if part.partition(":")[2].isdigit()}
-    )
+    return sorted({block_of(part) for part in plan.left_out.split(",")})
 
 
 def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
@@ -263,9 +262,8 @@ def _share_by_block(plan: Plan) -> dict[int, float]:
     dim = data["blocks_again"].dims[0]
     shares = {}
     for unit, share in zip(data[dim].values.tolist(), np.asarray(data["blocks_again"].values).tolist()):
-        number = str(unit).rpartition(":")[2]
-        if number.isdigit() and not math.isnan(share):
-            shares[int(number)] = float(share)
+        if not math.isnan(share):
+            shares[block_of(unit)] = float(share)
     return shares
 
 
@@ -274,12 +272,10 @@ def _name_parts(plan: Plan) -> str:
         return plan.left_out.replace(",", ", ")
     blocks = left_out_blocks(plan)
     # one by one where a run of a block needs its address in the loops
-    listed = format_blocks(blocks) if plan.cycle is None else ", ".join(_with_address(plan, block) for block in blocks)
+    listed = (
+        format_blocks(blocks) if plan.cycle is None else ", ".join(with_address(plan.cycle, block) for block in blocks)
+    )
     return f"block{'' if len(blocks) == 1 else 's'} {listed}"
-
-
-def _with_address(plan: Plan, block: int) -> str:
-    return str(block) if plan.cycle is None else f"{block} ({plan.cycle.name(block)})"
 
 
 def _signed(cost: float) -> str:

@@ -40,14 +40,14 @@ class Sums:
     """What least squares needs of the tokens: their number, means, and centred second moments.
 
     Args:
-        count: N.
+        count: N, or the sum of the weights where tokens count differently.
         mean_x_D, mean_y_E: x̄ and ȳ.
         xx_DD: Σ (x − x̄)(x − x̄)'.
         xy_DE: Σ (x − x̄)(y − ȳ)'.
         yy: Σ ‖y − ȳ‖².
     """
 
-    count: int
+    count: float
     mean_x_D: Array
     mean_y_E: Array
     xx_DD: Array

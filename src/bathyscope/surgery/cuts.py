@@ -24,13 +24,13 @@ from torch import Tensor, nn
 from transformers.pytorch_utils import Conv1D
 
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.normal_equations import array
+from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import Model
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.least_squares import RIDGE, RidgeMaps, Sums
+from bathyscope.statistics.least_squares import RIDGE, Array, RidgeMaps, Sums
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.proof import kind_of
 from bathyscope.surgery.writers import modules_that_write
@@ -111,57 +111,34 @@ def repaired_by_maps(
         fold(matrix, map_EE.to(device), torch.from_numpy(shift).to(device) if shifted else None)
 
 
-class _RelativeSums:
-    """Sums of x, y and their products over tokens, each weighted by 1 / ‖stream of the whole model‖², in float64."""
-
-    def __init__(self, width: int, device: torch.device) -> None:
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(shape, dtype=torch.float64, device=device)
-
-        self._tokens, self._weight, self._yy = 0, zeros(), zeros()
-        self._x_D, self._y_E = zeros(width), zeros(width)
-        self._xx_DD, self._xy_DE = zeros(width, width), zeros(width, width)
-
-    def add(self, x_ND: Tensor, y_NE: Tensor, stream_NE: Tensor) -> None:
-        """Add tokens; one whose stream is 0 tells nothing of a direction and counts for nothing."""
-        squares_N = stream_NE.double().square().sum(1)
-        weight_N = torch.where(squares_N > 0, 1 / squares_N, 0.0)
-        x_ND, y_NE = x_ND.double(), y_NE.double()
-        weighted_ND, weighted_NE = x_ND * weight_N[:, None], y_NE * weight_N[:, None]
-        self._tokens += len(x_ND)
-        self._weight += weight_N.sum()
-        self._x_D += weighted_ND.sum(0)
-        self._y_E += weighted_NE.sum(0)
-        self._xx_DD.addmm_(weighted_ND.T, x_ND)
-        self._xy_DE.addmm_(weighted_ND.T, y_NE)
-        self._yy += (weighted_NE * y_NE).sum()
-
-    def sums(self, centred: bool) -> Sums:
-        """Return the sums with weights whose mean is 1: about the means, or about 0 for maps without an intercept."""
-        # Centring afterwards costs no digits that matter: relative to the stream, all values are about 1.
-        mean_x, mean_y = (array(sum_ / self._weight * centred) for sum_ in (self._x_D, self._y_E))
-        scale = self._tokens / float(self._weight)
-        xx, xy, yy = array(self._xx_DD * scale), array(self._xy_DE * scale), float(self._yy) * scale
-        n = self._tokens
-        return Sums(
-            n,
-            mean_x,
-            mean_y,
-            xx - n * np.outer(mean_x, mean_x),
-            xy - n * np.outer(mean_x, mean_y),
-            yy - n * float(mean_y @ mean_y),
-        )
-
-
 def _gather_sums(model: Model, copy_model: Model, cut: Cut, batches: IdBatches, centred: bool) -> Sums:
-    """Sum what the MLP before the cut adds (x) and what the stream lacks (y)."""
-    sums = _RelativeSums(model.anatomy.width, model.device)
+    """Sum what the MLP before the cut adds (x) and what the stream lacks (y), each token by 1 / ‖its stream‖²."""
+    sums = NormalEquations(1, 1, (model.anatomy.width,) * 2, model.device)
     for ids in batches:
         batch = Batch.of(ids, model.device)
         added, stream = _run_slot(copy_model, cut.slot, batch)
         target = _stream_at(model, cut.boundary, batch)
-        sums.add(*(value.flatten(0, 1) for value in (added, target - stream, target)))
-    return sums.sums(centred)
+        x, y, streams = (value.flatten(0, 1).double() for value in (added, target - stream, target))
+        squares = streams.square().sum(1)
+        # a stream that is 0 has no direction to be near to
+        sums.add([x], [y], torch.where(squares > 0, 1 / squares, 0.0))
+    gathered = next(iter(sums.of(0)))
+    return gathered if centred else _uncentre(gathered)
+
+
+def _uncentre(sums: Sums) -> Sums:
+    """Return the same sums about 0 instead of the means, for maps without an intercept."""
+    x, y, n = sums.mean_x_D, sums.mean_y_E, sums.count
+    # Σxy = Σ(x − x̄)(y − ȳ) + n x̄ȳ: the raw sums come back from the centred ones.
+    nothing: Array = np.zeros_like(x)
+    return Sums(
+        n,
+        nothing,
+        nothing,
+        sums.xx_DD + n * np.outer(x, x),
+        sums.xy_DE + n * np.outer(x, y),
+        sums.yy + n * float(y @ y),
+    )
 
 
 def _stream_at(model: Model, boundary: int, batch: Batch) -> Tensor:

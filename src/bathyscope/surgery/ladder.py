@@ -175,6 +175,8 @@ def _training_identity(
     return {
         "weights": trial.model.weight_hash,
         "order": list(schedule.order),
+        # training goes on from the maps, which earlier versions fitted otherwise
+        "maps": "relative to the stream, all positions",
         "calibration": hashlib.sha256(repr(list(fit)).encode()).hexdigest(),
         "rate": rate,
         "seed": trial.sampling.seed,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.cycles import Cycle, cycle_in
+from bathyscope.core.cycles import cycle_in, with_address
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 
@@ -87,11 +87,6 @@ def block_of(unit: str) -> int:
     return int(unit.rpartition(":")[2])
 
 
-def with_address(cycle: Cycle | None, unit: str) -> str:
-    """Return ``drop:3 (loop 1, block 1)`` for a part of a looped model; of others the part as it is."""
-    return unit if cycle is None else f"{unit} ({cycle.name(block_of(unit))})"
-
-
 def _address_sentences(data: xr.Dataset) -> list[str]:
     """Return where what the choice leaves out stands in the loops of a looped model."""
     if (cycle := cycle_in(data.attrs)) is None:
@@ -146,7 +141,10 @@ def again_cells(data: xr.Dataset) -> list[list[str]]:
     shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
     ordered = sorted(shares, key=lambda pair: -pair[1])
     cycle = cycle_in(data.attrs)
-    return [[with_address(cycle, unit), f"{share:.0%}", "yes" if unit in chosen else "no"] for unit, share in ordered]
+    return [
+        [with_address(cycle, block_of(unit), unit), f"{share:.0%}", "yes" if unit in chosen else "no"]
+        for unit, share in ordered
+    ]
 
 
 def transfer_headings(data: xr.Dataset) -> list[str]:

@@ -15,8 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.core.cycles import ATTRIBUTE as LOOPS
-from bathyscope.core.cycles import cycle_in
+from bathyscope.core.cycles import LOOPS, cycle_in
 from bathyscope.core.strict import plain
 from bathyscope.errors import StoreError
 from bathyscope.schedule import Schedule

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bathyscope.core.cycles import ATTRIBUTE as LOOPS
-from bathyscope.core.cycles import joined_blocks
+from bathyscope.core.cycles import LOOPS, joined_blocks
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model, config_hash
 from bathyscope.model.reading import tokenized

@@ -74,6 +74,13 @@ def written(hf: PreTrainedModel, asked: Sequence[Question], size: int = 4, done:
     return Writer(hf, letter_tokenizer(VOCABULARY), size, done).write(asked)
 
 
+def test_a_model_that_writes_codebooks_is_refused() -> None:
+    with pytest.raises(
+        ModelError, match=r"writes codebooks of sound.*ask tasks whose answers are given, such as hellaswag"
+    ):
+        written(zoo.build(CODEBOOKS), [])
+
+
 @pytest.mark.parametrize(
     "name",
     [*QUICK, *(pytest.param(n, marks=pytest.mark.thorough) for n in zoo.names() if n not in (*QUICK, CODEBOOKS))],

@@ -47,9 +47,17 @@ class Writer:
         tokenizer: with a padding token.
         batch_size: rows at once.
         advance: is told how many answers are finished.
+
+    Raises:
+        ModelError: a model whose ``generate`` writes no text.
     """
 
     def __init__(self, hf: PreTrainedModel, tokenizer: Any, batch_size: int, advance: Callable[[int], None]) -> None:
+        if hasattr(hf, "build_delay_pattern_mask"):
+            raise ModelError(
+                f"{type(hf).__name__} writes codebooks of sound, each one step behind the one before, and no text; ask "
+                "tasks whose answers are given, such as hellaswag or arc_easy."
+            )
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
         model_ends = getattr(hf.generation_config, "eos_token_id", None)
         ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
