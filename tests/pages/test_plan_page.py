@@ -91,6 +91,17 @@ def test_costs_and_blocks_are_drawn_at_their_places() -> None:
     zero_line = next(path for path in picture.iter(f"{SVG}path") if path.get("class") == "bp-muted-line")
     zero = float(re.findall(r"M([\d.]+) ", zero_line.get("d", ""))[0])
     assert (dots[1] - zero) / (dots[0] - zero) == pytest.approx(0.3 / 0.2, rel=0.01)
+    # the numbers of the axis stand where a cost of that size is drawn
+    foot = max(float(text.get("y", "")) for text in picture.iter(f"{SVG}text") if "line: 0" in "".join(text.itertext()))
+    numbers = [
+        (float("".join(text.itertext())), float(text.get("x", "")))
+        for text in picture.iter(f"{SVG}text")
+        if float(text.get("y", "")) == pytest.approx(foot - 22)
+    ]
+    assert numbers[0] == (0, pytest.approx(zero, abs=0.1))
+    assert len(numbers) >= 3
+    for cost, x in numbers[1:]:
+        assert (x - zero) / (dots[0] - zero) == pytest.approx(cost / 0.2, rel=0.01)
     assert "+0.200" in " ".join("".join(text.itertext()) for text in picture.iter(f"{SVG}text"))
 
 
@@ -111,7 +122,7 @@ def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     assert 'aria-label="Plan"' in html
     parts = planned(subset="drop:4.attention", parts="attention")
     assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")
-    assert "Nothing else" not in html
+    assert "as well" not in html
     assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)
 
 

@@ -141,6 +141,8 @@ def draw_plan(plan: Plan, width: float) -> str:
     # On narrow screens names are above the intervals, where the lines leave out their rows.
     spans = [(top + step * number + 20, top + step * number + 40) for number in range(len(rows))]
     for begin, end_of_line in spans if narrow else [(top, foot)]:
+        for tick in _round_costs(low, high):
+            canvas.line(across(tick), begin, across(tick), end_of_line, "grid", 1)
         canvas.line(across(0), begin, across(0), end_of_line, "muted", 1)
         if limit:
             canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
@@ -148,12 +150,24 @@ def draw_plan(plan: Plan, width: float) -> str:
         _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
     # The two lines may lie next to each other, so what they mean stands in one line below.
     words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
-    y = foot + 4
+    y = foot + 14
+    for tick in _round_costs(low, high):
+        canvas.text(across(tick), y, f"{tick:g}".replace("-", "−"), 12, role="muted", anchor="middle")
+    y += 6
     for line in wrap(f"{words}. Filled: no other is shown to be better.", width - right - left, 12):
         y += 16
         canvas.text(left, y, line, 12, role="muted")
     name = "bp bp-narrow" if narrow else "bp bp-wide"
     return canvas.svg(y + 12, _describe(plan), name=name)
+
+
+def _round_costs(low: float, high: float) -> list[float]:
+    """Return a few round numbers from ``low`` to ``high``, as an axis names them."""
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    # what the locator computes as 1e-17 is 0
+    return [float(tick) for tick in np.round(ticks, 10) if low <= tick <= high]
 
 
 def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
@@ -237,7 +251,8 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     rows = candidate_rows(plan)
     same = [row.name for row in rows[1:] if row.subset == rows[0].subset]
     alike = [row.name for row in rows[1:] if row.alike and row.name not in same]
-    heading, sentences = "Nothing else does as well", []
+    others = "No other blocks do" if plan.leaves_blocks else "Nothing else does"
+    heading, sentences = f"{others} as well", []
     if alike:
         heading = "Not shown to be worse"
         sentences.append(f"{', '.join(alike)}: no difference from the best is shown.")

@@ -48,7 +48,7 @@ def test_readings_are_those_of_the_verdict_paired_by_prompt() -> None:
         assert float(cell["other_ratio"]) == pytest.approx(second.value / 6)
     assert float(row.sel(reading="readable")["difference"]) == pytest.approx(0.05)
     assert result.text.startswith(
-        "other reaches its final prediction later in its depth than model-12: 86 % against 81 %."
+        "other reaches its final prediction after a larger share of its blocks than model-12: 86 % against 81 %."
     )
     named = "1 of 3 differences of the verdict's readings have an interval without 0, uncorrected: readable +0.050"
     assert f" {named}" in result.text

@@ -43,14 +43,15 @@ def with_values(comparison: Comparison, estimator: str, **values: float) -> Comp
     return replace(comparison, data=data)
 
 
-@pytest.mark.parametrize(("sign", "word"), [(-1, "earlier"), (1, "later")])
+@pytest.mark.parametrize(("sign", "word"), [(-1, "smaller"), (1, "larger")])
 def test_the_estimator_that_survives_is_stated(found: Comparison, sign: int, word: str) -> None:
     numbers = {"reference_ratio": 0.5, "other_ratio": 0.5 + 0.1 * sign, "difference": 0.1 * sign, "p_holm": 0.01}
     numbers |= {"ci_low": 0.1 * sign - 0.05, "ci_high": 0.1 * sign + 0.05}
     comparison = with_values(found, "prediction", **numbers)
     other, reference = (str(comparison.data[name].values[0]) for name in ("other", "reference"))
     assert sentence(comparison) == (
-        f"{other} reaches its final prediction {word} in its depth than {reference}: {50 + 10 * sign} % against 50 %"
+        f"{other} reaches its final prediction after a {word} share of its blocks than {reference}: "
+        f"{50 + 10 * sign} % against 50 %"
     )
     sign_text = "+" if sign > 0 else "−"
     assert support(comparison).startswith(f"{sign_text}10.0 points (")

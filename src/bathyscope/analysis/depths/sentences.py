@@ -185,7 +185,8 @@ def _state_difference(comparison: HasDifferences, number: int, row: ComparedDept
     ratios = percents(row)
     if row.estimator == "prediction":
         return (
-            f"{other} reaches its final prediction {'earlier' if lower else 'later'} in its depth than {reference}: "
+            f"{other} reaches its final prediction after a {'smaller' if lower else 'larger'} share of its blocks "
+            f"than {reference}: "
             f"{ratios[1]} against {ratios[0]}"
         )
     name = _NAMES.get(row.estimator, row.estimator)
