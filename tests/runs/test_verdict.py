@@ -100,15 +100,15 @@ def test_wide_intervals_say_how_many_prompts_would_do() -> None:
     low, high = found.interval
     fewest, most = units_needed(high - low, 6, 1.0, 0.95)
     # what later tokens use may be less certain, and is not what is counted for
-    assert found.text.endswith(f"To know the depth within a block, survey about {fewest} to {most} prompts.")
+    assert found.text.endswith(f"To know the depth to within one block, survey about {fewest} to {most} prompts.")
     apart = verdict_of(run([0.1, 2.5, 0.1, 2.5, 0.1, 2.5], [LATE] * 6))
-    assert "To know both depths within a block, survey about " in apart.text
+    assert "To know both depths to within one block, survey about " in apart.text
 
 
 @pytest.mark.parametrize(("prompts", "said"), [(2, "2 prompts are too few"), (4, "4 prompts are too few")])
 def test_few_prompts_cannot_tell_how_many_are_needed(prompts: int, said: str) -> None:
     found = verdict_of(run([1.0, 3.0, 1.0, 3.0][:prompts], [EARLY] * prompts))
-    assert found.advice == f"{said} to tell how many would give the depth within a block: survey ten or more."
+    assert found.advice == f"{said} to tell how many would give the depth to within one block: survey ten or more."
 
 
 def test_an_interval_that_is_missing_says_why() -> None:

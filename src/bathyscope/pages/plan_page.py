@@ -154,7 +154,7 @@ def draw_plan(plan: Plan, width: float) -> str:
     for tick in _round_costs(low, high):
         canvas.text(across(tick), y, f"{tick:g}".replace("-", "−"), 12, role="muted", anchor="middle")
     y += 6
-    for line in wrap(f"{words}. Filled: no other is shown to be better.", width - right - left, 12):
+    for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", width - right - left, 12):
         y += 16
         canvas.text(left, y, line, 12, role="muted")
     name = "bp bp-narrow" if narrow else "bp bp-wide"
@@ -251,7 +251,7 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     rows = candidate_rows(plan)
     same = [row.name for row in rows[1:] if row.subset == rows[0].subset]
     alike = [row.name for row in rows[1:] if row.alike and row.name not in same]
-    others = "No other blocks do" if plan.leaves_blocks else "Nothing else does"
+    others = "No other blocks tried do" if plan.leaves_blocks else "Nothing else does"
     heading, sentences = f"{others} as well", []
     if alike:
         heading = "Not shown to be worse"

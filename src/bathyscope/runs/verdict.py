@@ -320,10 +320,11 @@ class Verdict:
             plural = "clusters of prompts"
         if units < FEWEST:
             return (
-                f"{units} {plural} are too few to tell how many would give {what} within a block: survey ten or more."
+                f"{units} {plural} are too few to tell how many would give {what} to within one block: "
+                "survey ten or more."
             )
         fewest, most = units_needed(widest, units, CLOSE, LEVEL)
-        return f"To know {what} within a block, survey about {fewest} to {most} {plural}."
+        return f"To know {what} to within one block, survey about {fewest} to {most} {plural}."
 
     def __str__(self) -> str:
         return self.text

@@ -24,7 +24,7 @@ from bathyscope.analysis.depths.sentences import (
     surviving,
 )
 from bathyscope.pages.comparison.next_step import comparison_facts
-from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves
+from bathyscope.pages.comparison.picture import comparison_html, draw_comparison, run_curves, state_blocks
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -56,6 +56,17 @@ def test_the_estimator_that_survives_is_stated(found: Comparison, sign: int, wor
     sign_text = "+" if sign > 0 else "−"
     assert support(comparison).startswith(f"{sign_text}10.0 points (")
     assert "p = 0.01 after correction for 1 test." in support(comparison)
+
+
+def test_depths_are_also_given_in_blocks_where_models_have_different_numbers_of_them(found: Comparison) -> None:
+    """The deeper model is earlier by its share and later by its blocks: 8 of 20 against 5 of 10."""
+    numbers = {"reference_ratio": 0.5, "other_ratio": 0.4, "difference": -0.1, "p_holm": 0.01}
+    comparison = with_values(found, "prediction", **numbers)
+    assert state_blocks(comparison) == "In blocks: 8.0 of 20 against 5.0 of 10."
+    assert "In blocks: 8.0 of 20 against 5.0 of 10." in comparison_html(comparison)
+    assert state_blocks(with_values(found, "prediction", p_holm=0.5)) == ""
+    alike = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", seed=1)], resamples=50)
+    assert state_blocks(with_values(alike, "prediction", **numbers)) == ""
 
 
 @pytest.mark.parametrize("error", [0.05, 0.1, 0.5])

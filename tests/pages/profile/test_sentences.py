@@ -248,11 +248,11 @@ def test_how_training_moved_the_effect_on_output_has_its_interval() -> None:
 def test_what_training_moved_is_the_difference_of_the_marks_as_they_are_written(
     readable: float, explained: bool
 ) -> None:
-    """3.1 less 5.0 are 1.9, and the mean differences −2.0."""
+    """The marks 3.1 and 5.0 differ by 1.9, and the mean difference is −2.0."""
     controls = {f"untrained-{seed}": profiled_run(readable=5.02, measures=("lens",)) for seed in range(3)}
     profile = read_profile(profiled_run(readable=readable, controls=controls))
     assert "−2.0" in basis(profile)
-    assert (f"−2.0 ({readable:.2f} less 5.02) blocks" in basis(profile)) == explained
+    assert (f"−2.0 blocks ({readable:.2f} against 5.02; " in basis(profile)) == explained
 
 
 def test_what_the_marks_are_is_told_where_they_are() -> None:

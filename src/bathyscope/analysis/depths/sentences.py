@@ -27,7 +27,6 @@ _NAMES: Final = {
     "centre_of_mass": "the centre of mass of skips",
     "settle": "the settle depth of tokens",
     "prediction": "the prediction depth of tokens",
-    "deep_thinking": "the share of late tokens",
 }
 
 

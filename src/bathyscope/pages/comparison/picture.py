@@ -81,7 +81,7 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
     ]
     section = {
         "headline": f"{sentence(comparison, number)}.",
-        "basis": support(comparison, number),
+        "basis": " ".join(text for text in (support(comparison, number), state_blocks(comparison, number)) if text),
         "others": others,
         "wide": Markup(wide),
         "narrow": Markup(narrow),
@@ -91,6 +91,23 @@ def comparison_html(comparison: Comparison, *, level: int = 2, name: str = "") -
         "facts": comparison_facts(comparison, number),
     }
     return Markup(macros.compared(section, level, name))
+
+
+def state_blocks(comparison: Comparison, number: int = 0) -> str:
+    """Return the headline's two depths in blocks where models have different numbers of them, else an empty text.
+
+    The deeper of two models may be the earlier one by its share of blocks and the later one by their number.
+    """
+    proved = surviving(comparison, number)
+    if not proved or comparison.quantity != DIFFERENCE:
+        return ""
+    data = comparison.data.isel(comparison=number)
+    n_blocks = {side.name: side.n_blocks for side in comparison.sides}
+    reference, other = (n_blocks[str(data[role].item())] for role in ("reference", "other"))
+    if reference == other:
+        return ""
+    depths = (proved[0].other * other, proved[0].reference * reference)
+    return f"In blocks: {depths[0]:.1f} of {other} against {depths[1]:.1f} of {reference}."
 
 
 def draw_comparison(curves: list[RunCurve], width: float, digits: int = 0) -> str:

@@ -228,12 +228,14 @@ def _name_controls(value: float, null: Null) -> str:
 def _write_moved(value: float, null: Null, level: str = "") -> str:
     """Return ``−2.0 blocks (−2.3 to −1.7)``."""
     moved = f"{null.moved:+.1f}".replace("-", "−")
+    low, high = null.interval
+    remarks = []
     # Readers subtract the two marks, which are written with one decimal each.
     if round(round(value, 1) - round(null.value, 1) - round(null.moved, 1), 1) != 0:
-        moved += f" ({value:.2f} less {null.value:.2f})"
-    low, high = null.interval
-    interval = "" if math.isnan(low) else f" ({level}{low:+.1f} to {high:+.1f})".replace("-", "−")
-    return f"{moved} blocks{interval}"
+        remarks.append(f"{value:.2f} against {null.value:.2f}")
+    if not math.isnan(low):
+        remarks.append(f"{level}{low:+.1f} to {high:+.1f}".replace("-", "−"))
+    return f"{moved} blocks ({'; '.join(remarks)})" if remarks else f"{moved} blocks"
 
 
 def _costliest_first(costs: Points) -> list[int]:
