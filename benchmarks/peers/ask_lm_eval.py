@@ -19,7 +19,7 @@ def main() -> None:
         results.update(
             lm_eval.simple_evaluate(
                 model="hf",
-                model_args={"pretrained": answers.request["model"], "dtype": "float32"},
+                model_args={"pretrained": answers.request["model"], "dtype": answers.request["dtype"]},
                 tasks=[task],
                 task_manager=TaskManager(include_path=folder, include_defaults=False),
                 limit=answers.request["limit"],

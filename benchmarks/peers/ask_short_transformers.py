@@ -37,7 +37,7 @@ def main() -> None:
             for handle in handles:
                 handle.remove()
             distances.append([angular_distance_last_token(*pair) for pair in zip(streams, streams[window:])])
-        return torch.tensor(distances).mean(0).tolist()
+        return torch.tensor(distances, dtype=torch.float64).mean(0).tolist()
 
     answers.take("angular distance, by its model", by_its_model)
     answers.take("angular distance", by_its_distance)

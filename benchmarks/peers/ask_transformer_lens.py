@@ -14,7 +14,10 @@ def main() -> None:
     answers = Answers("transformer-lens")
     folder = answers.request["model"]
     bridge = TransformerBridge.boot_transformers(
-        folder, hf_model=answers.model("eager"), tokenizer=AutoTokenizer.from_pretrained(folder)
+        folder,
+        hf_model=answers.model("eager"),
+        dtype=answers.dtype,
+        tokenizer=AutoTokenizer.from_pretrained(folder),
     )
     blocks = bridge.cfg.n_layers
 

@@ -36,12 +36,22 @@ class Answers:
         prompts: list[list[int]] = self.request["prompts"]
         return prompts
 
+    @property
+    def dtype(self) -> torch.dtype:
+        """Precision that the model computes in."""
+        dtype: torch.dtype = getattr(torch, self.request["dtype"])
+        return dtype
+
     def model(self, attention: str = "sdpa") -> Any:
-        """Return the model in float32, as plain transformers loads it."""
+        """Return the model in the dtype asked for, as plain transformers loads it."""
         from transformers import AutoModelForCausalLM
 
-        folder = self.request["model"]
-        return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation=attention).eval()
+        model = AutoModelForCausalLM.from_pretrained(
+            self.request["model"],
+            dtype=self.dtype,
+            attn_implementation=attention,
+        )
+        return model.eval()
 
     def take(self, cell: str, work: Callable[[], Any]) -> None:
         """Compute the values of a cell and the CPU time that they take; an error is an answer too."""

@@ -2,6 +2,7 @@
 
     python benchmarks/peers/run.py --model FOLDER --data DATA            # all peers, on that model and the bundled one
     python benchmarks/peers/run.py --model FOLDER --data DATA --only captum,tuned_lens
+    python benchmarks/peers/run.py --model FOLDER --data DATA --float64  # what is left of the gaps in float64
 
 Environments are made below ``.cache/peers``. They see the packages of the environment that runs this, torch among them,
 and hold in addition what a peer needs. Answers are stored in ``benchmarks/peers/results``; a stored one is not asked
@@ -91,7 +92,7 @@ def environment(peer: Peer) -> Path | str:
     return python
 
 
-def request_of(model: Any, folder: Path, data: Path, place: Path) -> dict[str, Any]:
+def request_of(model: Any, folder: Path, data: Path, place: Path, dtype: str) -> dict[str, Any]:
     """Return what all peers are asked: prompts as token ids, and settings."""
     from bathyscope.model import tokenized
 
@@ -100,6 +101,7 @@ def request_of(model: Any, folder: Path, data: Path, place: Path) -> dict[str, A
     (place / "task.yaml").write_text(TASK.format(file=data / "arc_easy/validation.jsonl"), encoding="utf-8")
     return {
         "model": str(folder),
+        "dtype": dtype,
         "threads": 1,
         "prompts": prompts,
         "few": prompts[:3],
@@ -145,14 +147,38 @@ def ask(peer: Peer, request: dict[str, Any]) -> dict[str, Any]:
         return content
 
 
+def with_gaps_in_float64(stored: dict[str, Any], exact: dict[str, Any]) -> dict[str, Any]:
+    """Return a stored answer with the gaps that the same cells have in float64.
+
+    Raises:
+        RuntimeError: the package gave no answer in float64, where it gave one in float32.
+    """
+    import numpy as np
+    from table import gaps
+
+    if "error" in exact:
+        raise RuntimeError(f"{exact['package']} gave no answer in float64: {exact['error']}")
+    for cell, values in exact["cells"].items():
+        if "error" in values and "error" in stored["cells"][cell]:
+            continue  # the table tells of it
+        if "error" in values:
+            raise RuntimeError(f"{exact['package']} gave no {cell} in float64: {values['error']}")
+        theirs, ours = (np.asarray(side["values"], np.float64) for side in (values, values["ours"]))
+        gap, relative = gaps(theirs, ours)
+        stored["cells"][cell]["in_float64"] = {"gap": gap, "relative": relative}
+    return stored
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, required=True, help="folder of SmolLM2, as studies.real_model fetches it")
     parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--only", help="names of peers, separated by commas")
     parser.add_argument("--again", action="store_true", help="ask again what is stored")
+    parser.add_argument("--float64", action="store_true", help="add to what is stored the gaps in float64")
     arguments = parser.parse_args()
     names = None if arguments.only is None else arguments.only.split(",")
+    dtype = "float64" if arguments.float64 else "float32"
     import ours
     import torch
     from table import write_table
@@ -164,18 +190,21 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
         for name, folder in (("SmolLM2", arguments.model.resolve()), ("bundled", model_path())):
-            model = bathyscope.load(folder, dtype="float32")
-            request = request_of(model, folder, arguments.data.resolve(), Path(place))
+            model = bathyscope.load(folder, dtype=dtype)
+            request = request_of(model, folder, arguments.data.resolve(), Path(place), dtype)
             for peer in PEERS:
                 file = RESULTS / f"{peer.name}__{name}.json"
                 skipped = name not in peer.models or (names is not None and peer.name not in names)
-                if skipped or (file.exists() and not arguments.again):
+                if skipped or (file.exists() and not (arguments.again or arguments.float64)):
                     continue
-                print(f"{name}: {peer.name}", flush=True)
+                print(f"{name}: {peer.name} in {dtype}", flush=True)
                 theirs = ask(peer, request)
                 for cell, values in theirs["cells"].items():
                     values["ours"] = ours.answer(model, request, cell)
-                file.write_text(json.dumps({"model": name, **theirs}, indent=1) + "\n", encoding="utf-8")
+                content = {"model": name, **theirs}
+                if arguments.float64:
+                    content = with_gaps_in_float64(json.loads(file.read_text(encoding="utf-8")), theirs)
+                file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     write_table(RESULTS)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "peers.md"
 BEGIN: Final = "<!-- results: written by `make peers`, do not edit -->"
@@ -26,12 +27,15 @@ def write_table(results: Path, page: Path = PAGE) -> None:
 
 def table(answers: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the table, a row for every package, model and quantity."""
-    yield "| package | model | quantity | values | theirs | ours | largest gap | relative | their CPU time ÷ ours |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    yield (
+        "| package | model | quantity | values | theirs | ours | largest gap | relative | relative in float64 "
+        "| their CPU time ÷ ours |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
     for answer in answers:
         package = f"{answer['package']} {answer['version']}".strip()
         if "error" in answer:
-            yield f"| {package} | {answer['model']} | – | – | {answer['error']} | | | | |"
+            yield f"| {package} | {answer['model']} | – | – | {answer['error']} | | | | | |"
         for cell, theirs in answer["cells"].items():
             yield f"| {' | '.join([package, answer['model'], cell, *compared(theirs)])} |"
 
@@ -39,11 +43,12 @@ def table(answers: list[dict[str, Any]]) -> Iterator[str]:
 def compared(theirs: dict[str, Any]) -> list[str]:
     """Return the cells of a row behind its names."""
     if "error" in theirs:
-        return ["–", theirs["error"], "", "", "", ""]
+        return ["–", theirs["error"], "", "", "", "", ""]
     values, ours = (np.asarray(side["values"], np.float64) for side in (theirs, theirs["ours"]))
     if values.shape != ours.shape:
-        return ["–", f"{values.shape}", f"{ours.shape}", "other shape", "", ""]
-    gap, largest = float(np.abs(values - ours).max()), float(np.abs(values).max())
+        return ["–", f"{values.shape}", f"{ours.shape}", "other shape", "", "", ""]
+    gap, relative = gaps(values, ours)
+    exact = theirs.get("in_float64")
     # what came along with the row before took no time of its own
     ratio = theirs["cpu_seconds"] / theirs["ours"]["cpu_seconds"] if theirs["cpu_seconds"] > _LEAST_SECONDS else None
     return [
@@ -51,6 +56,13 @@ def compared(theirs: dict[str, Any]) -> list[str]:
         f"{values.mean():.6g}",
         f"{ours.mean():.6g}",
         f"{gap:.1e}",
-        f"{gap / largest:.1e}" if largest else "–",
+        f"{relative:.1e}",
+        "–" if exact is None else f"{exact['relative']:.1e}",
         "–" if ratio is None else f"{ratio:.2f}",
     ]
+
+
+def gaps(values: NDArray[np.float64], ours: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the largest gap of two arrays, and the same divided by the largest value."""
+    gap, largest = float(np.abs(values - ours).max()), float(np.abs(values).max())
+    return gap, gap / largest if largest else gap

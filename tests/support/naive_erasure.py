@@ -20,7 +20,7 @@ def mean_residual(
 ) -> Tensor:
     """The mean over the tokens of all prompts, from ``first`` on, at every boundary: [L+1, d]."""
     streams = [naive.boundaries(model, blocks, ids)[:, first:].double() for ids in prompts]
-    return torch.cat(streams, dim=1).mean(1).float()
+    return torch.cat(streams, dim=1).mean(1).to(torch.promote_types(model.dtype, torch.float32))
 
 
 def erased_logits(

@@ -21,6 +21,7 @@ from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.finite import overflow
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.anatomy.precision import wide_dtype
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch, plan_batches, within
@@ -66,7 +67,7 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
             total_LD = total_LD + torch.stack(sums.taken)
         # A published fault divides by prompts × width in place of the number of tokens.
         by = tokens if self.options.reference_scale == "mean" else len(reference) * wave.anatomy.width
-        self.values_LD = (total_LD / by).float()
+        self.values_LD = (total_LD / by).to(wide_dtype(wave.anatomy.dtype))
 
     def stands(self, before: Self, prompts: int) -> bool:
         # without a reference of its own it is the mean over all prompts

@@ -27,6 +27,7 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.anatomy.precision import wide_dtype
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import at_one_position
@@ -185,9 +186,7 @@ class PatchedPair(Probe):
         stop = pair.read_at + 1
         weight = next(p for p in facts.anatomy.model.parameters() if p.is_floating_point())
         # some families keep the stream in float32 whatever their weights are in
-        empty = weight.new_zeros(
-            facts.n_blocks, stop, facts.anatomy.width, dtype=torch.promote_types(weight.dtype, torch.float32)
-        )
+        empty = weight.new_zeros(facts.n_blocks, stop, facts.anatomy.width, dtype=wide_dtype(weight.dtype))
         self._values = {part: empty.clone() for part in parts}
         spans = [range(token, token + 1) for token in range(pair.first, stop)]
         # tokens before the first in which the prompts differ hold the same

@@ -17,6 +17,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
 from bathyscope.measures.over_tokens import max_over_tokens, mean_over_tokens
 from bathyscope.measures.stream_norms import StreamNorms
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.probe import BaselineView, FinalStates
 
@@ -56,14 +57,14 @@ class ResidualProbe(MeasureProbe):
         self._by_stream = StreamNorms(facts.anatomy, batch) if facts.anatomy.n_streams > 1 else None
 
     def baseline(self, view: BaselineView) -> None:
-        before, after = view.before_BTD.float(), view.after_BTD.float()
+        before, after = widened(view.before_BTD), widened(view.after_BTD)
         size = self._add_boundary(view.before_BTD)
         if self._by_stream is not None:
             self._by_stream.add_block(view.before_BTD, view.after_BTD)
         self._add_part("block", after - before, before, size)
         self._noted["cos_neighbour"].append(torch.cosine_similarity(before, after, dim=-1))
         if view.attention_BTD is not None and view.mlp_BTD is not None:
-            attention, mlp = view.attention_BTD.float(), view.mlp_BTD.float()
+            attention, mlp = widened(view.attention_BTD), widened(view.mlp_BTD)
             self._add_part("attn", attention, before, size)
             # In sequential blocks the MLP reads the stream that attention has added to; in parallel ones h_l.
             if self._facts.anatomy.parallel:
@@ -89,7 +90,7 @@ class ResidualProbe(MeasureProbe):
 
     def _add_boundary(self, resid_BTD: Tensor) -> Tensor:
         """Notes a boundary's stream; its norms [batch, tokens]."""
-        size = torch.linalg.vector_norm(resid_BTD.float(), dim=-1)
+        size = torch.linalg.vector_norm(widened(resid_BTD), dim=-1)
         if self._by_stream is not None:
             self._by_stream.add_boundary(resid_BTD)
         self._resid.append(self._batch.flat(resid_BTD))
@@ -155,7 +156,7 @@ def _largest(resid_BTD: Tensor, batch: Batch) -> list[Tensor]:
         # In the stream's own dtype: to widen it first would change no order, and copy all of it.
         size = row[:length].abs().flatten()
         largest, index = size.max(0)
-        largest_of_prompts.append(torch.stack([largest.double(), index.double(), size.float().median().double()]))
+        largest_of_prompts.append(torch.stack([largest.double(), index.double(), widened(size).median().double()]))
     return largest_of_prompts
 
 

@@ -19,6 +19,7 @@ from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_in_batch, reduce_by_prompt, sampler_of
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.influence import influence_given, influence_received
 from bathyscope.wavefront.batch import Batch
@@ -80,7 +81,7 @@ class SkipProbe(EffectProbe):
 
     def _note_skipped(self, view: BaselineView) -> None:
         """Where a whole block is skipped, all of its contribution is missing at every token that skips it."""
-        size_BT = torch.linalg.vector_norm(view.after_BTD.float() - view.before_BTD.float(), dim=-1)
+        size_BT = torch.linalg.vector_norm(widened(view.after_BTD) - widened(view.before_BTD), dim=-1)
         gone_BT = size_BT.clone()
         gone_BT[:, : self._options.protect_first] = 0
         cell = self._options.parts.index("block"), view.block
@@ -89,7 +90,7 @@ class SkipProbe(EffectProbe):
 
     def _note_lost_channels(self, view: BaselineView) -> None:
         # the skipped block itself loses these channels of its contribution at later tokens too
-        change_BTD = (view.after_BTD - view.before_BTD).float()
+        change_BTD = widened(view.after_BTD - view.before_BTD)
         for prompt, starts in enumerate(self._positions):
             for t in dict.fromkeys(starts):
                 later_change = change_BTD[prompt, t : self._batch.lengths[prompt]]

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from bathyscope.measures.over_tokens import mean_over_tokens
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.wavefront.batch import Batch
 
 
@@ -59,7 +60,7 @@ class StreamNorms:
         }
 
     def _apart(self, resid_BTD: Tensor) -> Tensor:
-        return resid_BTD.float().unflatten(-1, (self._count, -1))
+        return widened(resid_BTD).unflatten(-1, (self._count, -1))
 
     def _means(self, values: list[Tensor]) -> Tensor:
         """Means over tokens of lists of [batch, tokens, streams], as [batch, list, streams]."""

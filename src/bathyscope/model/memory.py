@@ -10,6 +10,7 @@ import torch
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.configurations import block_values
+from bathyscope.model.anatomy.precision import wide_dtype
 
 _UNITS: Final = {
     **{"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12},
@@ -57,7 +58,7 @@ def bytes_per_token(anatomy: Anatomy, tokens: int, device: torch.device | None =
     if _attends_in_the_open(anatomy, dtype, device):
         heads = int(max(block_values(config_of(anatomy.model), "num_attention_heads"), default=1))
         # softmax runs in float32 at least
-        nbytes += heads * tokens * torch.promote_types(dtype, torch.float32).itemsize * _SCORES
+        nbytes += heads * tokens * wide_dtype(dtype).itemsize * _SCORES
     return nbytes
 
 

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import Model
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.bootstrap import bootstrap_interval, mean_interval
 from bathyscope.statistics.least_squares import Array
@@ -86,7 +87,7 @@ def losses(hf: PreTrainedModel, prompts: Sequence[Sequence[int]]) -> Array:
     room = max(1, min(CALL_TOKENS, _LOGITS // hf.config.get_text_config().vocab_size))
     for picked in plan_batches([len(prompt) for prompt in prompts], 1, room, True):
         ids = torch.tensor([list(prompts[place]) for place in picked], device=device)
-        logits = hf(ids, use_cache=False).logits[:, :-1].float()
+        logits = widened(hf(ids, use_cache=False).logits[:, :-1])
         lost = torch.nn.functional.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten(), reduction="none")
         loss_P[list(picked)] = lost.view(len(picked), -1).double().mean(1).cpu().numpy()
     return loss_P

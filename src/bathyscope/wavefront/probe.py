@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from bathyscope.model.anatomy.attention import Attention
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.compare import same_or
 from bathyscope.wavefront.reader import Reader
@@ -77,11 +78,11 @@ class RowsView:
 
 def _change(before: Tensor, after: Tensor, plain_before: Tensor, plain_after: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the norms of rows' contributions minus the plain ones, of the plain ones, and of the plain stream."""
-    plain = plain_after.float() - plain_before.float()
-    difference = (after.float() - before.float()).sub_(plain)
+    plain = widened(plain_after) - widened(plain_before)
+    difference = (widened(after) - widened(before)).sub_(plain)
     gap_RBT = torch.linalg.vector_norm(difference, dim=-1)
     size_BT = torch.linalg.vector_norm(plain, dim=-1)
-    stream_BT = torch.linalg.vector_norm(plain_before.float(), dim=-1)
+    stream_BT = torch.linalg.vector_norm(widened(plain_before), dim=-1)
     return gap_RBT, size_BT, stream_BT
 
 

@@ -24,6 +24,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.gaps import random_ids, tolerance
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.anatomy.precision import wide_dtype, widened
 from bathyscope.model.anatomy.replay import State
 
 ENTRIES = 1 << 22
@@ -78,7 +79,7 @@ class Fused(Attention):
 
     def weights(self, first: int, stop: int) -> Tensor:
         rows, heads, queries, keys = self.size
-        wide = torch.promote_types(self.query_NHTD.dtype, torch.float32)
+        wide = wide_dtype(self.query_NHTD.dtype)
         query_NHQD = self.query_NHTD[:, :, first:stop].to(wide) * self.scale
         # queries of heads with the same keys stand one after another, so that keys need not be repeated
         query_NGQD = query_NHQD.reshape(rows, self.key_NGKD.shape[1], -1, query_NHQD.shape[-1])
@@ -117,7 +118,7 @@ class Returned(Attention):
 
     def weights(self, first: int, stop: int) -> Tensor:
         chunk = self.weights_NHTK[:, :, first:stop]
-        return chunk.to(torch.promote_types(chunk.dtype, torch.float32))
+        return widened(chunk)
 
 
 @dataclass

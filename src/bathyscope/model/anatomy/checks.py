@@ -23,6 +23,7 @@ from bathyscope.model.anatomy.gaps import gap, random_ids, token_gap, tolerance
 from bathyscope.model.anatomy.independence import gaps_by_later_tokens, gaps_by_neighbours, gaps_by_order
 from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import logits_of, plain_forward, vocabulary
+from bathyscope.model.anatomy.precision import wide_dtype, widened
 from bathyscope.model.anatomy.replay import Replay, State, unwrap
 from bathyscope.model.anatomy.sites import tapped
 from bathyscope.model.anatomy.steps import BlockWalk, Steps
@@ -162,7 +163,7 @@ def check(anatomy: Anatomy) -> Checks:
     no_op = [gap(anatomy.active(replayed), plain_BTD) for replayed, plain_BTD in zip(boundaries[1:], seen)]
     _require_replay(anatomy, no_op, seen, allowed)
     readout = readout_gap(anatomy, ids, seen[-1], behind)
-    _require_readout(anatomy, readout, tolerance(torch.promote_types(parameter.dtype, torch.float32)))
+    _require_readout(anatomy, readout, tolerance(wide_dtype(parameter.dtype)))
     _require_last_state(anatomy, boundaries[-1], logits, allowed)
     _require_causal(anatomy, later.result(), sharp)
     # the library's own blocks keep no state on modules; bringing all of them again is left to blocks of other code
@@ -248,7 +249,7 @@ def _contribution_gap(before: Tensor, after: Tensor, taken: dict[str, Tensor], b
         return float("nan")
     if any(part.numel() != before.numel() for part in taken.values()):
         return float("inf")
-    total = sum((part.to(before.device).float().reshape(before.shape) for part in taken.values()), before.float())
+    total = sum((widened(part.to(before.device)).reshape(before.shape) for part in taken.values()), widened(before))
     return token_gap(block_scale * total, after)
 
 

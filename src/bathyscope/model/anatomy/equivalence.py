@@ -14,6 +14,7 @@ from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.gaps import gap, token_gap
 from bathyscope.model.anatomy.own_path import OwnPath
 from bathyscope.model.anatomy.plain import logits_of
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.anatomy.steps import Steps
 
@@ -31,7 +32,7 @@ def readout_gap(anatomy: Anatomy, ids_BT: Tensor, final_BTD: Tensor, behind: Ite
     """
     readout = anatomy.readout
     path = [module for module in (*behind, readout.norm, readout.projection, readout.head) if module is not None]
-    resid_BTD = anatomy.active(final_BTD).to(torch.promote_types(final_BTD.dtype, torch.float32))
+    resid_BTD = widened(anatomy.active(final_BTD))
 
     inputs = {"input_ids": ids_BT}
     if isinstance(readout.norm, OwnPath) and readout.norm.reads_embedded:

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.model.anatomy.plain import home_of, vocabulary
+from bathyscope.model.anatomy.precision import widened
 
 _TOKENS = 12
 # float64 is allowed more than its rounding: softmax and RMSNorm run in float32 in most families, whatever the dtype
@@ -17,7 +18,8 @@ def tolerance(dtype: torch.dtype) -> float:
 
 def gap(value: Tensor, expected: Tensor) -> float:
     """Return the largest difference, relative to the largest expected value."""
-    return float((value.float() - expected.float()).abs().max() / expected.float().abs().max().clamp_min(1e-12))
+    apart = (widened(value) - widened(expected)).abs().max()
+    return float(apart / widened(expected).abs().max().clamp_min(1e-12))
 
 
 def token_gap(value: Tensor, expected: Tensor) -> float:
@@ -27,8 +29,8 @@ def token_gap(value: Tensor, expected: Tensor) -> float:
 
 def token_gaps(value: Tensor, expected: Tensor) -> Tensor:
     """Return ‖value − expected‖ / ‖expected‖ of every token."""
-    apart = torch.linalg.vector_norm(value.float() - expected.float(), dim=-1)
-    return apart / torch.linalg.vector_norm(expected.float(), dim=-1).clamp_min(1e-12)
+    apart = torch.linalg.vector_norm(widened(value) - widened(expected), dim=-1)
+    return apart / torch.linalg.vector_norm(widened(expected), dim=-1).clamp_min(1e-12)
 
 
 def random_ids(model: nn.Module, tokens: int = _TOKENS) -> Tensor:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.own_path import OwnPath
+from bathyscope.model.anatomy.precision import widened
 
 # two sizes of vectors: an epsilon shows in the output of small ones alone
 _SMALL = 3e-3
@@ -93,7 +94,7 @@ class Readout:
             return resid_ND
         device = _device(self.norm, resid_ND)
         resid_ND, final_ND = resid_ND.to(device), final_ND.to(device)
-        return self._norm_kind.apply(resid_ND.float(), final_ND.float(), bias=bias).to(resid_ND.dtype)
+        return self._norm_kind.apply(widened(resid_ND), widened(final_ND), bias=bias).to(resid_ND.dtype)
 
     def _read(self, resid_ND: Tensor) -> Tensor:
         return resid_ND if self.width is None else resid_ND[..., : self.width]

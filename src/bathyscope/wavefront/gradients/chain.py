@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.model.anatomy.anatomy import Anatomy
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import replaced
 
@@ -58,8 +59,7 @@ class AnswerChain:
         """Return Σ over the answer's tokens of their probability, [rows]."""
         read_NAD = final_NTD[:, self._predicting]
         logits_MV = self.anatomy.readout(read_NAD.flatten(0, 1))
-        wide = torch.promote_types(logits_MV.dtype, torch.float32)
-        p_NAV = logits_MV.to(wide).softmax(-1).unflatten(0, read_NAD.shape[:2])
+        p_NAV = widened(logits_MV).softmax(-1).unflatten(0, read_NAD.shape[:2])
         return p_NAV.gather(-1, self._answer_A1.expand(len(final_NTD), -1, -1)).sum((1, 2))
 
     def _state(self, boundary: int, rows: int) -> State:

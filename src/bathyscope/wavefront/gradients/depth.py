@@ -17,6 +17,7 @@ from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.cache import CaptureCache
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.gaps import token_gap
+from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront.calls import even_pieces
@@ -72,8 +73,7 @@ class DepthGradients:
         for first, last in even_pieces(len(targets), most):
             leaf = final_TD[first:last].clone().requires_grad_()
             logits_NV = self.anatomy.readout(leaf)
-            wide = torch.promote_types(logits_NV.dtype, torch.float32)
-            loss = -logits_NV.to(wide).log_softmax(-1).gather(-1, targets[first:last]).sum() / len(targets)
+            loss = -widened(logits_NV).log_softmax(-1).gather(-1, targets[first:last]).sum() / len(targets)
             (gradient_TD[first:last],) = torch.autograd.grad(loss * scale, leaf)
         return gradient_TD
 
