@@ -197,6 +197,8 @@ def main() -> None:
                 skipped = name not in peer.models or (names is not None and peer.name not in names)
                 if skipped or (file.exists() and not (arguments.again or arguments.float64)):
                     continue
+                if arguments.float64 and not file.exists():
+                    parser.error(f"There is no {file.name} to add gaps in float64 to. Ask without --float64 first.")
                 print(f"{name}: {peer.name} in {dtype}", flush=True)
                 theirs = ask(peer, request)
                 for cell, values in theirs["cells"].items():

@@ -185,8 +185,7 @@ def _state_difference(comparison: HasDifferences, number: int, row: ComparedDept
     if row.estimator == "prediction":
         return (
             f"{other} reaches its final prediction after a {'smaller' if lower else 'larger'} share of its blocks "
-            f"than {reference}: "
-            f"{ratios[1]} against {ratios[0]}"
+            f"than {reference}: {ratios[1]} against {ratios[0]}"
         )
     name = _NAMES.get(row.estimator, row.estimator)
     return (

@@ -12,5 +12,5 @@ def widened(values: Tensor) -> Tensor:
 
 
 def wide_dtype(dtype: torch.dtype | None) -> torch.dtype:
-    """Return float64 for float64, else float32; None, as of quantised weights, counts as float32."""
-    return torch.float32 if dtype is None else torch.promote_types(dtype, torch.float32)
+    """Return float64 for float64, else float32, which also serves 8 bits and weights of no dtype (None)."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
