@@ -66,6 +66,12 @@ def test_the_table_of_peers_says_values_gap_and_time(tmp_path: Path) -> None:
                     "cpu_seconds": 4.0,
                     "ours": {"values": [1.0, 3.5], "cpu_seconds": 2.0},
                 },
+                "angle": {
+                    "values": [2.0],
+                    "cpu_seconds": 1.0,
+                    "ours": {"values": [2.0], "cpu_seconds": 2.0},
+                    "in_float64": {"gap": 4e-9, "relative": 2e-9},
+                },
                 "lens": {"error": "ValueError: no lens", "ours": {"values": [1.0], "cpu_seconds": 1.0}},
             },
         },
@@ -77,12 +83,28 @@ def test_the_table_of_peers_says_values_gap_and_time(tmp_path: Path) -> None:
     page.write_text(f"before\n{table.BEGIN}\nold\n{table.END}\nafter\n", encoding="utf-8")
     table.write_table(tmp_path, page)
     text = page.read_text(encoding="utf-8")
-    assert "| first 1.2 | tiny | norm | 2 | 2 | 2.25 | 5.0e-01 | 1.7e-01 | 2.00 |" in text
+    assert "| first 1.2 | tiny | norm | 2 | 2 | 2.25 | 5.0e-01 | 1.7e-01 | – | 2.00 |" in text
+    assert "| first 1.2 | tiny | angle | 1 | 2 | 2 | 0.0e+00 | 0.0e+00 | 2.0e-09 | 0.50 |" in text
     assert "| first 1.2 | tiny | lens | – | ValueError: no lens |" in text
     assert "| second | tiny | – | – | no wheel |" in text
     assert "old" not in text
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
+
+
+def test_gaps_in_float64_are_added_to_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(PEERS))
+    run = script("run")
+    stored = {"cells": {"norm": {"values": [1.0]}, "lens": {"error": "none"}}}
+    norm = {"values": [2.0, -4.0], "ours": {"values": [2.0, -4.5]}}
+    exact = {"package": "first", "cells": {"norm": norm, "lens": {"error": "none"}}}
+    found = run.with_gaps_in_float64(stored, exact)
+    assert found["cells"]["norm"] == {"values": [1.0], "in_float64": {"gap": 0.5, "relative": 0.125}}
+    assert found["cells"]["lens"] == {"error": "none"}
+    with pytest.raises(RuntimeError, match="first gave no norm in float64: too wide"):
+        run.with_gaps_in_float64(stored, {"package": "first", "cells": {"norm": {"error": "too wide"}}})
+    with pytest.raises(RuntimeError, match="first gave no answer in float64: no memory"):
+        run.with_gaps_in_float64(stored, {"package": "first", "error": "no memory"})
 
 
 def test_our_cells_are_those_of_plain_forwards() -> None:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.precision import widened
 from bathyscope.model.anatomy.replay import Replay, State
 from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront.gradients.pullback import BlockGraph, Flow, states_before_blocks
@@ -76,7 +75,7 @@ class JacobianRows:
                 passed.setdefault(entry, gradient.new_zeros(n_directions, *gradient.shape[1:]))
                 passed[entry][first:last] = gradient[: last - first]
         self._flow.passed = passed
-        return widened(self._flow.resid[:, self.counted]).mean(1)
+        return self._flow.resid[:, self.counted].float().mean(1)
 
     def _part(self, first: int, size: int) -> Flow:
         """Return some directions, filled up with zeros to the size that the graph was made for."""
