@@ -27,10 +27,7 @@ def write_table(results: Path, page: Path = PAGE) -> None:
 
 def table(answers: list[dict[str, Any]]) -> Iterator[str]:
     """Yield the lines of the table, a row for every package, model and quantity."""
-    yield (
-        "| package | model | quantity | values | theirs | ours | largest gap | relative | relative in float64 "
-        "| their CPU time ÷ ours |"
-    )
+    yield "| package | model | quantity | values | theirs | ours | largest gap | relative | in float64 | CPU time |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     for answer in answers:
         package = f"{answer['package']} {answer['version']}".strip()
