@@ -203,9 +203,10 @@ def main() -> None:
                 theirs = ask(peer, request)
                 for cell, values in theirs["cells"].items():
                     values["ours"] = ours.answer(model, request, cell)
-                content = {"model": name, **theirs}
                 if arguments.float64:
                     content = with_gaps_in_float64(json.loads(file.read_text(encoding="utf-8")), theirs)
+                else:
+                    content = {"model": name, **theirs}
                 file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     write_table(RESULTS)
 

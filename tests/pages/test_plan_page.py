@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -137,3 +138,17 @@ def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_cha
     assert "+0.200 nats per token, less than random subsets; nothing" in plan_headline(
         planned(names=("search", "random"))
     )
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.05, 0.25), (-0.3, 0.1), (0.0, 1.3), (-2.0, 5.0), (0.0, 0.004)])
+def test_the_axis_of_costs_has_a_few_round_numbers_and_a_plain_zero(low: float, high: float) -> None:
+    picture = ElementTree.fromstring(draw_plan(planned((low, high), alike=(True, False)), 1000.0))
+    texts = [("".join(text.itertext()), float(text.get("y", ""))) for text in picture.iter(f"{SVG}text")]
+    assert "−0" not in dict(texts)
+    # blocks have a 0 too, above
+    axis = max(y for words, y in texts if words == "0")
+    numbers = [float(words.replace("−", "-")) for words, y in texts if y == axis]
+    steps = {round(after - before, 9) for before, after in itertools.pairwise(numbers)}
+    assert 2 <= len(numbers) <= 6
+    assert len(steps) == 1
+    assert f"{steps.pop():.0e}"[0] in "125"

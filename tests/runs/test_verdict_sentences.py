@@ -451,7 +451,7 @@ def check_head(case: Case, run: Run, head: Any) -> None:
         "": has_untrained,
         "To know what they cost together": bool(head.blocks),
         "To measure what is missing": bool(lacking),
-        "To narrow the intervals, with more prompts": prompts == 1 or "more prompts" in head.cheap,
+        "To narrow the intervals, with more prompts": prompts == 1,
         "To know what training moved": not has_untrained,
     }
     assert reasons[head.purpose], head

@@ -140,8 +140,9 @@ def draw_plan(plan: Plan, width: float) -> str:
     foot = top + step * len(rows)
     # On narrow screens names are above the intervals, where the lines leave out their rows.
     spans = [(top + step * number + 20, top + step * number + 40) for number in range(len(rows))]
+    ticks = _round_costs(low, high)
     for begin, end_of_line in spans if narrow else [(top, foot)]:
-        for tick in _round_costs(low, high):
+        for tick in ticks:
             canvas.line(across(tick), begin, across(tick), end_of_line, "grid", 1)
         canvas.line(across(0), begin, across(0), end_of_line, "muted", 1)
         if limit:
@@ -151,7 +152,7 @@ def draw_plan(plan: Plan, width: float) -> str:
     # The two lines may lie next to each other, so what they mean stands in one line below.
     words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
     y = foot + 14
-    for tick in _round_costs(low, high):
+    for tick in ticks:
         canvas.text(across(tick), y, f"{tick:g}".replace("-", "−"), 12, role="muted", anchor="middle")
     y += 6
     for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", width - right - left, 12):
@@ -166,8 +167,8 @@ def _round_costs(low: float, high: float) -> list[float]:
     from matplotlib.ticker import MaxNLocator
 
     ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
-    # what the locator computes as 1e-17 is 0
-    return [float(tick) for tick in np.round(ticks, 10) if low <= tick <= high]
+    # what the locator computes as ±1e-17 is 0, without a sign
+    return [float(tick) + 0.0 for tick in np.round(ticks, 10) if low <= tick <= high]
 
 
 def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:

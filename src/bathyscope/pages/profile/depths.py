@@ -108,7 +108,7 @@ def draw_curves(
             role="muted",
             anchor="end",
         )
-    words = "share of tokens whose most likely next token is already the final one"
+    words = "share of tokens whose most likely next token equals the final one"
     if layout is not WIDE:
         words = "% of tokens with their final prediction"
     canvas.text(layout.left, top - 8, words, layout.note, role="muted", halo=True)
