@@ -167,8 +167,7 @@ def _round_costs(low: float, high: float) -> list[float]:
     from matplotlib.ticker import MaxNLocator
 
     ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
-    # what the locator computes as ±1e-17 is 0, without a sign
-    return [float(tick) + 0.0 for tick in np.round(ticks, 10) if low <= tick <= high]
+    return [float(tick) for tick in ticks if low <= tick <= high]
 
 
 def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
