@@ -19,6 +19,7 @@ import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.options import LoadOptions
 
@@ -156,12 +157,13 @@ def take_options(options_type: type, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_picture(out: Path | None) -> None:
-    """Refuse a figure's file of an unknown kind before anything is computed."""
+    """Refuse a figure's file of an unknown kind, or one that cannot be written, before anything is computed."""
     if out is not None:
         # Drawing imports matplotlib, which takes a second that only commands with --out should wait.
         from bathyscope.pages.render import check_format
 
         check_format(out.suffix.removeprefix("."))
+        require_writable(out)
 
 
 def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool = False) -> None:

@@ -1,10 +1,12 @@
-"""Paths as users give them: one that no file system takes is refused before anything is computed."""
+"""Paths as users give them: what no file system takes, or nobody can write, is refused before anything is computed."""
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Final
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, StoreError
 
 _LONGEST_PART: Final = 255
 _LONGEST: Final = 4096
@@ -37,3 +39,42 @@ def given_path(path: str | Path, name: str) -> Path:
     except RuntimeError:  # of ~user, and of ~ where no home is known
         reason = "begins with the home of an unknown user"
     raise OptionError(f"{name}={elided(repr(str(path)), _SHOWN)} {reason}. Give another path, such as 'runs/qwen'.")
+
+
+def require_writable(path: Path, *, holds: str = "") -> None:
+    """Refuse a place that cannot be written, before anything is computed; nothing is left there.
+
+    Args:
+        path: of a file, or of a folder, which need not exist yet; nor need the folders above it.
+        holds: what a folder is to hold, such as "a run"; empty = it is a file.
+
+    Raises:
+        StoreError: a folder where a file is wanted, or the reverse; above it is no folder, or nothing can be written.
+    """
+    reason = _unwritable(path, is_folder=bool(holds))
+    if reason and holds:
+        raise StoreError(
+            f"The folder {str(path)!r} cannot hold {holds}: {reason}. Nothing was computed. Make it writable, or give "
+            "another folder (out=..., --out ...)."
+        )
+    if reason:
+        raise StoreError(
+            f"Cannot write {str(path)!r}: {reason}. Nothing was computed. Choose a folder that you can write to "
+            "(out=..., --out ...)."
+        )
+
+
+def _unwritable(path: Path, *, is_folder: bool) -> str:
+    """Say why a place cannot be written; empty where it can."""
+    if path.is_dir() and not is_folder:
+        return "it is a folder, and a file is wanted"
+    places = [*([path] if is_folder else []), *path.absolute().parents]
+    nearest = next(place for place in places if os.path.lexists(place))
+    if not nearest.is_dir():
+        return f"{'it' if nearest == path else repr(str(nearest))} is no folder"
+    try:
+        # permissions alone do not tell of file systems that take no files
+        with tempfile.TemporaryFile(dir=nearest):
+            return ""
+    except OSError as error:
+        return f"{str(nearest)!r} takes no files ({error.strerror or error})"

@@ -18,6 +18,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.options import NoOptions, coerce
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
@@ -43,8 +44,8 @@ class ModelFacts:
     tokenizer: PreTrainedTokenizerBase | None = None
     keeps_text: bool = True
     """Whether results may hold texts; numbers of tokens they always may."""
-    weight_hash: str | None = None
-    """Of the model's weights; None = unknown."""
+    identity: ModelIdentity | None = None
+    """Which model it is; None = unknown."""
 
     @property
     def n_blocks(self) -> int:

@@ -9,6 +9,7 @@ prediction than the plain lens (``statistics.band``). Position 0, often an atten
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -21,11 +22,12 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.jacobian_lens import DECLARATION, JacobianLensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.jacobian.files import open_lens
-from bathyscope.measures.jacobian.fitting import Fitting, LensFit
-from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, transported
+from bathyscope.measures.jacobian.fitting import Fitting, LensFit, each_once
+from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, text_key, transported
 from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.identity import compare_models
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.band import find_band
@@ -59,7 +61,7 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         if options.positions == "answer":
             require_answers(self.name, prompts)
         self._facts, self._seed = facts, seed
-        self._surveyed = {tuple(prompt.ids) for prompt in prompts}
+        self._surveyed = [text_key(prompt.ids) for prompt in prompts]
         self._fit = LensFit(options.directions, options.skip_first, options.memory, seed)
         if options.prompts is not None:
             self._fit.require_possible(facts.anatomy)
@@ -67,6 +69,7 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         assert options.lens is not None
         self.lens = options.lens if isinstance(options.lens, FittedLens) else open_lens(str(options.lens))
         _require_fitted_to(facts, self.lens)
+        self._require_others(self.lens.origin.fitted)
 
     @property
     def reference(self) -> Source | None:
@@ -84,8 +87,11 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         """
         self.translators: Translators | None = None
         if self.options.prompts is not None:
-            self._require_others(reference)
-            origin = LensOrigin(self._facts.anatomy.family.name, self._facts.weight_hash)
+            self._require_others([text_key(prompt.ids) for prompt in reference])
+            reference = each_once(reference)
+            named = self._facts.anatomy.family.name
+            known = self._facts.identity
+            origin = LensOrigin(named) if known is None else replace(LensOrigin.of_model(known), model=named)
             self.lens = Fitting(self._fit, wave.anatomy, reference, origin).run(wave, progress=True)
             self.translators = self._translators(wave, reference)
         device = home_of(wave.anatomy.model)
@@ -119,13 +125,26 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
             values |= {name: estimate, f"{name}_low": ends.low, f"{name}_high": ends.high}
         return DECLARATION.dataset(values, {})
 
-    def _require_others(self, reference: Sequence[TokenizedPrompt]) -> None:
-        same = sum(tuple(prompt.ids) in self._surveyed for prompt in reference)
-        if same:
+    def _require_others(self, fitted: Sequence[str] | None) -> None:
+        """Refuse prompts that a lens is fitted to and that would be read with it, all tokens but the last alike."""
+        if fitted is None:
+            warn(
+                f"The Jacobian lens {self.lens.origin.model!r} does not say which prompts it was fitted to; on those "
+                "it reads better than on others."
+            )
+            return
+        same = len({*fitted} & {*self._surveyed})
+        if not same:
+            return
+        if self.options.prompts is not None:
             raise PromptError(
-                f"jacobian_lens: {same} of the {len(reference)} prompts that the lens would be fitted to are surveyed "
+                f"jacobian_lens: {same} of the {len(fitted)} prompts that the lens would be fitted to are surveyed "
                 "too. Give prompts= other texts than the survey's."
             )
+        raise PromptError(
+            f"jacobian_lens: {same} of the {len({*self._surveyed})} prompts of the survey are among those that the "
+            "lens was fitted to. Survey other texts, or fit a lens to others."
+        )
 
     def _translators(self, wave: Wavefront, reference: Sequence[TokenizedPrompt]) -> Translators | None:
         """Return the maps of the translated lens; None, with a note, where there is too little text for them."""
@@ -148,7 +167,7 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
     """Refuse a lens of another model.
 
     Raises:
-        ModelError: of another width, with other boundaries, or fitted to other weights.
+        ModelError: of another width, with other boundaries, or fitted to another model.
     """
     width, last = facts.anatomy.width, facts.n_blocks
     if lens.width != width:
@@ -156,13 +175,18 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
     if lens.origin.n_blocks not in (None, last) or max(lens.boundaries) > last:
         blocks = lens.origin.n_blocks or f"at least {max(lens.boundaries)}"
         raise ModelError(f"The Jacobian lens is of a model of {blocks} blocks, and this one has {last}; fit another.")
-    if lens.origin.weight_hash is None:
-        warn(f"The Jacobian lens {lens.origin.model!r} does not say which weights it was fitted to.")
-    elif facts.weight_hash not in (None, lens.origin.weight_hash):
+    if facts.identity is None:
+        return
+    agreement = compare_models(lens.origin.identity, facts.identity, "the lens", "this model")
+    if agreement.differences:
+        what = "weights" if "weights" in agreement.differences else "settings"
         raise ModelError(
-            f"The Jacobian lens was fitted to other weights (of {lens.origin.model}) than this model's. Fit it to "
-            "this model; for controls, give jacobian_lens.prompts, to which each model has a lens fitted."
+            f"The Jacobian lens was fitted to other {what} ({agreement.text}). Fit it to this model; for controls, "
+            "give jacobian_lens.prompts, to which each model has a lens fitted."
         )
+    if agreement.unknown:
+        what = "weights it was fitted to" if "weights" in agreement.unknown else "configuration it was fitted with"
+        warn(f"The Jacobian lens {lens.origin.model!r} does not say which {what}.")
 
 
 class JacobianLensProbe(MeasureProbe):

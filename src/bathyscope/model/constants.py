@@ -206,6 +206,9 @@ def _plain_values(module: nn.Module) -> Iterator[tuple[str, Any]]:
     for key, value in vars(module).items():
         if key.startswith("_") or key in _OF_NO_ACCOUNT or key.endswith(_STATE):
             continue
+        # which row of an embedding is not trained, as its special tokens say; no forward looks at it
+        if key == "padding_idx" and isinstance(module, nn.Embedding | PreTrainedModel):
+            continue
         if isinstance(value, Tensor):
             yield key, value.detach()
         # a method that was exchanged is a switch of whoever holds the model, such as a streamed model's ``to``

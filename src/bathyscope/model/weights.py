@@ -125,13 +125,19 @@ _OF_ADAPTERS = ("active_adapters", "disable_adapters", "scaling")
 
 def config_hash(hf: nn.Module) -> str:
     """Hash a model's configuration, without its class's defaults, and its adapters' states (SHA-256)."""
-    adapters = {
-        name: {key: str(getattr(module, key, None)) for key in _OF_ADAPTERS}
-        for name, module in hf.named_modules()
-        if isinstance(getattr(module, "scaling", None), dict)
-    }
+    adapters = {name: state for name, module in hf.named_modules() if (state := _adapter_state(module)) is not None}
     text = json.dumps([_departures(hf.config), adapters], sort_keys=True, default=str)  # type: ignore[arg-type]
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _adapter_state(module: nn.Module) -> dict[str, str] | None:
+    """Return what the adapters of a layer do; None where it has none, or, without scaling, its only one is active."""
+    names = {name for kind in getattr(module, "adapter_layer_names", ()) for name in getattr(module, kind, ())}
+    has_scaling = isinstance(getattr(module, "scaling", None), dict)
+    # hashes of earlier versions do not tell layers without scaling, which is right while a single adapter is active
+    if not has_scaling and (not names or (len(names) == 1 and not getattr(module, "disable_adapters", False))):
+        return None
+    return {key: str(getattr(module, key, None)) for key in _OF_ADAPTERS}
 
 
 def settings_hash(hf: nn.Module) -> str:
@@ -148,9 +154,11 @@ def adapters_of(hf: nn.Module) -> str | None:
     """
     states: dict[str, set[str]] = {}
     for module in hf.modules():
-        merged, disabled = (getattr(module, name, None) for name in ("merged_adapters", "disable_adapters"))
-        if merged is None or disabled is None:
+        disabled = getattr(module, "disable_adapters", None)
+        if disabled is None or not getattr(module, "adapter_layer_names", ()):
             continue
+        # whole modules that are trained next to adapters are never merged
+        merged = getattr(module, "merged_adapters", ())
         active = getattr(module, "active_adapters", ())
         for name in {name for kind in getattr(module, "adapter_layer_names", ()) for name in getattr(module, kind, ())}:
             used = "merged" if name in merged else "active" if name in active else "inactive"

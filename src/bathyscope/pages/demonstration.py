@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.cache import stored_smollm2
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path
 from bathyscope.runs.run import Run
@@ -45,6 +46,7 @@ def demo(
     from bathyscope.prompts.source import resolve
     from bathyscope.surveying.engines import survey
 
+    require_writable(given_path(out, "out"), holds="a run")
     model = _load_real_model() if real else _load_bundled_model()
     prompts = replace(resolve(prompts_path()), dataset="bundled prompts")
     run = survey(model, prompts, REAL_MEASURES if real else MEASURES, out, progress=progress, command=command)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.arguments import check_options, read_runs
 from bathyscope.pages.figures.kind import arrange
@@ -36,6 +36,7 @@ def save_figures(
     runs = read_runs(run)
     if len(runs) != 1:
         raise OptionError(f"save_figures takes one run, not {len(runs)}. For several runs use save_side_by_side.")
+    require_writable(given_path(folder, "folder"), holds="figures")
     (run,) = runs
     heading = _write_heading([run], options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in drawings(run, options).items()}
@@ -60,6 +61,7 @@ def save_side_by_side(
         StoreError: the folder cannot be written.
     """
     check_formats(formats, options)
+    require_writable(given_path(folder, "folder"), holds="figures")
     runs = read_runs(runs)
     heading = _write_heading(runs, options)
     figures = {name: arrange(heading, drawing.panels) for name, drawing in side_by_side(runs, options, names).items()}

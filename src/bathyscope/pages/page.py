@@ -10,7 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
@@ -71,7 +71,8 @@ def report(
         >>> bathyscope.report([run], "page.html", names=["mine"]).name
         'page.html'
     """
-    _check_arguments(out, options)
+    path = check_page(out)
+    check_options(options)
     runs, acts = split_acts(runs)
     if not runs and not acts:
         raise OptionError("A report needs at least one run, plan or repair; give a list such as [run].")
@@ -81,7 +82,6 @@ def report(
     cluster = None if options is None else options.cluster
     # Each figure of each run is computed once, for the run's section and for the comparison side by side.
     run_drawings = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
-    path = given_path(out, "out")
     plans = [act for act in acts if isinstance(act, Plan)]
     noise_notes = [_write_noise_note(run) for run in runs]
     html.write_page(
@@ -118,8 +118,13 @@ def report(
     return path
 
 
-def _check_arguments(out: object, options: object) -> None:
-    """Refuse arguments of the wrong type before anything is drawn."""
+def check_page(out: object) -> Path:
+    """Return the path of a page, which is refused before anything is computed where it cannot be one.
+
+    Raises:
+        OptionError: no path, or not that of an HTML file.
+        StoreError: it cannot be written.
+    """
     if not isinstance(out, str | Path):
         raise OptionError(f"out must be the path of an HTML file, such as 'page.html', not {describe_type(out)}.")
     if Path(out).suffix.lower() not in _SUFFIXES:
@@ -127,7 +132,9 @@ def _check_arguments(out: object, options: object) -> None:
             f"out={str(out)!r} is not the name of an HTML page; give one such as 'page.html'. For pictures use "
             "bathyscope report RUN --figures FOLDER --formats pdf."
         )
-    check_options(options)
+    path = given_path(out, "out")
+    require_writable(path)
+    return path
 
 
 def _remove_words(run: Run) -> Run:

@@ -8,7 +8,7 @@ from typing import Final
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.arguments import check_options, read_runs
@@ -90,6 +90,7 @@ def save_panels(
     import pandas as pd
 
     check_formats(formats, options)
+    require_writable(given_path(folder, "folder"), holds="figures")
     (run,) = read_runs(run)
     written: list[Path] = []
 

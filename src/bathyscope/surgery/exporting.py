@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.options import Range, checked
@@ -17,7 +18,7 @@ from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import export_plan
 from bathyscope.surgery.proof import require_no_loops
 from bathyscope.surgery.weight_files import SHARD_BYTES
-from bathyscope.surgery.writing import schedule_for, write_export
+from bathyscope.surgery.writing import require_free, schedule_for, write_export
 
 
 @checked
@@ -69,6 +70,9 @@ def export(
     """
     _require_one_result(folder, emit)
     target = Path() if folder is None else folder_path(folder, "folder")
+    if emit is None:
+        require_free(target)
+        require_writable(target, holds="an export")
     with alone(model):
         if isinstance(model, Model):
             require_no_loops(model.anatomy)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, warn
 from bathyscope.model import AnyModel, Model, alone, load, loaded
 from bathyscope.schedule import Schedule
@@ -74,6 +75,7 @@ def export_plan(
             weights of its own.
         StoreError: as ``bathyscope.export``.
     """
+    require_writable(folder, holds="an export")
     if not plan.proved:
         warn(f"This plan is not proved on its test prompts, and its card says so: {plan.left_out}.")
     source: Any = model if model is not None else plan.model if plan.model is not None else plan.place

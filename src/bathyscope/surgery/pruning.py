@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -127,6 +128,9 @@ def prune(
             require_harness()
             require_known_tasks(evaluate)
         kinds = kinds_of(parts)
+        folder = None if out is None else folder_path(out, "out")
+        if folder is not None:
+            require_writable(folder, holds="a pruning")
         ready = loaded(model)
         units = units_of(ready, kinds)
         trial = read_trial(
@@ -138,7 +142,7 @@ def prune(
             cluster=cluster,
             over=over,
             beyond_context=beyond_context,
-            folder=None if out is None else folder_path(out, "out"),
+            folder=folder,
         )
         tasks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
         if kinds != BLOCKS:

@@ -7,6 +7,7 @@ the test prompts. Doing nothing is a rung as well: maps and training may fit the
 from math import inf
 from pathlib import Path
 
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
@@ -95,6 +96,9 @@ def repair(
         budget = require_budget(how, tokens, minutes, state)
         if not 0 < rate < inf:
             raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
+        folder = None if state is None else folder_path(state, "state")
+        if folder is not None:
+            require_writable(folder, holds="the state of a training")
         whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)
         if isinstance(schedule, Plan):
             schedule.as_schedule()
@@ -106,7 +110,7 @@ def repair(
             calibration,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
-            folder=None if state is None else folder_path(state, "state"),
+            folder=folder,
         )
         with evaluating(whole.hf):
             return climb_ladder(trial, chosen, how, budget=budget, rate=rate, progress=progress)

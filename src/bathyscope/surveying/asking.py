@@ -13,6 +13,7 @@ from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
+from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -80,7 +81,7 @@ class Survey:
         survey_prompts = self._read(ready, prompts, self.beyond_context)
         if warns_of_repeats:
             _warn_of_repeats(survey_prompts)
-        facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, ready.weight_hash)
+        facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, identity_of(ready))
         named = _named(self.measures, preset_of(self.preset))
         names = {measure if isinstance(measure, str) else measure.name for measure in named}
         measures = _possible(measures, facts, survey_prompts, {*names, *self.options})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.paths import require_writable
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.model import AnyModel, alone, load, loaded
@@ -171,6 +172,7 @@ def survey(
     require_there(prompts)
     if folder is not None:
         refuse_foreign(folder, RUN)
+        require_writable(folder, holds="a run")
     if engine is not None:
         with ended_as_interrupted():
             return survey_by_workers(

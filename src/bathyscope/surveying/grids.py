@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, did_you_mean
@@ -150,7 +151,9 @@ def grid(
         >>> outcome.table.state.tolist(), outcome.failed
         (['done', 'done'], ())
     """
-    outcome = Grid(tuple(_cells(recipe, folder_path(out, "out"))))
+    folder = folder_path(out, "out")
+    require_writable(folder, holds="runs")
+    outcome = Grid(tuple(_cells(recipe, folder)))
     models = _LastModel()
     for place, cell in enumerate(outcome.cells):
         outcome = _with(outcome, place, replace(cell, state="running"), each)

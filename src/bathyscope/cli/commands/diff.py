@@ -35,6 +35,10 @@ def diff_command(
         b: the second model.
         out: also write a page (.html), with figures and the tokens at which the models part.
     """
+    if out is not None:
+        from bathyscope.pages.page import check_page
+
+        check_page(out)
     source = read_source(prompts)
     first, second = load_models([a, b], options, quiet)
     with quiet_libraries(downloads=not quiet):

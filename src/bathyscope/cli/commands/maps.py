@@ -14,6 +14,7 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 
 if TYPE_CHECKING:
@@ -78,6 +79,7 @@ def _check_kinds(files: Sequence[Path]) -> None:
     for file in files:
         if file.suffix not in kinds:
             raise OptionError(f"--out {str(file)!r} names no kind of file; allowed: {', '.join(kinds)}.")
+        require_writable(file)
 
 
 def _table(data: xr.Dataset) -> TextTable:

@@ -21,6 +21,7 @@ from bathyscope.cli.arguments import (
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import RepairOptions
 
@@ -71,6 +72,7 @@ def repair_command(
         out = out.expanduser()
         # The ladder takes minutes, so a folder that cannot be written is refused before it.
         require_free(out)
+        require_writable(out, holds="a repair")
     place = model
     order: Any = schedule
     if is_plan(model):

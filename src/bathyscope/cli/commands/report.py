@@ -13,6 +13,7 @@ import bathyscope
 from bathyscope.cli.arguments import OptionalText, Partial, make_app, take_options
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import join_options
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import announce_if_long
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
@@ -72,6 +73,12 @@ def report_command(
     if not runs:
         raise OptionError("No run given; say which: bathyscope report runs/qwen --out qwen.html")
     _refuse_flags_without_files(request)
+    if "out" in request.page_options:
+        from bathyscope.pages.page import check_page
+
+        check_page(request.page_options["out"])
+    if figures is not None:
+        require_writable(figures, holds="figures")
     opened, acts = _open_folders(runs, partial)
     if prompts is not None:
         opened = [run.select(prompts=prompts) for run in opened]

@@ -9,6 +9,7 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, make_app, run_on_mo
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import View, print_result
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 from bathyscope.prompts.parts import SOLVED_BY
 
@@ -44,6 +45,7 @@ def solved_by_command(
 
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
+    require_writable(out)
     labelled = run_on_models(
         bathyscope.solved_by,
         [shallow, deep],

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -68,8 +70,16 @@ def _own(place: Path) -> tuple[FittedLens, int | None]:
         raise StoreError(
             f"{place} is no whole Jacobian lens ({type(error).__name__}: {error}). Fit it again."
         ) from error
-    if sums_HBDD.ndim != 4 or sums_HBDD.shape[:2] != (len(counts), len(boundaries)):
-        raise StoreError(f"{place} is no Jacobian lens: its matrices are {tuple(sums_HBDD.shape)}. Fit it again.")
+    shape = tuple(sums_HBDD.shape)
+    if len(shape) != 4 or shape[:2] != (len(counts), len(boundaries)) or shape[2] != shape[3] or 0 in shape:
+        raise StoreError(f"{place} is no Jacobian lens: its matrices are {shape}. Fit it again.")
+    fault = (
+        _fault_of(counts, boundaries, sums_HBDD, origin.n_blocks)
+        or ("the squares of its prompts are no numbers" if not _are_squares(squares_B, len(boundaries)) else "")
+        or ("its number of finished prompts is none" if unfinished is not None and not _is_count(unfinished) else "")
+    )
+    if fault:
+        raise StoreError(f"{place} is no Jacobian lens: {fault}. Fit it again.")
     return FittedLens(origin, boundaries, sums_HBDD, counts, squares_B), unfinished
 
 
@@ -86,18 +96,44 @@ def _published(place: Path) -> FittedLens:
     width, matrices = content["d_model"], content["J"]
     if not matrices or not all(_is_matrix(layer, matrix, width) for layer, matrix in matrices.items()):
         raise StoreError(f"{place} is no Jacobian lens: J is not one {width} × {width} matrix for each layer. {advice}")
-    layers = sorted(matrices)
-    prompts = int(content["n_prompts"])
+    layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]
-    sums_BDD = torch.stack([matrices[layer].float() for layer in layers]) * prompts
+    means_BDD = torch.stack([matrices[layer].float() for layer in layers])
+    fault = _fault_of([prompts], boundaries, means_BDD, None)
+    if fault:
+        raise StoreError(f"{place} is no Jacobian lens: {fault}. {advice}")
+    sums_BDD = means_BDD * prompts
     origin = LensOrigin(place.stem)
     return FittedLens(origin, boundaries, sums_BDD[None], [prompts], torch.zeros(len(layers), dtype=torch.float64))
+
+
+def _fault_of(counts: Sequence[object], boundaries: Sequence[object], matrices: Tensor, n_blocks: int | None) -> str:
+    """Say why numbers in a file are none of a lens; empty where they are."""
+    if not all(map(_is_count, counts)) or not any(counts):
+        return f"it is of {' and '.join(map(repr, counts))} prompts, and a whole number from 1 on is needed"
+    last = math.inf if n_blocks is None else n_blocks
+    outside = next((b for b in boundaries if not _is_count(b) or not b <= last), None)
+    if outside is not None:
+        return f"it has a matrix of boundary {outside!r}"
+    if list(boundaries) != sorted({*boundaries}):
+        return "its boundaries are not in order"
+    bad = int((~torch.isfinite(matrices)).sum())
+    return f"{bad} of the {matrices.numel()} values of its matrices are NaN or infinite" if bad else ""
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _are_squares(squares_B: Tensor, boundaries: int) -> bool:
+    return squares_B.shape == (boundaries,) and bool((torch.isfinite(squares_B) & (squares_B >= 0)).all())
 
 
 def _is_matrix(layer: object, matrix: object, width: object) -> bool:
     return (
         isinstance(layer, int)
+        and not isinstance(layer, bool)
         and isinstance(matrix, Tensor)
         and matrix.shape == (width, width)
         and matrix.is_floating_point()

@@ -14,14 +14,15 @@ import transformers
 from torch import Tensor
 
 from bathyscope.core.interrupts import ended_as_interrupted
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.measures.jacobian.files import read_lens
-from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin, joined
+from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin, joined, text_key
 from bathyscope.model import AnyModel, alone, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.plain import home_of
+from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Range, checked
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -111,6 +112,23 @@ class LensFit:
         return torch.linalg.qr(gaussian_DK).Q.mT.float()
 
 
+def each_once(prompts: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
+    """Return prompts, of equal ones the first; copies would make a lens look surer than it is. A warning counts them.
+
+    Prompts are equal for a lens where their tokens but the last are, which is neither source nor target.
+    """
+    first_places = {text_key(prompt.ids): place for place, prompt in reversed(list(enumerate(prompts)))}
+    once = [prompts[place] for place in sorted(first_places.values())]
+    copies = len(prompts) - len(once)
+    if copies:
+        alone = " How far halves agree is unknown of a single prompt." if len(once) < FEWEST_PROMPTS else ""
+        warn(
+            f"{copies} of {len(prompts)} prompts that a lens is fitted to are copies of others and are left out, so "
+            f"that each counts once.{alone}"
+        )
+    return once
+
+
 @checked
 def fit_lens(
     model: AnyModel,
@@ -150,13 +168,17 @@ def fit_lens(
         >>> lens.matrix(0).shape
         torch.Size([32, 32])
     """
-    with alone(model):
+    place = None if out is None else given_path(out, "out")
+    if place is not None:
+        require_writable(place)
+    # lenses are added up in place, which tensors of inference mode do not allow outside of it
+    with alone(model), torch.inference_mode(False):
         ready = loaded(model)
         fit = LensFit(directions, skip_first, memory, seed)
         fit.require_possible(ready.anatomy)
         read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)
-        origin = LensOrigin(ready.name, ready.weight_hash, prompts=read.dataset, prompt_hash=read.hash)
-        fitting = Fitting(fit, ready.anatomy, read, origin, None if out is None else given_path(out, "out"))
+        origin = LensOrigin.of_model(identity_of(ready), prompts=read.dataset, prompt_hash=read.hash)
+        fitting = Fitting(fit, ready.anatomy, read, origin, place)
         return fitting.run(Wavefront(ready.anatomy, tails=False), progress=progress)
 
 
@@ -184,7 +206,8 @@ class Fitting:
         out: Path | None = None,
     ) -> None:
         self._fit, self._anatomy, self._out = fit, anatomy, out
-        self._prompts = [prompts[number].ids for number in fit.usable([len(prompt) for prompt in prompts])]
+        usable = [prompts[number] for number in fit.usable([len(prompt) for prompt in prompts])]
+        self._prompts = [prompt.ids for prompt in each_once(usable)]
         self._origin = replace(
             origin,
             n_blocks=anatomy.n_blocks,
@@ -192,6 +215,7 @@ class Fitting:
             skip_first=fit.skip_first,
             seed=fit.seed,
             tokens=sum(len(ids) - 1 - fit.skip_first for ids in self._prompts),
+            fitted=tuple(map(text_key, self._prompts)),
             versions=(("torch", torch.__version__), ("transformers", transformers.__version__)),
         )
         self.lens = self._empty([0, 0])
@@ -233,13 +257,23 @@ class Fitting:
 
     def _go_on(self, out: Path) -> None:
         lens, unfinished = read_lens(out)
-        if lens.origin != self._origin:
+        agreement = compare_models(lens.origin.identity, self._origin.identity, "the lens", "this model")
+        if agreement.differences:
+            raise StoreError(
+                f"{out} holds the lens of another model: {agreement.text}. Give another file (out=…, --out), or the "
+                "model as it was."
+            )
+        if lens.origin.renamed(self._origin) != self._origin:
             raise StoreError(
                 f"{out} holds another lens than the one that is asked for (of {lens.origin.model}, {lens.prompts} "
                 "prompts). Give another file (out=…, --out), or the same model, prompts and options."
             )
         if unfinished is not None and unfinished != lens.prompts:
             raise StoreError(f"{out} is no whole Jacobian lens; delete it and fit again.")
+        if agreement.unknown:
+            warn(f"{out} does not tell the {' and '.join(agreement.unknown)} of its model; fit again to be sure of it.")
+        # what an earlier version began tells no more of its model when it is finished
+        self._origin = replace(lens.origin, fitted=self._origin.fitted)
         self.lens = lens
 
     def _write(self) -> None:

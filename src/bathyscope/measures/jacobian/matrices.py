@@ -25,10 +25,11 @@ from torch import Tensor
 
 from bathyscope.core.result import rows_of
 from bathyscope.core.text import without_folders
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Table, labelled
 from bathyscope.measures.declared.jacobian_lens import DECLARATION
 from bathyscope.measures.jacobian.writing import write_lens
+from bathyscope.model.identity import ModelIdentity, compare_models
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +52,8 @@ class LensOrigin:
         skip_first: tokens at the beginning of each prompt that are neither sources nor targets; None = unknown.
         prompt_hash: of the prompts that it was asked for; None = unknown.
         tokens: sources and targets in all; None = unknown.
+        config_hash, adapters, schedule, precision: of the model (see ``ModelIdentity``); None = the file does not say.
+        fitted: short hashes of what it was fitted to, one for each prompt (``text_key``); None = unknown.
     """
 
     model: str
@@ -63,6 +66,11 @@ class LensOrigin:
     prompt_hash: str | None = None
     tokens: int | None = None
     versions: tuple[tuple[str, str], ...] = ()
+    config_hash: str | None = None
+    adapters: str | None = None
+    schedule: str | None = None
+    precision: str | None = None
+    fitted: tuple[str, ...] | None = None
 
     def record(self) -> dict[str, Any]:
         """Return everything, for a file."""
@@ -71,7 +79,34 @@ class LensOrigin:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> LensOrigin:
         """Return what a file says."""
-        return cls(**{**record, "versions": tuple(sorted(record["versions"].items()))})
+        fitted = record.get("fitted")
+        versions = tuple(sorted(record["versions"].items()))
+        return cls(**{**record, "versions": versions, "fitted": None if fitted is None else tuple(fitted)})
+
+    @classmethod
+    def of_model(cls, identity: ModelIdentity, **of_prompts: Any) -> LensOrigin:
+        """Return the origin of a lens that is to be fitted to a model."""
+        return cls(
+            identity.name,
+            identity.weights,
+            identity.n_blocks,
+            config_hash=identity.configuration,
+            adapters=identity.adapters,
+            schedule=identity.schedule,
+            precision=identity.precision,
+            **of_prompts,
+        )
+
+    def renamed(self, other: LensOrigin) -> LensOrigin:
+        """Return the same with another origin's model, and with its prompts where these are not told."""
+        of_model = {name: getattr(other, name) for name in ("model", "weight_hash", "n_blocks", *_TOLD_LATER)}
+        fitted = other.fitted if self.fitted is None else self.fitted
+        return replace(self, **{**of_model, "fitted": fitted})
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """The model that it was fitted to, as far as the file tells it."""
+        return ModelIdentity.of_record(asdict(self))
 
 
 class FittedLens:
@@ -124,7 +159,10 @@ class FittedLens:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the matrices and what they were fitted to, for the identity of runs that read with the lens."""
-        digest = hashlib.sha256(repr((self.boundaries, self.counts, self.origin.record())).encode())
+        record = self.origin.record()
+        # a file of an earlier version keeps the fingerprint that runs know it by
+        told = {name: value for name, value in record.items() if name not in _TOLD_LATER or value is not None}
+        digest = hashlib.sha256(repr((self.boundaries, self.counts, told)).encode())
         for half_BDD in self.sums_HBDD:
             for sum_DD in half_BDD:
                 digest.update(sum_DD.contiguous().cpu().numpy().tobytes())
@@ -195,20 +233,48 @@ class FittedLens:
         """Return the lens of both lenses' prompts.
 
         Raises:
-            OptionError: they are of different models, boundaries, or ways of fitting.
+            OptionError: they are of different models, boundaries, or ways of fitting; a prompt is in both.
         """
         if not isinstance(other, FittedLens):
             return NotImplemented
+        agreement = compare_models(self.origin.identity, other.origin.identity, "one lens", "the other")
+        if agreement.differences:
+            raise OptionError(f"Only lenses of one model can be added; {agreement.text}.")
         for name, first, second in self._differences(other):
             if first != second:
                 raise OptionError(f"Only lenses fitted alike can be added; {name} is {first} and {second}.")
+        if agreement.unknown:
+            warn(f"One of these lenses does not tell the {' and '.join(agreement.unknown)} of its model.")
+        fitted = self._fitted_with(other)
         origin = replace(
             self.origin,
             prompts=" + ".join(dict.fromkeys((self.origin.prompts, other.origin.prompts))),
             prompt_hash=None,
             tokens=_sum_of_known(self.origin.tokens, other.origin.tokens),
+            fitted=fitted,
         )
         return joined(self, other, origin)
+
+    def _fitted_with(self, other: FittedLens) -> tuple[str, ...] | None:
+        """Return what both lenses were fitted to; None, with a warning, where one of them does not tell.
+
+        Raises:
+            OptionError: a prompt is in both, and would count twice.
+        """
+        first, second = self.origin.fitted, other.origin.fitted
+        if first is None or second is None:
+            warn(
+                "One of these lenses does not tell its prompts: those in both count twice, and make the error and the "
+                "agreement of the halves look better than they are."
+            )
+            return None
+        both = len({*first} & {*second})
+        if both:
+            raise OptionError(
+                f"{both} of {len(second)} prompts of the second lens are in the first one too, and would count twice. "
+                "Fit the second to other prompts."
+            )
+        return (*first, *second)
 
     def _differences(self, other: FittedLens) -> list[tuple[str, Any, Any]]:
         """Return what must be equal of two lenses that are added: name, this one's, the other's."""
@@ -254,7 +320,14 @@ def joined(first: FittedLens, second: FittedLens, origin: LensOrigin) -> FittedL
     return FittedLens(origin, first.boundaries, sums_HBDD, counts, first.squares_B + second.squares_B)
 
 
-_OF_THE_FIT: Final = ("weight_hash", "directions", "skip_first", "n_blocks")
+_OF_THE_FIT: Final = ("directions", "skip_first", "n_blocks")
+_TOLD_LATER: Final = ("config_hash", "adapters", "schedule", "precision", "fitted")
+"""Fields of an origin that files of earlier versions do not tell."""
+
+
+def text_key(ids: Sequence[int]) -> str:
+    """Return a short hash of what of a prompt a lens is fitted to: all tokens but the last, which nothing follows."""
+    return hashlib.sha256(repr(list(ids[:-1])).encode()).hexdigest()[:16]
 
 
 def transported(matrix_DD: Tensor, resid_ND: Tensor) -> Tensor:

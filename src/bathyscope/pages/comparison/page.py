@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.analysis.depths import Comparison
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
 from bathyscope.pages import html, provenance
 from bathyscope.pages.comparison import curves, forest, size, table
@@ -20,12 +20,13 @@ _FIGURES: Final = {"forest": forest, "size": size, "curves": curves}
 
 
 def check_out(out: str | Path) -> None:
-    """Refuse a name that does not tell :func:`write_comparison` what to write."""
+    """Refuse a name that does not tell :func:`write_comparison` what to write, or a file that cannot be written."""
     if Path(out).suffix not in (_PAGE, *(f".{name}" for name in FORMATS)):
         raise OptionError(
             f"out={str(out)!r} has an unknown ending. Use {_PAGE} for a page, or "
             f"{', '.join(f'.{name}' for name in FORMATS)} for a figure."
         )
+    require_writable(given_path(out, "out"))
 
 
 def write_comparison(comparison: Comparison, out: str | Path) -> Path:

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import read_runs
@@ -45,6 +45,11 @@ def badge(run: Run, out: str | Path | None = None) -> str:
         True
     """
     (run,) = read_runs(run)
+    path = None if out is None else given_path(out, "out")
+    if path is not None and path.suffix.lower() != ".svg":
+        raise OptionError(f"out={str(out)!r} is not the name of an SVG file; give one, such as 'depth.svg'.")
+    if path is not None:
+        require_writable(path)
     profile = read_profile(run)
     if profile.empty:
         raise OptionError(
@@ -52,10 +57,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
             "with measures=['lens', 'skip', 'drop']."
         )
     content = draw_badge(profile)
-    if out is not None:
-        path = given_path(out, "out")
-        if path.suffix.lower() != ".svg":
-            raise OptionError(f"out={str(out)!r} is not the name of an SVG file; give one, such as 'depth.svg'.")
+    if path is not None:
         write_output(path, content.encode("utf-8"))
     return content
 

@@ -7,7 +7,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.core.paths import given_path
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, shown
 from bathyscope.errors import OptionError
@@ -58,6 +58,9 @@ def card(run: Run, out: str | Path | None = None) -> str:
     if path is not None and path.suffix.lower() not in _SUFFIXES:
         raise OptionError(f"out={str(out)!r} is not the name of a Markdown file; give one, such as 'depth.md'.")
     picture = None if path is None else path.with_suffix(".svg")
+    for place in (path, picture):
+        if place is not None:
+            require_writable(place)
     text = _write_text(run, profile, None if picture is None else picture.name)
     if path is not None and picture is not None:
         write_output(picture, drawing.alone(profile).encode("utf-8"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.render import check_format
 from bathyscope.pages.reproducing.cells import Outcome, measured, plan_cells
@@ -143,7 +144,8 @@ class ReproductionPlan:
         named = chosen_models(models, paper.listed, paper.models if named_target.table else paper.listed)
         if prompts is not None and prompts < 1:
             raise OptionError(f"--prompts {prompts} is out of range; give a whole number, 1 or more.")
-        place = Path("runs") / paper.paper if out is None else Path(out)
+        place = Path("runs") / paper.paper if out is None else given_path(out, "out")
+        require_writable(place, holds="runs and figures")
         preset = paper.paper + (AS_PUBLISHED if as_published else "")
         used = {name for figure in chosen for name in figure.data}
         used |= {name for table in tables.values() for name in table.data}

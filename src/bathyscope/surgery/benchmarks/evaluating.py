@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model, alone, loaded
@@ -73,6 +74,9 @@ def evaluate(
     Example:
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
+    place = None if out is None else folder_path(out, "out")
+    if place is not None:
+        require_writable(place, holds="an evaluation")
     with alone(model):
         entries: Sequence[object] = schedules
         plans = [entry for entry in entries if isinstance(entry, Plan)]
@@ -95,7 +99,7 @@ def evaluate(
             "harness": harness.VERSION,
         }
         total = len(plan) * sum(count for count, _ in requests.values())
-        folder = nullcontext() if out is None else Shelf(folder_path(out, "out"), settings)
+        folder = nullcontext() if place is None else Shelf(place, settings)
         with ended_as_interrupted(), folder as shelf, ProgressBar("Evaluating", total, quiet=not progress) as bar:
             for benchmark in benchmarks:
                 if shelf is not None:

@@ -11,10 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.difference import difference, listed, version_difference
-from bathyscope.runs.folder import folder_path, verified
-from bathyscope.runs.manifest import FileEntry, Identity, Manifest, load_manifest
+from bathyscope.runs.folder import folder_path, refuse_foreign, verified
+from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
 from bathyscope.runs.run import CONTROLS, Run
 from bathyscope.runs.shards import read_shard
@@ -60,6 +61,8 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     target = folder_path(out, "out")
     if target.resolve() in {folder.resolve() for folder in folders}:
         raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")
+    refuse_foreign(target, RUN)
+    require_writable(target, holds="a run")
     labels = sorted({path.name for folder in folders for path in (folder / CONTROLS).glob("*")})
     gathered = {"": _Gathered.of(folders)}
     for label in labels:

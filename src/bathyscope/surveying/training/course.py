@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import load
@@ -61,6 +62,7 @@ def course(
         array([ 500, 1000])
     """
     folder = folder_path(out, "out")
+    require_writable(folder, holds="a course")
     sources = _checkpoints(checkpoints, revisions)
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import duration
 from bathyscope.errors import BathyscopeError, StoreError, warn
@@ -86,6 +87,7 @@ class Watch:
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
         unwrapped(model)
         if is_first_process():
+            require_writable(self.folder, holds="a course")
             if not isinstance(prompts, Prompts):
                 require_there(prompts)
             with random_states_kept():

@@ -65,13 +65,18 @@ def require_differentiable(anatomy: Anatomy, measure: str, *, streams: bool = Fa
             dtypes only, since four tokens would take a reading of all weights.
 
     Raises:
-        ModelError: streamed blocks, quantised weights (integers, float8), a module that cuts the gradient off, or a
-            backward pass that fails.
+        ModelError: streamed blocks, quantised weights (integers, float8) or those made under
+            ``torch.inference_mode()``, a module that cuts the gradient off, or a backward pass that fails.
     """
     streamed = unavailable_when_streamed(anatomy)
     if streamed is not None and not streams:
         raise ModelError(f"{measure} is not possible: {streamed}.")
     for name, value in _weights(anatomy.model):
+        if value.is_inference():
+            raise ModelError(
+                f"{measure} needs gradients, and the weight {name} was made under torch.inference_mode(), through "
+                "whose tensors none pass. Load the model outside of it."
+            )
         if not value.is_floating_point() or value.element_size() == 1:
             dtype = str(value.dtype).removeprefix("torch.")
             raise ModelError(
