@@ -134,8 +134,8 @@ def compare_models(
     """Return in what two models differ, and what is unknown of that.
 
     Names are not compared: a model may be moved or renamed. One checkpoint in two precisions has two hashes, so that
-    weights are not compared then; nor are orders of blocks, where weights and configuration say that what runs is the
-    same, as of an exported schedule.
+    weights are not compared then; nor are orders of blocks, where equal weights say that what runs is the same, as of
+    an exported schedule.
 
     Args:
         of_first: what has the first, such as "the plan".
@@ -159,8 +159,7 @@ def compare_models(
     elif first.configuration and second.configuration and first.configuration != second.configuration:
         aspect = "configuration or scaling of adapters" if first.adapters else "configuration"
         differ(aspect, first.configuration[:_HASH_LETTERS], second.configuration[:_HASH_LETTERS])
-    is_known_as_one = has_same_weights and None not in (first.configuration, second.configuration)
-    if first.schedule != second.schedule and not (is_known_as_one and not differences):
+    if first.schedule != second.schedule and not has_same_weights:
         differ("order of blocks", first.schedule or "their own", second.schedule or "their own")
     if None not in (first.tokenizer, second.tokenizer) and first.tokenizer != second.tokenizer:
         differ("tokenizer", (first.tokenizer or "")[:_HASH_LETTERS], (second.tokenizer or "")[:_HASH_LETTERS])

@@ -11,7 +11,8 @@ from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.errors import OptionError
+from bathyscope.core.text import capitalised
+from bathyscope.errors import OptionError, warn
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
 from bathyscope.pages.acts import act_section, heading_of
@@ -24,6 +25,7 @@ from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
+from bathyscope.pages.models import tell_apart
 from bathyscope.pages.profile.section import profile_html
 from bathyscope.pages.side_by_side import compare_named, draw_forest, join_drawings
 from bathyscope.runs.prompts import PROMPTS
@@ -82,12 +84,16 @@ def report(
     cluster = None if options is None else options.cluster
     # Each figure of each run is computed once, for the run's section and for the comparison side by side.
     run_drawings = [drawings(run if variables is None else run.select(variables=variables), options) for run in runs]
+    apart = tell_apart(runs, acts)
+    for sentence in apart:
+        warn(f"{capitalised(sentence)}: what one says does not hold for the other.")
     plans = [act for act in acts if isinstance(act, Plan)]
     noise_notes = [_write_noise_note(run) for run in runs]
     html.write_page(
         "page.html.j2",
         path,
-        title=title or _choose_title(names, acts),
+        title=title or _choose_title(names, acts, apart=bool(apart)),
+        apart=[capitalised(sentence) for sentence in apart],
         sections=[
             _make_section(
                 run,
@@ -99,7 +105,7 @@ def report(
                 plan_for(run, plans),
                 # What a noise floor is stands on the page once, not in every run's section.
                 "" if noise_notes[i] in noise_notes[:i] else noise_notes[i],
-                several=len(runs) > 1,
+                named=len(runs) > 1 or bool(apart),
             )
             for i, run in enumerate(runs)
         ],
@@ -155,14 +161,14 @@ def _make_section(
     plan: Plan | None,
     noise: str,
     *,
-    several: bool,
+    named: bool,
 ) -> dict[str, Any]:
     headings, rows, count = provenance.prompts(run)
     depths = _list_depths(run)
     return {
         "anchor": anchor,
         "name": name,
-        "profile": profile_html(run, cluster, plan, level=3 if several else 2, name=name if several else ""),
+        "profile": profile_html(run, cluster, plan, level=3 if named else 2, name=name if named else ""),
         "content": content(run, name, text=text, cluster=cluster),
         "caption": run.caption(noise=False),
         "noise": noise,
@@ -181,8 +187,10 @@ def _make_section(
     }
 
 
-def _choose_title(names: Sequence[str], acts: Sequence[Act]) -> str:
-    """Return a page's title: its one run, how many, or what was acted on."""
+def _choose_title(names: Sequence[str], acts: Sequence[Act], *, apart: bool) -> str:
+    """Return a page's title: its one run, how many, or what was acted on; of several models none of them."""
+    if apart:
+        return "Results of different models"
     if len(names) > 1:
         return f"{len(names)} runs compared"
     return names[0] if names else heading_of(acts[0])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError
+from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.manifest import TOLD_LATER, Identity, plain
 
@@ -54,7 +55,7 @@ def difference(
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
     # The hashes are of every weight and setting, so that a model may have moved or been renamed.
-    if old.get("config_hash") and all(old.get(name) == new.get(name) for name in ("weight_hash", "config_hash")):
+    if compare_models(*map(ModelIdentity.of_record, (old, new))).same:
         old, new = ({name: value for name, value in identity.items() if name not in _ORIGIN} for identity in (old, new))
     return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
 

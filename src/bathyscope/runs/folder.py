@@ -59,7 +59,13 @@ class FolderLock:
             return "another process"
 
 
-_OPENS: Final = {"manifest.json": "open", "prune.json": "open_plan", "evaluation.json": "open_evaluation"}
+_OPENS: Final = {
+    "manifest.json": "open",
+    "prune.json": "open_plan",
+    "evaluation.json": "open_evaluation",
+    "course.json": "open_course",
+    "repair.json": "open_repaired",
+}
 """Manifest → the call that reads the files next to it."""
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError, did_you_mean
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
@@ -102,6 +103,11 @@ class Identity:
                 "[first, last) ranges that begin at 0, follow each other without gaps and end at the number "
                 "of prompts."
             )
+
+    @property
+    def of_model(self) -> ModelIdentity:
+        """The model that was measured, apart from prompts and options."""
+        return ModelIdentity.of_record(asdict(self))
 
     @classmethod
     def from_mapping(cls, values: Mapping[str, Any]) -> Identity:

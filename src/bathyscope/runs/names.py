@@ -45,8 +45,10 @@ def _suffixes(runs: Sequence[Run]) -> list[str]:
     # In the order in which a reader would tell them apart. A model in memory has no folder, and its class for a name.
     features = (
         [identity.schedule or "own order" for identity in identities],
+        [identity.adapters or "no adapters" for identity in identities],
         [run.path.name if run.path is not None else "in memory" for run in runs],
         [f"weights {identity.weight_hash[:_HASH_LETTERS]}" for identity in identities],
+        [f"configuration {(identity.config_hash or 'unknown')[:_HASH_LETTERS]}" for identity in identities],
         [identity.dtype for identity in identities],
         [f"seed {identity.seed}" for identity in identities],
         [str(number) for number, _ in enumerate(runs, start=1)],

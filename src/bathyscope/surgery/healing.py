@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -207,10 +207,26 @@ def require_own(folder: Path | None, identity: str) -> None:
             metadata = stored.metadata() or {}
     except (SafetensorError, OSError) as error:
         raise StoreError(f"{str(folder / STATE)!r} cannot be read ({error}); remove it to begin again.") from error
-    if metadata.get("identity") != identity:
+    if not _is_same_training(metadata.get("identity"), identity):
         raise StoreError(
             f"{str(folder / STATE)!r} is the state of another training; give another folder, or remove it."
         )
+
+
+_TOLD_LATER: Final = ("configuration",)
+"""What states of earlier versions do not tell of their training."""
+
+
+def _is_same_training(stored: str | None, identity: str) -> bool:
+    """Return whether a state is that of a training; what an earlier version does not tell is no difference."""
+    if stored is None or stored == identity:
+        return stored is not None
+    try:
+        earlier, now = json.loads(stored), json.loads(identity)
+    except ValueError:
+        return False
+    unknown = [name for name in _TOLD_LATER if name not in earlier] if isinstance(earlier, dict) else []
+    return bool(earlier == {name: value for name, value in now.items() if name not in unknown})
 
 
 def identified(identity: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, PromptError
 from bathyscope.model import Model, load
+from bathyscope.model.identity import identity_of
 from bathyscope.prompts.parts import resampled
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.schedule import Schedule
@@ -174,6 +175,7 @@ def _training_identity(
     """Return what a state must have been made with to be resumed."""
     return {
         "weights": trial.model.weight_hash,
+        "configuration": identity_of(trial.model).configuration,
         "order": list(schedule.order),
         # training goes on from the maps, which earlier versions fitted otherwise
         "maps": "relative to the stream, all positions",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, warn
 from bathyscope.model import AnyModel, Model, alone, load, loaded
+from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import source_of
 from bathyscope.surgery.proof import require_no_loops
@@ -71,7 +72,7 @@ def export_plan(
         evidence: further Markdown for the card.
 
     Raises:
-        ModelError: the model has other weights now than those that the plan tells of; a part that is not written by
+        ModelError: the model is not the one that the plan tells of; a part that is not written by
             weights of its own.
         StoreError: as ``bathyscope.export``.
     """
@@ -81,7 +82,7 @@ def export_plan(
     source: Any = model if model is not None else plan.model if plan.model is not None else plan.place
     notes = "\n\n".join(text for text in (plan.evidence, evidence) if text)
     with alone(source):
-        ready = require_same_weights(plan, source)
+        ready = require_same_model(plan, source)
         if isinstance(source, Model):
             require_no_loops(source.anatomy)
         # No configuration says that a block lacks a part, so that the part's last weights become 0.
@@ -121,25 +122,28 @@ def in_its_precision(plan: Choice, model: AnyModel) -> Model:
     return loaded(model)
 
 
-def require_same_weights(plan: Choice, model: AnyModel) -> Model | None:
-    """Return the model with the weights that the plan was made of; None for plans of older versions.
+def require_same_model(plan: Choice, model: AnyModel) -> Model | None:
+    """Return the model that the plan was made of; None for plans of older versions.
 
     Raises:
-        ModelError: other weights, or the same in another precision, of which the plan's costs say nothing.
+        ModelError: other weights, configuration or adapters, or another precision, of which its costs say nothing.
     """
-    if "weight_hash" not in plan.data.attrs:
+    stored = ModelIdentity.of_record(plan.data.attrs)
+    if stored.weights is None:
         return None
     now = in_its_precision(plan, model)
-    if now.weight_hash == plan.data.attrs["weight_hash"]:
+    agreement = compare_models(stored, identity_of(now), "the plan", "this model")
+    if not agreement.differences:
         return now
-    precision = str(plan.data.attrs["precision"])
-    loaded_in = str(now.dtype).removeprefix("torch.")
-    if loaded_in != precision:
+    if "precision" in agreement.differences:
+        precision = stored.precision
         raise ModelError(
-            f"{now.name} is loaded in {loaded_in}, and {plan.left_out} was chosen in {precision}, so that its costs "
-            f"say nothing of it; load it with dtype={precision!r} (--dtype {precision})."
+            f"{now.name} is loaded in {str(now.dtype).removeprefix('torch.')}, and {plan.left_out} was chosen in "
+            f"{precision}, so that its costs say nothing of it; load it with dtype={precision!r} (--dtype {precision})."
         )
+    what = "weights" if "weights" in agreement.differences else "settings"
     raise ModelError(
-        f"{now.name} has other weights now than when {plan.left_out} was chosen, so that its costs say nothing of "
-        f"them; prune it again, or export it without them: bathyscope.export(MODEL, {plan.left_out!r}, FOLDER)."
+        f"{now.name} has other {what} now than when {plan.left_out} was chosen, so that its costs say nothing of "
+        f"them ({agreement.text}); prune it again, or export it without them: bathyscope.export(MODEL, "
+        f"{plan.left_out!r}, FOLDER)."
     )

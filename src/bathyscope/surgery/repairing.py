@@ -23,7 +23,7 @@ from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.ladder import RATE, climb_ladder
 from bathyscope.surgery.options import How
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
+from bathyscope.surgery.plan_export import in_its_precision, require_same_model
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.trial import read_trial
 from bathyscope.surgery.writing import require_plain, schedule_for
@@ -102,7 +102,7 @@ def repair(
         whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)
         if isinstance(schedule, Plan):
             schedule.as_schedule()
-            require_same_weights(schedule, whole)
+            require_same_model(schedule, whole)
         chosen = require_repairable(whole, schedule)
         trial = read_trial(
             whole,

@@ -15,7 +15,8 @@ import numpy as np
 
 from bathyscope.core.cycles import LOOPS, joined_blocks
 from bathyscope.measures.costs import Over
-from bathyscope.model import Model, config_hash
+from bathyscope.model import Model
+from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, require_answers, require_apart
@@ -135,14 +136,10 @@ def read_trial(
 
 
 def model_record(model: Model) -> dict[str, Any]:
-    """Return what a result says of a model: name, hashes, precision, number of blocks, and the block of each step."""
+    """Return what a result says of a model: its identity, and of a looped one the block of each step."""
     cycle = model.anatomy.cycle
     return {
-        "model": model.name,
-        "weight_hash": model.weight_hash,
-        "config_hash": config_hash(model.hf),
-        "precision": str(model.dtype).removeprefix("torch."),
-        "n_blocks": model.n_blocks,
+        **identity_of(model).record(),
         **({} if cycle is None else {LOOPS: joined_blocks(cycle)}),
     }
 

@@ -11,7 +11,8 @@ import torch
 
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.registry import MEASURES
-from bathyscope.model import Model, adapters_of, config_hash
+from bathyscope.model import Model
+from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
 from bathyscope.surveying.rates import nominal_rates
@@ -84,7 +85,7 @@ class SurveyPlan:
 
     def identity(self) -> dict[str, Any]:
         """Return the configuration that a resumed run must share."""
-        hf, device = self.model.hf, self.model.device
+        hf, device, model = self.model.hf, self.model.device, identity_of(self.model)
         return {
             "model": self.model.name + (f" ({self.model.schedule})" if self.model.schedule else ""),
             "revision": self.model.revision,
@@ -94,7 +95,7 @@ class SurveyPlan:
             "dataset": self.prompts.dataset,
             "prompts": len(self.prompts),
             "measures": {measure.name: self._options(measure) for measure in self.measures},
-            "dtype": str(self.model.dtype).removeprefix("torch."),
+            "dtype": model.precision,
             "attention": str(getattr(hf.config, "_attn_implementation", None)),
             # kinds of GPU round differently
             "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
@@ -104,11 +105,11 @@ class SurveyPlan:
             "plan": self.shards,
             "pace": self.cut.kept_pace,
             "noise": "control row in every batch against the plain forward",
-            "n_blocks": self.model.n_blocks,
-            "config_hash": config_hash(hf),
-            "adapters": adapters_of(hf),
+            "n_blocks": model.n_blocks,
+            "config_hash": model.configuration,
+            "adapters": model.adapters or None,
             "keep_text": self.facts.keeps_text,
-            "schedule": self.model.schedule,
+            "schedule": model.schedule,
             "loops": None if self.model.anatomy.cycle is None else list(self.model.anatomy.cycle.blocks),
             "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
         }

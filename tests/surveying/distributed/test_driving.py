@@ -21,6 +21,7 @@ from support import waves, workers, zoo
 
 import bathyscope
 from bathyscope import ModelError, OptionError, Prompt, PromptError, StoreError
+from bathyscope.model.identity import identity_of
 from bathyscope.runs.folder import FolderLock
 from bathyscope.surveying.distributed.driving import by_name
 
@@ -107,11 +108,12 @@ def test_a_model_in_memory_cannot_be_sent(tmp_path: Path) -> None:
 
 def test_a_loaded_model_is_loaded_again_in_the_same_way(folder: Path) -> None:
     model = bathyscope.load(folder, dtype="float64")
-    name, loading, weight_hash = by_name(model, {"attn": "eager"})
-    assert (name, weight_hash) == (str(folder), model.weight_hash)
+    name, loading, identity = by_name(model, {"attn": "eager"})
+    assert identity is not None
+    assert (name, identity) == (str(folder), identity_of(model))
     assert (loading["dtype"], loading["device"], loading["placement"]) == ("float64", "cpu", "resident")
     assert loading["attn"] == "eager"
-    assert bathyscope.load(name, **loading).weight_hash == weight_hash
+    assert bathyscope.load(name, **loading).weight_hash == identity.weights
 
 
 def kill_at_random(out: Path, pids: Callable[[], list[int]], killed: list[int], end: threading.Event) -> None:

@@ -11,6 +11,7 @@ import pytest
 from support import waves, zoo
 
 from bathyscope import ModelError
+from bathyscope.model.identity import ModelIdentity, identity_of
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.distributed.worker import Planned, Worker, WorkOrder
 
@@ -53,11 +54,11 @@ def test_other_weights_than_those_that_were_given(tmp_path: Path, monkeypatch: p
     model = waves.loaded("llama")
     model.hf.save_pretrained(tmp_path)
     ids = zoo.prompts(model.hf, (12, 9))
-    call = WorkOrder(str(tmp_path), {}, "another", Survey(["lens"]), ids, (), str(tmp_path))
+    call = WorkOrder(str(tmp_path), {}, ModelIdentity("m", "another"), Survey(["lens"]), ids, (), str(tmp_path))
     with pytest.raises(
         ModelError, match=r"The weights of .* are not those of the model that was given: it was changed"
     ):
         Worker(call).plan("")
-    planned = Worker(replace(call, weight_hash=model.weight_hash)).plan("")
+    planned = Worker(replace(call, identity=identity_of(model))).plan("")
     assert planned.identity["weight_hash"] == model.weight_hash
     assert planned.notes["threads"] == 1

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, config_hash, loaded
 from bathyscope.model.constants import departure_of
+from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.model.streaming.lending import lent
 from bathyscope.options import Coverage, Resamples, checked
@@ -107,7 +108,17 @@ def _diff(
             raise ModelError(
                 f"diff gives both models the same token ids, and {apart}. Compare models with one tokenizer."
             )
-        return _measure(sides, read, sampling)
+        return _identified(_measure(sides, read, sampling), sides)
+
+
+def _identified(result: Difference, sides: tuple[_Side, _Side]) -> Difference:
+    """Return the result with the identities of both models among its attributes."""
+    attrs: dict[str, Any] = {}
+    for prefix, side in zip(("", "other_"), sides):
+        with side.running():
+            record = identity_of(side.model).record()
+        attrs |= {f"{prefix}{name}": value for name, value in record.items() if name != "model"}
+    return replace(result, data=result.data.assign_attrs({**attrs, **result.data.attrs}))
 
 
 def require_same_shape(a: Model, b: Model) -> None:

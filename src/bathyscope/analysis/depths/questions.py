@@ -13,6 +13,7 @@ from operator import itemgetter
 
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.model.identity import compare_models
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import level_name, members_by_value
 from bathyscope.statistics.difference import slope_coefficients
@@ -107,7 +108,7 @@ def _differences(sides: Sequence[ComparedPrompts], pairs: Pairs | None, all_pair
     notes = [
         f"{a.label}: both model and data differ, so that neither explains a difference alone"
         for a in planned
-        if a.sides[0].model != a.sides[1].model and a.sides[0].identity.dataset != a.sides[1].identity.dataset
+        if _are_of_two_models(*a.sides) and a.sides[0].identity.dataset != a.sides[1].identity.dataset
     ]
     return ComparisonPlan(planned, DIFFERENCE, notes)
 
@@ -175,8 +176,7 @@ def _difficulty(sides: Sequence[ComparedPrompts], by: str | None) -> ComparisonP
     if by is not None or len(sides) == 1:
         ordered = [_by_level(side, by, alone=len(sides) == 1) for side in sides]
     else:
-        groups = _grouped(sides, lambda side: side.identity.weight_hash)
-        ordered = [_by_data(group) for group in groups.values() if len({side.identity.dataset for side in group}) > 1]
+        ordered = [_by_data(group) for group in _by_model(sides) if len({side.identity.dataset for side in group}) > 1]
         if not ordered:
             raise OptionError(
                 "question='difficulty' compares data sets under one model, and no model was given with two data "
@@ -220,6 +220,25 @@ def _by_level(side: ComparedPrompts, by: str | None, alone: bool) -> list[Compar
         side.where(members_of_level, f"{prefix}{name} {level_name(level)}")
         for level, members_of_level in members.items()
     ]
+
+
+def _are_of_two_models(one: ComparedPrompts, other: ComparedPrompts) -> bool:
+    """Return whether two sides are of models that differ, or of two names that nothing shows to be one model."""
+    agreement = compare_models(one.identity.of_model, other.identity.of_model)
+    return bool(agreement.differences) or (one.model != other.model and not agreement.same)
+
+
+def _by_model(sides: Sequence[ComparedPrompts]) -> list[list[ComparedPrompts]]:
+    """Return sides in groups, in each those of one model."""
+    groups: list[list[ComparedPrompts]] = []
+    for side in sides:
+        models = [compare_models(group[0].identity.of_model, side.identity.of_model) for group in groups]
+        place = next((number for number, agreement in enumerate(models) if not agreement.differences), None)
+        if place is None:
+            groups.append([side])
+        else:
+            groups[place].append(side)
+    return groups
 
 
 def _grouped(

@@ -67,10 +67,14 @@ def show_command(
     """
     from bathyscope.surgery.plan import is_plan
     from bathyscope.surgery.repaired import is_repaired
+    from bathyscope.surveying.training.folder import is_course
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
     if is_plan(run) or is_repaired(run):
         _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
+        return 0
+    if is_course(run):
+        _show_course(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
     opened = bathyscope.open(run, partial=partial)
     if any(part is not None for part in selection.values()):
@@ -112,6 +116,16 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
         print_plan(bathyscope.open_plan(run), format_)
     else:
         print_repair(bathyscope.open_repaired(run), format_)
+
+
+def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
+    """Print a course by step; what is of single surveys is asked of their folders."""
+    if measure is not None or any(value not in (None, False) for value in options.values()):
+        raise OptionError(
+            f"{run!r} is the folder of a course, with a survey of each step; give one of these, such as "
+            f"{run.rstrip('/')}/step-00000000, or the course without options."
+        )
+    print_result(bathyscope.open_course(run), format_)
 
 
 def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import prompts_needed, surviving
 from bathyscope.core.text import capitalised
+from bathyscope.model.identity import compare_models
 from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.profile.section import Fact
 
@@ -60,15 +61,17 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
         count = int("".join(filter(str.isdigit, needed)))
         prompts = quote_more_prompts(other.identity.dataset, count if is_paired else -(-count // 2))
         return [Fact("Next", f"To prove a difference of this size, {how}:", _survey(other, prompts=prompts))]
-    same_model = reference.identity.weight_hash == other.identity.weight_hash
+    same_model = not compare_models(reference.identity.of_model, other.identity.of_model).differences
     bare = next(
         (run for run in (reference, other) if not any(name.startswith("untrained") for name in run.controls)), None
     )
     if not same_model and bare is not None:
         command = f"{_survey(bare, 'lens,skip')} --control untrained:3"
         return [Fact("Next", "To know how much of this training caused, survey each with untrained controls:", command)]
-    if not same_model and reference.n_blocks == other.n_blocks:
-        models = " ".join(quote_model(run.identity.model) for run in (reference, other))
+    names = [quote_model(run.identity.model) for run in (reference, other)]
+    # a name alone does not say that its adapters were on in one run and off in the other
+    if not same_model and reference.n_blocks == other.n_blocks and names[0] != names[1]:
+        models = " ".join(names)
         command = f"bathyscope diff {models} --prompts {quote_prompts(other.identity.dataset)}"
         return [Fact("Next", "To see in which blocks the two models part:", command)]
     return [

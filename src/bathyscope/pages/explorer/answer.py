@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
@@ -86,22 +87,21 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
 
 
 def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
-    """Return the first plan for the run's model: of the same weights, or of the same name.
+    """Return the first plan for the run's model: of the same weights and settings, or of the same name.
 
-    A plan of the same name counts where weights cannot be compared.
+    A plan of the same name counts where weights cannot be compared: it does not tell them, or is of another precision.
     """
-    same_weights = [plan for plan in plans if plan.data.attrs.get("weight_hash") == run.identity.weight_hash]
-    same_name = [plan for plan in plans if _is_of_same_name(plan, run)]
-    return next(iter([*same_weights, *same_name]), None)
-
-
-def _is_of_same_name(plan: Plan, run: Run) -> bool:
-    """Return whether a plan is for a model of the run's name, and not for other weights in the same precision."""
-    attrs, identity = plan.data.attrs, run.identity
-    if attrs["model"] != identity.model:
-        return False
-    # One checkpoint that was loaded in two precisions has two hashes.
-    return "weight_hash" not in attrs or attrs.get("precision") != identity.dtype
+    sure: list[Plan] = []
+    named: list[Plan] = []
+    for plan in plans:
+        agreement = compare_models(ModelIdentity.of_record(plan.data.attrs), run.identity.of_model)
+        if not agreement.differences.keys() <= {"precision"}:
+            continue
+        if "weights" not in agreement.unknown:
+            sure.append(plan)
+        elif plan.data.attrs["model"] == run.identity.model:
+            named.append(plan)
+    return next(iter([*sure, *named]), None)
 
 
 def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:

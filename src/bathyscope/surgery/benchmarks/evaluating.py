@@ -22,7 +22,7 @@ from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import in_its_precision, require_same_weights
+from bathyscope.surgery.plan_export import in_its_precision, require_same_model
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 from bathyscope.surgery.trial import model_record
 
@@ -82,7 +82,7 @@ def evaluate(
         plans = [entry for entry in entries if isinstance(entry, Plan)]
         model = in_its_precision(plans[0], model) if plans else loaded(model)
         for plan_of_model in plans:
-            require_same_weights(plan_of_model, model)
+            require_same_model(plan_of_model, model)
         requested = variants(schedules, model.n_blocks)
         benchmarks = require_answerable(model, tasks, data, limit, batch_size)
         # Imported late: the harness takes seconds to import, and the refusals above need none of it.

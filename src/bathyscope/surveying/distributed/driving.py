@@ -10,6 +10,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError
 from bathyscope.model import AnyModel, Model
+from bathyscope.model.identity import ModelIdentity, identity_of
 from bathyscope.model.options import Attention
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -50,14 +51,14 @@ def survey_by_workers(
     """
     # a mistyped measure is refused before workers are started
     _ = request.declared
-    name, loading, weight_hash = by_name(model, loading)
+    name, loading, identity = by_name(model, loading)
     folder = None if out is None else Path(out).expanduser()
     if folder is not None and folder.exists():
         # another process that writes there is named before workers are started
         Folder(folder, RUN).close()
     # what is sent to every worker must be there more than once
     source = list(prompts) if isinstance(prompts, Iterator) else prompts
-    order = WorkOrder(name, loading, weight_hash, request, source, controls, str(Path.cwd()))
+    order = WorkOrder(name, loading, identity, request, source, controls, str(Path.cwd()))
     use_gpus = not str(loading.get("device") or "").startswith("cpu")
     with connected(address, workers, use_gpus) as (number, gpus), _pool(order, number, gpus, timeout) as pool:
         run = _carried_out(pool, "", folder, command, progress)
@@ -112,8 +113,8 @@ def _task(plan: Planned, indices: list[int]) -> WorkerTask:
     return WorkerTask(what, "shards", (indices,))
 
 
-def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], str | None]:
-    """Return a model as every worker can load it: its name, how, and the hash of its weights where it is known."""
+def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[str, Any], ModelIdentity | None]:
+    """Return a model as every worker can load it: its name, how, and its identity where it is known."""
     if isinstance(model, str | Path):
         return str(model), loading, None
     if not isinstance(model, Model) or not getattr(model.hf.config, "_name_or_path", ""):
@@ -132,4 +133,4 @@ def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[s
         "trust_remote_code": model.trust_remote_code,
         "attn": attn if attn in get_args(Attention) else None,
     }
-    return model.name, {**arguments, **loading}, model.weight_hash
+    return model.name, {**arguments, **loading}, identity_of(model)

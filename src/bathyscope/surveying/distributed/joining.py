@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.runs.difference import difference, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
@@ -121,7 +122,7 @@ class _Gathered:
     def plan(self) -> SurveyPlan:
         """Plan the survey again, on a model without weights where no measure looks at them."""
         from bathyscope.measures.registry import MEASURES, make
-        from bathyscope.model import config_hash, load
+        from bathyscope.model import load
         from bathyscope.surveying.asking import Survey
         from bathyscope.surveying.outlining import outline
 
@@ -139,11 +140,10 @@ class _Gathered:
         measures = [make(MEASURES[name], measure_options) for name, measure_options in options.items()]
         if any(measure.derived and measure.looks_at_weights for measure in measures):
             model = load(identity.model, revision=identity.revision, dtype=identity.dtype)
-            _require_unchanged(identity, "weights", model.weight_hash, identity.weight_hash)
-            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
+            _require_unchanged(identity, identity_of(model))
         else:
             model = outline(identity.model, identity.dtype, identity.revision)
-            _require_unchanged(identity, "configuration", config_hash(model.hf), identity.config_hash)
+            _require_unchanged(identity, identity_of(model))
             # only the live model shows it, so that the parts note it
             model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
         path, entry = self.prompts
@@ -172,14 +172,17 @@ class _Gathered:
             return writer.finish(derive(plan, writer.merged()))
 
 
-def _require_unchanged(identity: Identity, what: str, here: str, computed_with: str | None) -> None:
-    """Require the model that the parts were computed with, for results derived here; old runs do not name it."""
-    if computed_with not in (None, here):
-        raise StoreError(
-            f"The {what} of {identity.model!r} here {'are' if what.endswith('s') else 'is'} not what the parts were "
-            "computed with, and results would be derived from it. Join where the model is as it was (or restore its "
-            "files); the parts themselves are whole."
-        )
+def _require_unchanged(identity: Identity, here: ModelIdentity) -> None:
+    """Require the model that the parts were computed with, for results derived here; old runs do not tell all of it."""
+    agreement = compare_models(identity.of_model, here, "the parts", "this one")
+    if not agreement.differences:
+        return
+    what = "weights" if "weights" in agreement.differences else "configuration"
+    raise StoreError(
+        f"The {what} of {identity.model!r} here {'are' if what == 'weights' else 'is'} not what the parts were "
+        f"computed with ({agreement.text}), and results would be derived from it. Join where the model is as it was "
+        "(or restore its files); the parts themselves are whole."
+    )
 
 
 def _require_one_survey(folder: Path, first: Manifest, other: Path, second: Manifest) -> None:

@@ -17,6 +17,7 @@ import torch
 
 from bathyscope.errors import ModelError
 from bathyscope.model import load
+from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.difference import difference, listed, version_difference
@@ -37,7 +38,7 @@ class WorkOrder:
     Args:
         model: its name or folder.
         loading: arguments of ``load``.
-        weight_hash: of the weights that the model has to have; None = whatever the name means.
+        identity: of the model that it has to be; None = whatever the name means.
         prompts: as for ``survey``.
         controls: what is surveyed besides the model.
         folder: where relative names begin.
@@ -45,7 +46,7 @@ class WorkOrder:
 
     model: str
     loading: Mapping[str, Any]
-    weight_hash: str | None
+    identity: ModelIdentity | None
     survey: Survey
     prompts: Source | Prompts
     controls: Sequence[Control]
@@ -107,12 +108,15 @@ class Worker:
         plan = self._planned(label)
         identity = plan.identity()
         place = f"{socket.gethostname()} ({identity['device']})"
-        expected_hash = self._order.weight_hash
-        if not label and expected_hash not in (None, identity["weight_hash"]):
-            raise ModelError(
-                f"The weights of {self._order.model} on {place} are not those of the model that was given: it was "
-                "changed in memory, or its files were. Save it, and give the folder."
-            )
+        expected = self._order.identity
+        if not label and expected is not None:
+            agreement = compare_models(expected, ModelIdentity.of_record(identity), "the model", "its files")
+            if agreement.differences:
+                what = "weights" if "weights" in agreement.differences else "settings"
+                raise ModelError(
+                    f"The {what} of {self._order.model} on {place} are not those of the model that was given "
+                    f"({agreement.text}): it was changed in memory, or its files were. Save it, and give the folder."
+                )
         prompts = encode_prompts(plan.prompts, plan.facts.keeps_text)
         streamed = plan.model.placement == "stream"
         return Planned(identity, plan.notes, library_versions(), prompts, plan.work, streamed, place)

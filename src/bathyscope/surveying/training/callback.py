@@ -12,7 +12,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from bathyscope.errors import warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.surveying.training.watch import MEASURES, Watch
+from bathyscope.surveying.training.watch import MEASURES, STEPS, Watch
 
 
 class DepthCallback(TrainerCallback):
@@ -63,7 +63,15 @@ class DepthCallback(TrainerCallback):
     ) -> None:
         """Look at the model, and survey it before the first step (or where a training goes on)."""
         tokenizer = kwargs.get("processing_class") if self._tokenizer is None else self._tokenizer
-        self._watch = Watch(kwargs["model"], self._prompts, self._out, tokenizer=tokenizer, **self._options)
+        self._watch = Watch(
+            kwargs["model"],
+            self._prompts,
+            self._out,
+            tokenizer=tokenizer,
+            training=_training_of(args, state),
+            step=state.global_step,
+            **self._options,
+        )
         self._trainer = _trainer_of(state)
         if self._trainer is None:
             warn("DepthCallback cannot find its Trainer; its numbers are in the folder of the course alone.")
@@ -90,6 +98,17 @@ class DepthCallback(TrainerCallback):
             logs_the_loss = control.should_log
             self._trainer.log(values)
             control.should_log = self._trainer.control.should_log = logs_the_loss
+
+
+def _training_of(args: TrainingArguments, state: TrainerState) -> dict[str, Any]:
+    """Return what tells a Trainer's training from others of the same model."""
+    return {
+        "optimiser": str(getattr(args.optim, "value", args.optim)),
+        "learning_rate": args.learning_rate,
+        "schedule": str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
+        "seed": args.seed,
+        STEPS: state.max_steps,
+    }
 
 
 def _trainer_of(state: TrainerState) -> Trainer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,6 +22,8 @@ from bathyscope.surveying.training.folder import claim_course, description, run_
 from bathyscope.surveying.training.steps import Course, open_course
 from bathyscope.surveying.training.watch import MEASURES
 
+_STATE: Final = "trainer_state.json"
+FIRST_LOG: Final = "first_log"
 _STEP_OF_CHECKPOINT: Final = re.compile(r"(?:checkpoint-|step-?)(\d+)")
 
 
@@ -67,6 +70,7 @@ def course(
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     about: dict[str, Any] | None = None
+    first_begun: dict[str, float] | None = None
     with ProgressBar(f"course of {len(sources)} checkpoints", len(sources), quiet=not progress) as bar:
         for step, (name, revision) in sorted(sources.items()):
             options: dict[str, Any] = {**(loading or {}), **({} if revision is None else {"revision": revision})}
@@ -75,9 +79,13 @@ def course(
             except ModelError as error:
                 warn(f"Step {step} is left out: {error}")
                 continue
+            begun = _first_log(name)
             if about is None:
-                about = description(Survey(list(measures), seed=seed).plan(model, source))
-                claim_course(folder, about)
+                about, first_begun = description(Survey(list(measures), seed=seed).plan(model, source)), begun
+                claim_course(folder, about, {FIRST_LOG: begun})
+            elif None not in (begun, first_begun) and begun != first_begun:
+                warn(f"Step {step} is left out: its training began otherwise than the first's ({begun}).")
+                continue
             elif (shape := shape_of(model)) != about["model"]:
                 differs = ", ".join(f"{key} {value}" for key, value in shape.items() if value != about["model"][key])
                 warn(f"Step {step} is left out: its model has another shape than the first ({differs}).")
@@ -85,6 +93,17 @@ def course(
             survey(model, source, list(measures), out=run_folder(folder, step), seed=seed, progress=False)
             bar.advance(1)
     return open_course(folder)
+
+
+def _first_log(checkpoint: str) -> dict[str, float] | None:
+    """Return the first log of a checkpoint's training, which tells it from others; None where none is there."""
+    try:
+        state = json.loads((Path(checkpoint) / _STATE).read_text(encoding="utf-8"))
+        first = next((entry for entry in state["log_history"] if "loss" in entry), {})
+        return {name: float(first[name]) for name in ("step", "loss", "learning_rate") if name in first} or None
+    # a name on the hub, or a checkpoint of another trainer
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _checkpoints(

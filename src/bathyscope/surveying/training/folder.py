@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,10 +15,14 @@ from bathyscope.runs.manifest import RUN, load_manifest
 
 if TYPE_CHECKING:
     from bathyscope.model import Model
+    from bathyscope.model.identity import ModelIdentity
     from bathyscope.surveying.plan import SurveyPlan
 
 ABOUT: Final = "course.json"
 """What makes a folder the folder of a course."""
+TRAINING: Final = "training"
+"""Entry of that file: what tells the training from others."""
+_LONGEST_NAME: Final = 32
 _STEP: Final = "step-{:08d}"
 _STEP_OF_RUN: Final = re.compile(r"step-(\d+)")
 
@@ -43,13 +47,13 @@ def finished_runs(folder: Path) -> dict[int, Path]:
     return dict(sorted(runs_by_step.items()))
 
 
-def finished_weights(folder: Path, step: int) -> str | None:
-    """Return the hash of the weights that a step's finished survey is of; None without one."""
+def finished_model(folder: Path, step: int) -> ModelIdentity | None:
+    """Return the model that a step's finished survey is of; None without one."""
     path = run_folder(folder, step)
     if not (path / RUN.manifest).exists():
         return None
     manifest = load_manifest(path)
-    return None if manifest.record.finished is None else manifest.identity.weight_hash
+    return None if manifest.record.finished is None else manifest.identity.of_model
 
 
 def description(plan: SurveyPlan) -> dict[str, Any]:
@@ -72,15 +76,24 @@ def shape_of(model: Model) -> dict[str, Any]:
     }
 
 
-def claim_course(folder: Path, about: dict[str, Any]) -> None:
+def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None) -> bool:
     """Begin the folder of a course, or see that it is this one's.
 
+    Args:
+        training: what tells it from other trainings of the same model, such as ``learning_rate`` and ``first_weights``;
+            what one of both does not tell is no difference.
+
+    Returns:
+        Whether the training is told to be the course's: both tell all of its options.
+
     Raises:
-        StoreError: the course of another model, other prompts or measures; a damaged or unwritable folder.
+        StoreError: the course of another model, another training, other prompts or measures; a damaged or unwritable
+            folder.
     """
-    path = folder / ABOUT
     stored = read_about(folder)
+    told = {name: value for name, value in (training or {}).items() if value is not None}
     if stored is not None:
+        _require_same_training(folder, stored.get(TRAINING), told)
         changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
         if changed:
             raise StoreError(
@@ -88,10 +101,44 @@ def claim_course(folder: Path, about: dict[str, Any]) -> None:
                 f"{'differs' if changed == ['model'] else 'differ'}. Give another folder (out=…), or what that course "
                 "was begun with."
             )
-        return
+        # what an earlier version, or a loop that began without options, did not tell is told from now on
+        known = stored.get(TRAINING)
+        known = known if isinstance(known, dict) else {}
+        if not told.keys() <= known.keys():
+            _write(folder, {**stored, TRAINING: {**told, **known}})
+        return bool(told) and told.keys() <= known.keys()
+    _write(folder, {**about, **({TRAINING: told} if told else {})})
+    return bool(told)
+
+
+def _require_same_training(folder: Path, stored: Any, training: Mapping[str, Any]) -> None:
+    """Refuse the folder of a training with other options, or from other weights, before its surveys are mixed.
+
+    Raises:
+        StoreError: with what differs, and both ways out.
+    """
+    known = stored if isinstance(stored, dict) else {}
+    differences = [
+        f"{name}: the course has {_short(known[name])}, this training {_short(value)}"
+        for name, value in training.items()
+        if name in known and known[name] != json.loads(json.dumps(value))
+    ]
+    if differences:
+        raise StoreError(
+            f"{str(folder)!r} holds the course of another training ({'; '.join(differences)}). Give this one another "
+            "folder (out=…), or resume that training with its own options."
+        )
+
+
+def _short(value: object) -> str:
+    """Return a value of a training for a message; of a hash its first letters."""
+    return value[:8] if isinstance(value, str) and len(value) > _LONGEST_NAME else repr(value)
+
+
+def _write(folder: Path, about: Mapping[str, Any]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json.dumps(about, indent=2) + "\n").encode())
+        write_atomically(folder / ABOUT, (json.dumps(about, indent=2) + "\n").encode())
     except OSError as error:
         raise StoreError(
             f"The folder {str(folder)!r} cannot hold a course: {reason(error)}. Make it writable, or give another one."

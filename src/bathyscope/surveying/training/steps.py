@@ -28,6 +28,8 @@ IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 _STEP_FOLDER: Final = re.compile(r"(?:checkpoint-|step-?)\d+|steps|checkpoints")
 _PER_STEPS: Final = 1000
+STEP_WEIGHTS: Final = "step_weight_hashes"
+"""Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
 _by_reading = partial(Label, "reading", source="own")
@@ -103,8 +105,15 @@ def open_course(folder: str | Path) -> Course:
     if "readable" in values:
         values |= _trends(list(runs.values()), list(runs))
         coords["reading"] = list(READINGS)
+    models = [run.identity.of_model for run in runs.values()]
     data = labelled(_TABLE, values, coords).assign_attrs(
-        {"model": _name_of(runs), "prompts": next(iter(runs.values())).identity.dataset, "n_blocks": n_blocks}
+        {
+            **models[-1].record(),
+            "model": _name_of(runs),
+            "prompts": next(iter(runs.values())).identity.dataset,
+            "n_blocks": n_blocks,
+            STEP_WEIGHTS: [str(model.weights) for model in models],
+        }
     )
     return Course(data, _conclude(data, n_blocks), _table_by_step)
 

@@ -7,7 +7,7 @@ is one warning, and the training goes on.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,21 +19,30 @@ from bathyscope.core.progress import write_line
 from bathyscope.core.text import duration
 from bathyscope.errors import BathyscopeError, StoreError, warn
 from bathyscope.model import Model, load
+from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.options import Range
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path
-from bathyscope.runs.run import Run
+from bathyscope.runs.run import Run, open_run
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.cost import cost_of_plan
 from bathyscope.surveying.engines import survey
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import measure_rates, nominal_rates
-from bathyscope.surveying.training.folder import claim_course, description, finished_weights, run_folder
+from bathyscope.surveying.training.folder import (
+    claim_course,
+    description,
+    finished_model,
+    finished_runs,
+    run_folder,
+)
 from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped
 
 MEASURES: Final = ("lens", "skip", "drop")
+STEPS: Final = "steps"
+"""Option of a training: how many steps it takes in all."""
 _WORTH_TIMING: Final = 2.0
 """Seconds of a survey by nominal rates from which the machine's own rates are measured, which takes a second or two."""
 
@@ -51,12 +60,15 @@ class Watch:
             would take more, it is left out until enough time has passed.
         seed: as for ``survey``.
         tokenizer: of the model, where its folder has none.
+        training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``; it is
+            stored with the course, and one that tells otherwise is refused.
+        step: where the training stands; None = unknown until the first call.
         progress: write what a survey is expected to take, and in the end what all of them took.
 
     Raises:
         OptionError, PromptError: what is asked for cannot be done.
         ModelError: weights that are scattered over processes, or a model that cannot be measured.
-        StoreError: the folder holds the course of another training.
+        StoreError: the folder holds the course of another training, or of one that cannot be told from this one.
 
     Example:
         >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30], [8, 6, 4]], out="runs/watched", every=2)
@@ -75,6 +87,8 @@ class Watch:
         max_share: float = 0.05,
         seed: int = 0,
         tokenizer: Any = None,
+        training: Mapping[str, Any] | None = None,
+        step: int | None = None,
         progress: bool = True,
     ) -> None:
         Range(1).check(every, "every")
@@ -82,7 +96,9 @@ class Watch:
         self.folder = folder_path(out, "out")
         self.every, self._measures, self._max_share, self._seed = every, list(measures), max_share, seed
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
-        self._has_warned = self._has_thinned = False
+        self._has_warned = self._has_thinned = self._is_foreign = False
+        self._earlier: dict[int, Path] = {}
+        self._is_known, self._start = True, step
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
         unwrapped(model)
@@ -92,7 +108,14 @@ class Watch:
                 require_there(prompts)
             with random_states_kept():
                 plan = Survey(self._measures, seed=seed).plan(self._twin(), prompts)
-                claim_course(self.folder, description(plan))
+                self._earlier = finished_runs(self.folder)
+                options = _options_of(training, step, plan.model)
+                is_told = claim_course(self.folder, description(plan), options)
+                # a training that is told to be the course's own, or that begins it, may add steps
+                self._is_known = not self._earlier or (training is not None and is_told)
+                if step is not None:
+                    self._begin_at(step)
+                    self._require_own(step, plan.model)
                 self._prompts = plan.prompts
                 self.estimate = _seconds_of(plan)
             self._tell(
@@ -104,7 +127,12 @@ class Watch:
 
     def __call__(self, step: int) -> dict[str, float]:
         """Survey the model where the step is due; return the numbers to log, empty where it is not."""
-        if step % self.every or not is_first_process() or self._is_too_costly():
+        if self._start is None:
+            self._begin_at(step)
+        if step % self.every or not is_first_process() or self._is_foreign:
+            return {}
+        # what is surveyed already costs nothing, and shows whether this is the same training
+        if step not in self._earlier and self._is_too_costly():
             return {}
         began = time.monotonic()
         values: dict[str, float] | None = None
@@ -143,14 +171,44 @@ class Watch:
 
     def _survey(self, step: int) -> Run:
         model = self._twin()
-        stored = finished_weights(self.folder, step)
-        if stored is not None and stored != model.weight_hash:
-            raise StoreError(
-                f"step {step} in {str(self.folder)!r} was surveyed with other weights, by another training or before "
-                "this one went back, and stays as it is. Give another folder (out=…) for this training."
-            )
+        self._require_own(step, model)
         out = run_folder(self.folder, step)
+        if finished_model(self.folder, step) is not None:
+            return open_run(out)
         return survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
+
+    def _begin_at(self, step: int) -> None:
+        """Take in where the training begins; one that begins behind the course's last step is taken to go on from it."""
+        self._start = step
+        self._is_known = self._is_known or step > max(self._earlier, default=-1)
+
+    def _require_own(self, step: int, model: Model) -> None:
+        """Refuse a step of another training than the course's, with everything that follows it.
+
+        A training is the course's own where it is told to be, where it begins the course, or once it has had the same
+        weights at the course's last step.
+
+        Raises:
+            StoreError: other weights or settings at a step that is there; or nothing shows that it is the same one.
+        """
+        advice = "Give another folder (out=…) for this training"
+        stored, last = finished_model(self.folder, step), max(self._earlier, default=-1)
+        if stored is not None:
+            agreement = compare_models(stored, identity_of(model), "the course", "this training")
+            if agreement.differences:
+                self._is_foreign = True
+                what = "weights" if "weights" in agreement.differences else "settings"
+                raise StoreError(
+                    f"step {step} in {str(self.folder)!r} was surveyed with other {what}, by another training or "
+                    f"before this one went back, and stays as it is ({agreement.text}). {advice}, or resume that one."
+                )
+            self._is_known = self._is_known or step == last
+        elif not self._is_known:
+            self._is_foreign = True
+            raise StoreError(
+                f"{str(self.folder)!r} holds a course up to step {last}, and nothing shows that this training is the "
+                f"same at step {step}. {advice}, or resume that one at step {last}, or tell it by training={{…}}."
+            )
 
     def _is_too_costly(self) -> bool:
         """Say whether the next survey would take more than its share of the time since the last one."""
@@ -183,7 +241,8 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
         model: the model under training.
         prompts: as for ``survey``.
         out: folder of the course.
-        **options: ``every``, ``measures``, ``max_share``, ``seed``, ``tokenizer`` and ``progress`` of ``Watch``.
+        **options: ``every``, ``measures``, ``max_share``, ``seed``, ``tokenizer``, ``training``, ``step`` and
+            ``progress`` of ``Watch``.
 
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``Watch``.
@@ -200,6 +259,17 @@ def is_first_process() -> bool:
     """Return whether this process is the one of several that surveys."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return not distributed or torch.distributed.get_rank() == 0
+
+
+def _options_of(training: Mapping[str, Any] | None, step: int | None, model: Model) -> dict[str, Any]:
+    """Return what tells a training: its options, and the weights and settings that it begins with at step 0."""
+    options = dict(training or {})
+    if step == 0:
+        options |= {"first_weights": model.weight_hash, "first_settings": identity_of(model).configuration}
+    elif step is not None:
+        # a training that is resumed may be made longer
+        options.pop(STEPS, None)
+    return options
 
 
 def _seconds_of(plan: SurveyPlan) -> float:
