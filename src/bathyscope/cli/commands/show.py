@@ -14,6 +14,7 @@ from bathyscope.cli.console import Format, terminal_width
 from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
 from bathyscope.core.result import TableResult, rows_of
+from bathyscope.errors import OptionError
 from bathyscope.prompts.parts import resampled
 
 if TYPE_CHECKING:

@@ -178,7 +178,7 @@ class Watch:
         return survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
 
     def _begin_at(self, step: int) -> None:
-        """Take in where the training begins; one that begins behind the course's last step is taken to go on from it."""
+        """Take in where the training begins; one that begins behind the last step is taken to go on from it."""
         self._start = step
         self._is_known = self._is_known or step > max(self._earlier, default=-1)
 
