@@ -26,7 +26,7 @@ SAME = {"model": "example/model-12", "weight_hash": "ab" * 32, "config_hash": "c
 
 def run_of(**changes: Any) -> Run:
     run = synthetic_run(12, prompts=6)
-    identity = {**run.manifest["identity"], "config_hash": "cd" * 32, **changes}
+    identity = {**run.manifest["identity"], "config_hash": "cd" * 32, "n_blocks": 12, **changes}
     return replace(run, manifest={**run.manifest, "identity": identity})
 
 
@@ -69,8 +69,8 @@ def test_a_plan_of_another_model_decides_nothing_of_a_run(aspect: str, tmp_path:
     assert page.index("are not shown to be of one model") < page.index('class="headline"')
     # each headline stands under the name of its own result
     body = page[page.index("<main") :]
-    headings = re.findall(r"<h2[^>]*>(.*?)</h2>|<h\d class=\"headline\">(.*?)</h\d>", body)
-    order = [heading or f"headline: {headline}" for heading, headline in headings]
+    tags = re.findall(r"<h\d([^>]*)>(.*?)</h\d>", body)
+    order = [f"headline: {text}" if "headline" in about else text for about, text in tags]
     places = [number for number, text in enumerate(order) if text.startswith("headline")]
     assert order[places[0] - 1].startswith("Which blocks can go: ")
     assert order[places[1] - 1].startswith("model-12 on ")

@@ -7,6 +7,7 @@ import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, make_app, run_on_models
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.printing import print_result
+from bathyscope.core.paths import require_writable
 from bathyscope.measures.options import FitLensOptions
 
 _EXAMPLES = """\
@@ -31,6 +32,7 @@ def fit_lens_command(
         out: the file to write (.safetensors).
     """
     source = read_source(prompts)
+    require_writable(out)
     lens = run_on_models(bathyscope.fit_lens, [model], source, options=options, quiet=quiet, out=out)
     print_result(lens, format)
     return 0
