@@ -71,7 +71,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/training/folder",
         "options-of-a-training-are-not-compared",
-        "if name in known and known[name] != json.loads(json.dumps(value))",
+        "if name in course_options and course_options[name] != json.loads(json.dumps(value))",
         "if False",
         "surveying/training/test_two_trainings.py::test_a_training_with_another_rate_is_refused_before_its_first_step",
     ),

@@ -90,8 +90,8 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
             self._require_others([text_key(prompt.ids) for prompt in reference])
             reference = each_once(reference)
             named = self._facts.anatomy.family.name
-            known = self._facts.identity
-            origin = LensOrigin(named) if known is None else replace(LensOrigin.of_model(known), model=named)
+            identity = self._facts.identity
+            origin = LensOrigin(named) if identity is None else replace(LensOrigin.of_model(identity), model=named)
             self.lens = Fitting(self._fit, wave.anatomy, reference, origin).run(wave, progress=True)
             self.translators = self._translators(wave, reference)
         device = home_of(wave.anatomy.model)

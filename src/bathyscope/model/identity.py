@@ -25,7 +25,7 @@ class ModelIdentity:
         name: what it is called, which changes no number.
         weights: hash of all weights, of their precision and of changed constants.
         configuration: hash of the configuration and of the states of all adapters.
-        adapters: what each adapter does, such as ``default active``; empty = there are none.
+        adapters: what each adapter does, such as ``default active``; empty = no adapters.
         schedule: the order of its blocks, as text; None = their own.
         precision: dtype of the weights, such as ``float32``.
         n_blocks: number of blocks.
@@ -104,7 +104,7 @@ class Agreement:
 
     @property
     def text(self) -> str:
-        """The differences in one line; empty where there are none."""
+        """The differences in one line; empty without any."""
         return "; ".join(self.differences.values())
 
 
@@ -143,8 +143,8 @@ def compare_models(
     """
     differences: dict[str, str] = {}
 
-    def differ(aspect: str, one: object, other: object) -> None:
-        differences[aspect] = f"{aspect}: {of_first} has {one}, {of_second} {other}"
+    def differ(aspect: str, ours: object, theirs: object) -> None:
+        differences[aspect] = f"{aspect}: {of_first} has {ours}, {of_second} {theirs}"
 
     is_of_one_precision = None in (first.precision, second.precision) or first.precision == second.precision
     has_same_weights = None not in (first.weights, second.weights) and first.weights == second.weights

@@ -65,12 +65,12 @@ def _measured(act: Act) -> _Measured:
 def _contradiction(first: _Measured, other: _Measured) -> str:
     """Say that two results are of two models, or that it is unknown; empty where some models of both agree."""
     best = ""
-    for one in first.models:
+    for model in first.models:
         for another in other.models:
-            agreement = compare_models(one, another, first.kind, other.kind)
+            agreement = compare_models(model, another, first.kind, other.kind)
             reason = agreement.text
             # without hashes a name is all there is
-            if not reason and "weights" in agreement.unknown and one.name != another.name:
+            if not reason and "weights" in agreement.unknown and model.name != another.name:
                 reason = "one of them does not tell its weights, and their names differ"
             if not reason:
                 return ""

@@ -222,10 +222,10 @@ def _by_level(side: ComparedPrompts, by: str | None, alone: bool) -> list[Compar
     ]
 
 
-def _are_of_two_models(one: ComparedPrompts, other: ComparedPrompts) -> bool:
+def _are_of_two_models(first: ComparedPrompts, other: ComparedPrompts) -> bool:
     """Return whether two sides are of models that differ, or of two names that nothing shows to be one model."""
-    agreement = compare_models(one.identity.of_model, other.identity.of_model)
-    return bool(agreement.differences) or (one.model != other.model and not agreement.same)
+    agreement = compare_models(first.identity.of_model, other.identity.of_model)
+    return bool(agreement.differences) or (first.model != other.model and not agreement.same)
 
 
 def _by_model(sides: Sequence[ComparedPrompts]) -> list[list[ComparedPrompts]]:

@@ -161,8 +161,8 @@ class FittedLens:
         """SHA-256 over the matrices and what they were fitted to, for the identity of runs that read with the lens."""
         record = self.origin.record()
         # a file of an earlier version keeps the fingerprint that runs know it by
-        told = {name: value for name, value in record.items() if name not in _TOLD_LATER or value is not None}
-        digest = hashlib.sha256(repr((self.boundaries, self.counts, told)).encode())
+        origin = {name: value for name, value in record.items() if name not in _TOLD_LATER or value is not None}
+        digest = hashlib.sha256(repr((self.boundaries, self.counts, origin)).encode())
         for half_BDD in self.sums_HBDD:
             for sum_DD in half_BDD:
                 digest.update(sum_DD.contiguous().cpu().numpy().tobytes())

@@ -91,9 +91,9 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
             folder.
     """
     stored = read_about(folder)
-    told = {name: value for name, value in (training or {}).items() if value is not None}
+    options = {name: value for name, value in (training or {}).items() if value is not None}
     if stored is not None:
-        _require_same_training(folder, stored.get(TRAINING), told)
+        _require_same_training(folder, stored.get(TRAINING), options)
         changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
         if changed:
             raise StoreError(
@@ -102,13 +102,13 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
                 "was begun with."
             )
         # what an earlier version, or a loop that began without options, did not tell is told from now on
-        known = stored.get(TRAINING)
-        known = known if isinstance(known, dict) else {}
-        if not told.keys() <= known.keys():
-            _write(folder, {**stored, TRAINING: {**told, **known}})
-        return bool(told) and told.keys() <= known.keys()
-    _write(folder, {**about, **({TRAINING: told} if told else {})})
-    return bool(told)
+        course_options = stored.get(TRAINING)
+        course_options = course_options if isinstance(course_options, dict) else {}
+        if not options.keys() <= course_options.keys():
+            _write(folder, {**stored, TRAINING: {**options, **course_options}})
+        return bool(options) and options.keys() <= course_options.keys()
+    _write(folder, {**about, **({TRAINING: options} if options else {})})
+    return bool(options)
 
 
 def _require_same_training(folder: Path, stored: Any, training: Mapping[str, Any]) -> None:
@@ -117,11 +117,11 @@ def _require_same_training(folder: Path, stored: Any, training: Mapping[str, Any
     Raises:
         StoreError: with what differs, and both ways out.
     """
-    known = stored if isinstance(stored, dict) else {}
+    course_options = stored if isinstance(stored, dict) else {}
     differences = [
-        f"{name}: the course has {_short(known[name])}, this training {_short(value)}"
+        f"{name}: the course has {_short(course_options[name])}, this training {_short(value)}"
         for name, value in training.items()
-        if name in known and known[name] != json.loads(json.dumps(value))
+        if name in course_options and course_options[name] != json.loads(json.dumps(value))
     ]
     if differences:
         raise StoreError(
