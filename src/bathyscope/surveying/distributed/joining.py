@@ -180,7 +180,7 @@ def _require_unchanged(identity: Identity, here: ModelIdentity) -> None:
     what = "weights" if "weights" in agreement.differences else "configuration"
     raise StoreError(
         f"The {what} of {identity.model!r} here {'are' if what == 'weights' else 'is'} not what the parts were "
-        f"computed with ({agreement.text}), and results would be derived from it. Join where the model is as it was "
+        f"computed with, and results would be derived from it ({agreement.text}). Join where the model is as it was "
         "(or restore its files); the parts themselves are whole."
     )
 

@@ -114,8 +114,8 @@ class Worker:
             if agreement.differences:
                 what = "weights" if "weights" in agreement.differences else "settings"
                 raise ModelError(
-                    f"The {what} of {self._order.model} on {place} are not those of the model that was given "
-                    f"({agreement.text}): it was changed in memory, or its files were. Save it, and give the folder."
+                    f"The {what} of {self._order.model} on {place} are not those of the model that was given: "
+                    f"it was changed in memory, or its files were ({agreement.text}). Save it, and give the folder."
                 )
         prompts = encode_prompts(plan.prompts, plan.facts.keeps_text)
         streamed = plan.model.placement == "stream"
