@@ -12,8 +12,8 @@ from support import zoo
 from torch import Tensor, nn
 
 import bathyscope
-from bathyscope.analysis.between.sides import require_same_shape
 from bathyscope.analysis.between.diff_text import parting_tokens
+from bathyscope.analysis.between.sides import require_same_shape
 from bathyscope.wavefront import histories
 
 IDS = [[5, 9, 3, 44, 17, 8], [7, 2, 90, 31, 6, 11], [61, 4, 4, 23, 70, 12]]
