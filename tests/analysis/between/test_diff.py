@@ -289,7 +289,8 @@ def test_embeddings_that_differ_are_named_and_no_block_is() -> None:
     result = parted(hf, other)
     assert not result["graft"].values.any()
     assert result.text.startswith(
-        "The streams part before block 0, in the embedding; the weights of the embedding differ. No block differs by itself"
+        "The streams part before block 0, in the embedding; the weights of the embedding differ. "
+        "No block differs by itself"
     )
     assert result.record()["embedding"] is True
 

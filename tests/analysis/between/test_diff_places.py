@@ -188,32 +188,30 @@ def test_settings_are_named_where_weights_are_equal(capsys: pytest.CaptureFixtur
     assert "all weights are equal, and the constants differ" in " ".join(capsys.readouterr().out.split())
 
 
-class TestAdaptersOutsideOfBlocks:
-    """They are switched off for the second side's predictions too; brute force by PEFT's own switch."""
-
-    @pytest.mark.parametrize(
-        ("settings", "place"),
-        [
-            ({"target_modules": ["lm_head"]}, "unembedding"),
-            ({"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}, "unembedding"),
-            ({"target_modules": ["q_proj"], "modules_to_save": ["norm"]}, "final norm"),
-            ({"target_modules": ["embed_tokens"]}, "embedding"),
-        ],
-        ids=["lora of the head", "saved head", "saved norm", "lora of the embedding"],
-    )
-    @pytest.mark.parametrize("training", [False, True])
-    def test_off_is_the_base(self, settings: Any, place: str, training: bool) -> None:
-        pytest.importorskip("peft")
-        tuned = with_adapters(**settings, lora_dropout=0.5)
-        with torch.no_grad():
-            on = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
-            with tuned.disable_adapter():
-                off = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
-        expected = (on.exp() * (on - off)).sum(-1).numpy()
-        assert expected.max() > 1e-3
-        result = bathyscope.diff(tuned.train(training), None, PROMPTS[:2], resamples=20)
-        np.testing.assert_allclose(result["token_kl"].values, expected, atol=1e-5)
-        assert (result["other"].values.astype(int) == off.argmax(-1).numpy()).all()
-        assert place in result.attrs["adapters_in"]
-        assert f"the {place}" in result.text
-        assert tuned.training is training
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"target_modules": ["lm_head"]}, "unembedding"),
+        ({"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}, "unembedding"),
+        ({"target_modules": ["q_proj"], "modules_to_save": ["norm"]}, "final norm"),
+        ({"target_modules": ["embed_tokens"]}, "embedding"),
+    ],
+    ids=["lora of the head", "saved head", "saved norm", "lora of the embedding"],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_adapters_outside_of_blocks_are_off_for_the_second_side(settings: Any, place: str, training: bool) -> None:
+    """Brute force by PEFT's own switch; in a model that was left in training mode, nothing is dropped out."""
+    pytest.importorskip("peft")
+    tuned = with_adapters(**settings, lora_dropout=0.5)
+    with torch.no_grad():
+        on = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
+        with tuned.disable_adapter():
+            off = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
+    expected = (on.exp() * (on - off)).sum(-1).numpy()
+    assert expected.max() > 1e-3
+    result = bathyscope.diff(tuned.train(training), None, PROMPTS[:2], resamples=20)
+    np.testing.assert_allclose(result["token_kl"].values, expected, atol=1e-5)
+    assert (result["other"].values.astype(int) == off.argmax(-1).numpy()).all()
+    assert place in result.attrs["adapters_in"]
+    assert f"the {place}" in result.text
+    assert tuned.training is training

@@ -109,7 +109,7 @@ class RandomRounding(TorchDispatchMode):
         return self.moved(result) if _is_rounded(result) else result
 
     def _with_moved_factors(self, kind: str, args: Any) -> Any:
-        """Return the arguments of a sum of products with its smaller factor moved; of attention queries, keys, values."""
+        """Return the arguments of a sum of products with its smaller factor moved; of attention all three."""
         if kind.startswith("_scaled_dot_product"):
             query, key, value = args[:3]
             scores, mean = _error_of_sum(query, query.shape[-1]), _error_of_sum(value, value.shape[-2])
@@ -125,7 +125,7 @@ class RandomRounding(TorchDispatchMode):
         return tuple(factors)
 
     def _turned(self, values: Tensor, count: int, dim: int = -1, largest: bool = True, *_: Any) -> Tensor:
-        """Return the numbers of a choice, with the last chosen one and the next exchanged where rounding could do so."""
+        """Return the numbers of a choice; the last chosen and the next are exchanged where rounding could do so."""
         self.choices.append(values.detach())
         place = len(self.choices) - 1
         if place >= len(self._earlier) or count >= values.shape[dim] or not _is_rounded(values):

@@ -68,7 +68,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     note = (
         f"A = {data.attrs['model']}, B = {data.attrs['other']}, {data.sizes['prompt']} prompts; bands: "
         f"{float(data.attrs['level']):.0%} intervals over {resampled(data.attrs.get('cluster'))}. Broken: what "
-        "rounding may explain, by its largest prompt; each prompt is compared with its own. A graft puts one block of one model into the other, with all else as it was; the dotted "
+        "rounding may explain, the largest over prompts, each of which is compared with its own; dotted: the largest "
+        "drift of a prompt. A graft puts one block of one model into the other, with all else as it was; the dotted "
         "line is the sum of the single grafts up to a block. Where the curve and the sum part, single blocks do not "
         "explain the difference. Maps: drift at every token, of the prompts whose predictions differ most; triangles: "
         "the models predict different next tokens there."
