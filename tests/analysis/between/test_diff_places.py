@@ -57,11 +57,11 @@ def _noise(hf: Any, block: int, share: float) -> None:
 # What is changed → the model, the change, the block or place that is to be named, and the words for its weights.
 _LAYER = "model.layers"
 CHANGED: dict[str, tuple[str, Callable[[Any], None], int | str, str]] = {
-    "block 0": ("tiny", lambda hf: _noise(hf, 0, 0.05), 0, "block 0's attention"),
-    "block 2": ("tiny", lambda hf: _noise(hf, 2, 0.05), 2, "block 2's attention"),
-    "block 2, a little": ("tiny", lambda hf: _noise(hf, 2, 1e-4), 2, "block 2's attention"),
-    "block 3": ("tiny", lambda hf: _noise(hf, 3, 0.05), 3, "block 3's attention"),
-    "block 4 of gpt2": ("gpt2", lambda hf: _noise(hf, 4, 0.05), 4, "block 4's attention"),
+    "block 0": ("tiny", lambda hf: _noise(hf, 0, 0.05), 0, "block 0 differ"),
+    "block 2": ("tiny", lambda hf: _noise(hf, 2, 0.05), 2, "block 2 differ"),
+    "block 2, a little": ("tiny", lambda hf: _noise(hf, 2, 1e-4), 2, "block 2 differ"),
+    "block 3": ("tiny", lambda hf: _noise(hf, 3, 0.05), 3, "block 3 differ"),
+    "block 4 of gpt2": ("gpt2", lambda hf: _noise(hf, 4, 0.05), 4, "block 4 differ"),
     "an MLP": ("tiny", _scaled(f"{_LAYER}.1.mlp.down_proj.weight"), 1, "block 1's MLP"),
     "a neuron": ("tiny", _scaled(f"{_LAYER}.1.mlp.up_proj.weight", rows=7), 1, "block 1's MLP"),
     "a norm": ("tiny", _scaled(f"{_LAYER}.2.input_layernorm.weight"), 2, "block 2"),
@@ -93,7 +93,7 @@ CHANGED: dict[str, tuple[str, Callable[[Any], None], int | str, str]] = {
     "a position": ("gpt2", _scaled("transformer.wpe.weight", rows=8), "embedding", "transformer.wpe.weight"),
     "the final norm": ("tiny", _scaled("model.norm.weight"), "readout", "the final norm"),
     "the unembedding": ("tiny", _scaled("lm_head.weight", rows=5), "readout", "the unembedding"),
-    "a block in bfloat16": ("tiny, bfloat16", lambda hf: _noise(hf, 1, 0.4), 1, "block 1's attention"),
+    "a block in bfloat16": ("tiny, bfloat16", lambda hf: _noise(hf, 1, 0.4), 1, "block 1 differ"),
 }
 
 

@@ -114,7 +114,7 @@ def _beyond_output(data: xr.Dataset) -> NDArray[np.bool_]:
 
 def _tell_weights(data: xr.Dataset) -> str:
     """Return in which weights the models differ as numbers, or in what else; empty where that is unknown."""
-    settings = _listed([f"the {name}" for name in data.attrs.get("settings_differ", [])])
+    settings = data.attrs.get("settings_differ", [])
     if places := data.attrs.get("adapters_in"):
         return f"adapters are in {_name_places(places)}"
     places = data.attrs.get("weights_differ")
@@ -123,36 +123,33 @@ def _tell_weights(data: xr.Dataset) -> str:
     if places:
         return f"the weights of {_name_places(places)} differ"
     if settings:
-        return f"all weights are equal, and {settings} {'differs' if settings.count('the ') == 1 else 'differ'}"
+        verb = "differ" if len(settings) > 1 or settings[0] == "constants" else "differs"
+        return f"all weights are equal, and {_listed([f'the {name}' for name in settings])} {verb}"
     return "all weights are equal"
 
 
 def _name_places(places: Sequence[str]) -> str:
-    """Return places in words, the blocks without their parts where they are many."""
-    if len(places) > _MOST_PLACES:
-        inside = sorted({int(place.split()[1].rstrip(",")) for place in places if place.startswith("block ")})
-        outside = [place for place in places if not place.startswith("block ")]
-        several = (
-            [f"{len(outside)} tensors outside of the blocks"]
-            if len(outside) > _MOST_PLACES
-            else _with_articles(outside)
-        )
-        blocks = [f"{len(inside)} blocks (from {inside[0]} to {inside[-1]})"] if len(inside) > _MOST_PLACES else []
-        blocks = blocks or [f"block {block}" for block in inside]
-        return _listed([*several, *blocks])
-    return _listed(_with_articles(places))
-
-
-def _with_articles(places: Sequence[str]) -> list[str]:
-    words = []
+    """Return places in words: a block as a whole where several of its parts are among them; many places in numbers."""
+    outside = [place for place in places if not place.startswith("block ")]
+    parts_by_block: dict[str, list[str]] = {}
     for place in places:
-        block, _, part = place.partition(", ")
-        name = {"mlp": "MLP"}.get(part, part)
         if place.startswith("block "):
-            words.append(f"{block}'s {name}" if part else block)
-        else:
-            words.append(f"the {place}" if place in ("embedding", "final norm", "unembedding") else place)
-    return words
+            block, _, part = place.partition(", ")
+            parts_by_block.setdefault(block, []).append(part)
+    blocks = [_name_block(block, parts) for block, parts in parts_by_block.items()]
+    if len(blocks) > _MOST_PLACES:
+        numbers = sorted(int(block.split()[1]) for block in parts_by_block)
+        blocks = [f"{len(blocks)} blocks (from {numbers[0]} to {numbers[-1]})"]
+    words = [f"the {place}" if place in ("embedding", "final norm", "unembedding") else place for place in outside]
+    if len(words) > _MOST_PLACES:
+        words = [f"{len(words)} modules outside of the blocks"]
+    return _listed([*words, *blocks])
+
+
+def _name_block(block: str, parts: Sequence[str]) -> str:
+    if len(parts) > 1 or not parts[0]:
+        return block
+    return f"{block}'s {'MLP' if parts[0] == 'mlp' else parts[0]}"
 
 
 def _listed(words: Sequence[object]) -> str:
