@@ -98,7 +98,7 @@ def record_of(result: Difference) -> dict[str, Any]:
         "largest_graft": int(data["graft_mean"].values.argmax()),
         **means,
         **single,
-        "noise_floor": _rounded(data["noise_floor"].values),
+        "noise_floor": _rounded(data["noise_floor"].values.max(0)),
         "weight_change": _rounded(data["weight_change"].values),
         "tokens": parting_tokens(data, 5).to_dict("records"),
     }

@@ -21,7 +21,7 @@ def test_the_record_is_the_result(model_folder: Path, prompts_file: Path, capsys
     assert record["first"] is None
     assert len(record["blocks"]) == len(result.to_dataframe()) == result.sizes["block"]
     assert main([*command, "--resamples", "20"]) == 0
-    assert "do not part beyond rounding on these prompts" in capsys.readouterr().out
+    assert "are equal up to rounding on these prompts" in capsys.readouterr().out
 
 
 def test_help_names_the_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import acting
 import afterwards
+import differences
 import joins
 import while_measuring
 from bug import Bug
 
-BUGS: tuple[Bug, ...] = (*while_measuring.BUGS, *afterwards.BUGS, *acting.BUGS, *joins.BUGS)
+BUGS: tuple[Bug, ...] = (
+    *while_measuring.BUGS,
+    *afterwards.BUGS,
+    *acting.BUGS,
+    *differences.BUGS,
+    *joins.BUGS,
+)

@@ -12,8 +12,8 @@ from support import zoo
 from torch import Tensor, nn
 
 import bathyscope
-from bathyscope.analysis.between.diff import require_same_shape
 from bathyscope.analysis.between.diff_text import parting_tokens
+from bathyscope.analysis.between.sides import require_same_shape
 from bathyscope.wavefront import histories
 
 IDS = [[5, 9, 3, 44, 17, 8], [7, 2, 90, 31, 6, 11], [61, 4, 4, 23, 70, 12]]
@@ -76,7 +76,7 @@ def test_a_model_and_itself_do_not_part() -> None:
         assert not result[name].fillna(0).values.any(), name
     assert parting_tokens(result.data).empty
     assert result.first is None
-    assert "do not part beyond rounding" in result.text
+    assert "are equal up to rounding on these prompts; all weights are equal." in result.text
 
 
 @pytest.mark.parametrize("block", [0, 2, 4])
@@ -288,7 +288,10 @@ def test_embeddings_that_differ_are_named_and_no_block_is() -> None:
     other.model.embed_tokens.weight.data.mul_(1.01)
     result = parted(hf, other)
     assert not result["graft"].values.any()
-    assert result.text.startswith("The streams part before block 0, in the embedding. No block differs by itself")
+    assert result.text.startswith(
+        "The streams part before block 0, in the embedding; the weights of the embedding differ. "
+        "No block differs by itself"
+    )
     assert result.record()["embedding"] is True
 
 

@@ -2,34 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import NDArray
 
 from bathyscope.core.result import rows_of, tabulate_over
 
-_SHARE: Final = 4
-"""A block whose rank among weight changes and among grafts differs by more than L over this is named."""
+_FACTOR: Final = 2.0
+"""A change or an effect is large at so many times the median of all changed blocks, and small at the median over it."""
+_LARGE_CHANGE: Final = 0.1
+_FAINT: Final = 1e-4
+"""Nats per squared change: an effect below this is small whatever other blocks do; random changes have about 1."""
 _COLUMNS: Final = (
-    *("block", "drift_mean", "drift_low", "drift_high", "graft_mean", "graft_low", "graft_high"),
+    *("block", "drift_mean", "drift_low", "drift_high", "beyond", "graft_mean", "graft_low", "graft_high"),
     *("graft_back_mean", "graft_back_low", "graft_back_high", "weight_change"),
 )
+_MOST_PLACES: Final = 4
+
+
+def beyond_rounding(drift: NDArray[np.float64], floor: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return where rounding does not explain a difference: prompt by prompt, which is no question of sampling."""
+    return np.asarray(drift > floor)
 
 
 def first_beyond(data: xr.Dataset) -> int | None:
-    """Return the first block behind which the drift surely exceeds the noise floor."""
-    low = data["drift_low"].values
-    # A single prompt has no interval; its own drift decides.
-    drift = np.where(np.isnan(low), data["drift_mean"].values, low)
-    beyond = np.flatnonzero(drift[1:] > data["noise_floor"].values[1:])
-    return int(beyond[0]) if beyond.size else None
+    """Return the first block behind which the drift of any prompt exceeds its own rounding; 0 also in front of it."""
+    boundaries = np.flatnonzero(_beyond(data, "drift", "noise_floor").any(0))
+    return max(int(boundaries[0]) - 1, 0) if boundaries.size else None
 
 
-def _begins_apart(data: xr.Dataset) -> bool:
+def begins_apart(data: xr.Dataset) -> bool:
     """Return whether the streams part in front of all blocks, in the embedding."""
-    return bool(data["drift_mean"].values[0] > data["noise_floor"].values[0])
+    return bool(_beyond(data, "drift", "noise_floor")[:, 0].any())
+
+
+def predictions_differ(data: xr.Dataset) -> bool:
+    """Return whether the predictions of any prompt differ by more than its own rounding."""
+    return bool(_beyond(data, "output", "output_floor").any())
+
+
+def _beyond(data: xr.Dataset, name: str, floor: str) -> NDArray[np.bool_]:
+    return beyond_rounding(data[name].values, data[floor].values)
 
 
 def conclude(data: xr.Dataset, first: int | None) -> str:
@@ -49,52 +66,129 @@ def _name_families(data: xr.Dataset) -> str:
 
 
 def _conclude(data: xr.Dataset, first: int | None) -> str:
-    output = float(data["output_mean"])
-    if first is None:
-        models = f"{data.attrs['model']} and {data.attrs['other']}"
-        if output <= float(data["output_floor"]):
-            return f"{models} do not part beyond rounding on these prompts."
+    models, weights = f"{data.attrs['model']} and {data.attrs['other']}", _tell_weights(data)
+    if first is None and predictions_differ(data):
+        reason = weights or "the final norm or the unembedding is another"
         return (
             f"The streams of {models} do not part beyond rounding on these prompts, and their predictions differ by "
-            f"{output:.4g} nats a token: the final norm or the unembedding is another."
+            f"{float(data['output_mean']):.4g} nats a token: {reason}."
         )
-    graft = data["graft_mean"].values
-    together = f"all blocks together {float(data['cumulative_mean'].values[-1]):.4g}, the whole models {output:.4g}"
-    parting = "before block 0, in the embedding" if _begins_apart(data) else f"at block {first}"
-    sentences = [f"The streams part {parting}."]
-    if graft.any():
-        largest = int(graft.argmax())
-        sentences.append(
-            f"The largest single graft is block {largest} ({graft[largest]:.4g} nats a token; {together})."
-        )
-    else:
-        sentences.append(f"No block differs by itself ({together} nats a token).")
-    quiet, loud = _mismatched(data)
-    if quiet or loud:
-        named = [
-            f"{label}: {', '.join(map(str, blocks))}"
-            for label, blocks in (("Large change, small effect", quiet), ("small change, large effect", loud))
-            if blocks
-        ]
-        sentences.append("; ".join(named).capitalize() + ".")
+    if first is None:
+        changed = data.attrs.get("weights_differ") or data.attrs.get("adapters_in")
+        reason = f", though {weights}: the effect is not distinguishable from rounding" if changed else ""
+        agreed = f"; {weights}" if weights and not changed else ""
+        return f"{models} are equal up to rounding on these prompts{reason}{agreed}."
+    parting = "before block 0, in the embedding" if begins_apart(data) else f"at block {first}"
+    sentences = [f"The streams part {parting}{f'; {weights}' if weights else ''}.", _tell_grafts(data)]
+    quiet, loud = mismatched(data)
+    named = [
+        f"{label}: {', '.join(_tell_change(data, block) for block in blocks)}"
+        for label, blocks in (("Large change, small effect", quiet), ("small change, large effect", loud))
+        if blocks
+    ]
+    if named:
+        text = "; ".join(named)
+        sentences.append(f"{text[0].upper()}{text[1:]}.")
     return " ".join(sentences)
 
 
-def _mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
-    """Return the blocks that changed much with little effect, and those that changed little with much effect."""
+def _tell_grafts(data: xr.Dataset) -> str:
+    """Return which single graft is the largest, all of them where several are; and what all blocks do together."""
+    output, graft = float(data["output_mean"]), data["graft_mean"].values
+    together = f"all blocks together {float(data['cumulative_mean'].values[-1]):.4g}, the whole models {output:.4g}"
+    if not np.nan_to_num(graft).any():
+        return f"No block differs by itself ({together} nats a token)."
+    largest = float(np.nanmax(graft))
+    if not _beyond_output(data).any():
+        return f"No single graft is distinguishable from rounding (at most {largest:.4g} nats a token; {together})."
+    blocks = np.flatnonzero(graft == largest).tolist()
+    if len(blocks) == 1:
+        return f"The largest single graft is block {blocks[0]} ({largest:.4g} nats a token; {together})."
+    return f"The largest single grafts are blocks {_listed(blocks)} ({largest:.4g} nats a token each; {together})."
+
+
+def _beyond_output(data: xr.Dataset) -> NDArray[np.bool_]:
+    """Return the blocks whose graft, on any prompt, is above what rounding does to predictions, [blocks]."""
+    return beyond_rounding(data["graft"].values, data["output_floor"].values[:, None]).any(0)
+
+
+def _tell_weights(data: xr.Dataset) -> str:
+    """Return in which weights the models differ as numbers, or in what else; empty where that is unknown."""
+    settings = data.attrs.get("settings_differ", [])
+    if places := data.attrs.get("adapters_in"):
+        return f"adapters are in {_name_places(places)}"
+    places = data.attrs.get("weights_differ")
+    if places is None:
+        return ""
+    if places:
+        return f"the weights of {_name_places(places)} differ"
+    if settings:
+        verb = "differ" if len(settings) > 1 or settings[0] == "constants" else "differs"
+        return f"all weights are equal, and {_listed([f'the {name}' for name in settings])} {verb}"
+    return "all weights are equal"
+
+
+def _name_places(places: Sequence[str]) -> str:
+    """Return places in words: a block as a whole where several of its parts are among them; many places in numbers."""
+    outside = [place for place in places if not place.startswith("block ")]
+    parts_by_block: dict[str, list[str]] = {}
+    for place in places:
+        if place.startswith("block "):
+            block, _, part = place.partition(", ")
+            parts_by_block.setdefault(block, []).append(part)
+    blocks = [_name_block(block, parts) for block, parts in parts_by_block.items()]
+    if len(blocks) > _MOST_PLACES:
+        numbers = sorted(int(block.split()[1]) for block in parts_by_block)
+        blocks = [f"{len(blocks)} blocks (from {numbers[0]} to {numbers[-1]})"]
+    words = [f"the {place}" if place in ("embedding", "final norm", "unembedding") else place for place in outside]
+    if len(words) > _MOST_PLACES:
+        words = [f"{len(words)} modules outside of the blocks"]
+    return _listed([*words, *blocks])
+
+
+def _name_block(block: str, parts: Sequence[str]) -> str:
+    if len(parts) > 1 or not parts[0]:
+        return block
+    return f"{block}'s {'MLP' if parts[0] == 'mlp' else parts[0]}"
+
+
+def _listed(words: Sequence[object]) -> str:
+    """Return words with commas, and the last one behind "and"."""
+    *before, last = map(str, words or [""])
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+def _tell_change(data: xr.Dataset, block: int) -> str:
+    change, graft = float(data["weight_change"].values[block]), float(data["graft_mean"].values[block])
+    within = "" if _beyond_output(data)[block] else ", not distinguishable from rounding"
+    return f"block {block} (weights by {change:.2%}, {graft:.2g} nats a token{within})"
+
+
+def mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
+    """Return the blocks that changed much with little effect, and those that changed little with much effect.
+
+    Much and little are said of changed blocks among themselves, by a factor of two from their median, and of effects as
+    surely as their intervals allow. A change of a tenth of the weights or more is large and an effect that rounding
+    explains, or below 1e-4 nats per squared change, is small whatever the other blocks do.
+    """
     change, graft = data["weight_change"].values, data["graft_mean"].values
-    if np.isnan(change).any():
+    low, high = (
+        np.where(np.isnan(data[f"graft_{end}"].values), graft, data[f"graft_{end}"].values) for end in ("low", "high")
+    )
+    # Where weights are equal, as in a copy of another precision, only the computing differs.
+    changed = np.isfinite(change) & (change > 0) & np.isfinite(graft)
+    if not changed.any():
         return [], []
-    gap = pd.Series(change).rank().to_numpy() - pd.Series(graft).rank().to_numpy()
-    limit = max(1.0, len(gap) / _SHARE)
-    # Where weights changed alike, as in a copy of another precision, the order of the grafts alone would name blocks.
-    is_large, is_small = change > np.median(change), change < np.median(change)
-    return np.flatnonzero(is_large & (gap > limit)).tolist(), np.flatnonzero(is_small & (gap < -limit)).tolist()
+    usual_change, usual_effect = np.median(change[changed]), np.median(graft[changed])
+    faint = ~_beyond_output(data) | (high <= _FAINT * np.square(change))
+    quiet = (change >= _FACTOR * usual_change) & (high <= usual_effect / _FACTOR) | (change >= _LARGE_CHANGE) & faint
+    loud = (change <= usual_change / _FACTOR) & (low >= _FACTOR * usual_effect) & _beyond_output(data)
+    return np.flatnonzero(quiet & changed).tolist(), np.flatnonzero(loud & changed & ~quiet).tolist()
 
 
 def fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
     """Return the JSON record."""
-    quiet, loud = _mismatched(data)
+    quiet, loud = mismatched(data)
     totals = {
         name: [float(data[f"{name}_{end}"]) for end in ("mean", "low", "high")] for name in ("unexplained", "output")
     }
@@ -102,7 +196,8 @@ def fields(data: xr.Dataset, first: int | None) -> dict[str, Any]:
         "kind": "diff",
         **data.attrs,
         "first": first,
-        "embedding": _begins_apart(data),
+        "embedding": begins_apart(data),
+        "predictions": predictions_differ(data),
         "large_change_small_effect": quiet,
         "small_change_large_effect": loud,
         **{name: [None if np.isnan(value) else value for value in values] for name, values in totals.items()},

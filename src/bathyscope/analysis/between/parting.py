@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.between.diff_text import conclude, fields, first_beyond, tabulate
+from bathyscope.analysis.between.diff_text import beyond_rounding, conclude, fields, first_beyond, tabulate
 from bathyscope.core.result import LabelledResult
 from bathyscope.labels import variable
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
+
+if TYPE_CHECKING:
+    from bathyscope.analysis.between.weights import WeightComparison
 
 PARTS: Final = ("attention", "mlp")
 _TEXTS: Final = {
@@ -35,8 +38,8 @@ class Difference(LabelledResult):
     """Where two models part; ``bathyscope.report`` draws it.
 
     Args:
-        first: the first block behind which the drift exceeds the noise floor, 0 also where the embeddings differ; None
-            where none does.
+        first: the first block behind which the drift of any prompt exceeds what rounding may do to it, 0 also where the
+            embeddings differ; None where none does.
     """
 
     first: int | None = None
@@ -63,9 +66,7 @@ class TokenPredictions:
 def difference(
     values: Mapping[str, NDArray[np.float64]],
     tokens: TokenPredictions,
-    floor: NDArray[np.float64],
-    output_floor: float,
-    changes: NDArray[np.float64],
+    weights: WeightComparison,
     prompt_ids: Sequence[str],
     names: tuple[str, str],
     families: tuple[str, str],
@@ -74,13 +75,12 @@ def difference(
     """Return the result of the numbers, with means over prompts and their intervals.
 
     Args:
-        values: variable → [prompts, …].
-        floor: [boundaries], what rounding alone does.
-        output_floor: the same of the predictions, in nats.
-        changes: [blocks], of the weights.
+        values: variable → [prompts, …]; ``noise_floor`` [prompts, boundaries] is what rounding may do to the drift,
+            ``output_floor`` [prompts] to the predictions, in nats.
+        weights: where those of both models differ.
         names, families: of the models.
     """
-    n_blocks = len(changes)
+    n_blocks = len(weights.changes)
     arrays: dict[str, Any] = {}
     unexplained = {
         "unexplained": values["cumulative"][:, -1] - values["graft"].sum(1),
@@ -91,13 +91,29 @@ def difference(
         arrays[name] = variable(["prompt", *dims.split()], column, long_name, units, formula=formula, source="own")
         _add_means(arrays, name, dims.split(), column, f"{long_name}, mean over prompts", units, sampling)
     arrays["weight_change"] = variable(
-        ["block"], changes, "change of the weights over their norm", "1", formula="‖W_B − W_A‖ / ‖W_A‖", source="own"
+        ["block"],
+        weights.changes,
+        "change of the weights over their norm",
+        "1",
+        formula="‖W_B − W_A‖ / ‖W_A‖",
+        source="own",
     )
     arrays["noise_floor"] = variable(
-        ["boundary"], floor, "drift of either model from itself in a batch of twice the size", "1", source="own"
+        ["prompt", "boundary"],
+        values["noise_floor"],
+        "drift that rounding may explain, from random rounding of every operation",
+        "1",
+        source="own",
     )
     arrays["output_floor"] = variable(
-        [], output_floor, "the same of either model and itself in a batch of twice the size", "nats", source="own"
+        ["prompt"], values["output_floor"], "difference of predictions that rounding may explain", "nats", source="own"
+    )
+    arrays["beyond"] = variable(
+        ["boundary"],
+        beyond_rounding(values["drift"], values["noise_floor"]).sum(0),
+        "prompts whose drift is above what rounding may explain",
+        "1",
+        source="own",
     )
     arrays["token_drift"] = variable(
         ["prompt", "boundary", "token"], tokens.drift, "distance of the streams at a token", "1", source="own"
@@ -114,7 +130,10 @@ def difference(
         "part": list(PARTS),
         "token": np.arange(tokens.kl.shape[1]),
     }
-    attrs = {"model": names[0], "other": names[1], **sampling.record}
+    attrs: dict[str, Any] = {"model": names[0], "other": names[1], **sampling.record}
+    attrs["settings_differ"] = weights.settings
+    if weights.places is not None:
+        attrs["adapters_in" if weights.by_adapters else "weights_differ"] = weights.places
     if families[0] != families[1]:
         attrs |= {"family": families[0], "other_family": families[1]}
     data = xr.Dataset(arrays, coords, attrs)

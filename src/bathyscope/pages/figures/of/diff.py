@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 
+from bathyscope.analysis.between.diff_text import begins_apart, first_beyond
 from bathyscope.core.text import visible
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
@@ -39,8 +40,11 @@ _CUMULATIVE: Final = {
 
 def drawing(data: xr.Dataset) -> Drawing:
     """Draw drift, its parts, both grafts, what they add up to, weights against effects, and drift by token."""
-    first = data["drift_mean"].values[1:] > data["noise_floor"].values[1:]
-    begins = f"above the noise floor from block {int(first.argmax())} on" if first.any() else "within rounding"
+    first = first_beyond(data)
+    begins = "within rounding"
+    if first is not None:
+        place = "in front of block 0" if begins_apart(data) else f"behind block {first}"
+        begins = f"first above what rounding may explain {place}"
     panels = [
         Panel("drift", partial(_draw_drift, data=data), f"Drift of the streams by boundary, {begins}."),
         Panel("grafts", partial(_draw_grafts, data=data), f"Effect of single grafts: {_listed(data, 'graft')}."),
@@ -64,7 +68,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     note = (
         f"A = {data.attrs['model']}, B = {data.attrs['other']}, {data.sizes['prompt']} prompts; bands: "
         f"{float(data.attrs['level']):.0%} intervals over {resampled(data.attrs.get('cluster'))}. Broken: what "
-        "rounding alone does. A graft puts one block of one model into the other, with all else as it was; the dotted "
+        "rounding may explain, the largest over prompts, each of which is compared with its own; dotted: the largest "
+        "drift of a prompt. A graft puts one block of one model into the other, with all else as it was; the dotted "
         "line is the sum of the single grafts up to a block. Where the curve and the sum part, single blocks do not "
         "explain the difference. Maps: drift at every token, of the prompts whose predictions differ most; triangles: "
         "the models predict different next tokens there."
@@ -96,7 +101,11 @@ def _finish(ax: Axes, x: np.ndarray, label: str, y: str, title: str) -> None:
 def _draw_drift(figure: FigureBase, data: xr.Dataset) -> None:
     ax, x = figure.subplots(), data["boundary"].values
     _band(ax, x, data, "drift", "drift", Look(style.BLUE))
-    ax.plot(x, data["noise_floor"].values, **style.BROKEN, label="noise floor")
+    ax.plot(x, data["noise_floor"].values.max(0), **style.BROKEN, label="rounding (largest of a prompt)")
+    ax.plot(x, data["drift"].values.max(0), ":", color=style.MUTED, label="largest drift of a prompt")
+    if first_beyond(data) is not None:
+        boundary = int(np.flatnonzero(data["beyond"].values)[0])
+        ax.plot(boundary, data["drift"].values[:, boundary].max(), "v", color=style.VERMILION, label="parts here")
     _finish(ax, x, BOUNDARY_LABEL, "‖h of B − h of A‖ / ‖h of A‖", "How far the streams drift")
 
 

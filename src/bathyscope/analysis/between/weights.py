@@ -1,0 +1,169 @@
+"""Where the weights of two models differ, tensor by tensor and by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bathyscope.model import Model, config_hash
+from bathyscope.model.anatomy.family import Site
+from bathyscope.model.constants import departure_of
+from bathyscope.model.streaming.lending import lent
+from bathyscope.wavefront.adapters import is_adapted
+
+EMBEDDING: Final = "embedding"
+FINAL_NORM: Final = "final norm"
+UNEMBEDDING: Final = "unembedding"
+_ROWS: Final = 4096
+"""Rows of a matrix that are compared at once."""
+
+
+@dataclass(frozen=True)
+class WeightComparison:
+    """What two models differ in before anything is run.
+
+    Args:
+        changes: ‖W_B − W_A‖ / ‖W_A‖ of each block; NaN where its tensors have other names or shapes.
+        differs: whether each block may compute anything different.
+        places: where weights differ as numbers, each ``"block 3, mlp"``, ``"block 3"`` (outside of its parts),
+            ``"embedding"``, ``"final norm"``, ``"unembedding"``, or a tensor's name; None = not all tensors have the
+            same names and shapes in both.
+        settings: what else differs: ``"configuration"``, ``"constants"``, ``"precision"``.
+        by_adapters: the places are those of adapters.
+    """
+
+    changes: NDArray[np.float64]
+    differs: list[bool]
+    places: list[str] | None
+    settings: list[str]
+    by_adapters: bool = False
+
+
+def compare_weights(a: Model, b: Model) -> WeightComparison:
+    """Compare two models of one shape. Equal numbers in two precisions are equal."""
+    # Equal weights under another configuration, with other constants (tables, scales changed in memory), or in another
+    # precision, still compute something else.
+    facts = [
+        {
+            "configuration": config_hash(model.hf),
+            "constants": departure_of(model.hf, config_hash(model.hf)),
+            "precision": model.anatomy.dtype,
+        }
+        for model in (a, b)
+    ]
+    settings = [name for name, value in facts[0].items() if facts[1][name] != value]
+    changes, differs, places, comparable = [], [], [], True
+    for number, blocks in enumerate(zip(a.anatomy.blocks, b.anatomy.blocks, strict=True)):
+        with lent(blocks[0]) as left_block, lent(blocks[1]) as right_block:
+            left, right = left_block.state_dict(), right_block.state_dict()
+            same = _have_the_same_shapes(left, right)
+            names = _differing(left, right) if same else []
+            changes.append(_relative_change(left, right) if same else float("nan"))
+        comparable = comparable and same
+        differs.append(not same or bool(names) or bool(settings))
+        places += sorted({_place_in_block(a, number, name) for name in names})
+    left, right = (_outside_of_blocks(model) for model in (a, b))
+    comparable = comparable and _have_the_same_shapes(left, right)
+    if comparable:
+        places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]
+    return WeightComparison(np.array(changes), differs, list(dict.fromkeys(places)) if comparable else None, settings)
+
+
+def compare_adapters(model: Model) -> WeightComparison:
+    """Return where a model holds adapters; by how much they change its weights is not known."""
+    blocks = model.anatomy.blocks
+    names = [[name for name, module in block.named_modules() if is_adapted(module)] for block in blocks]
+    places = [place for number, inside in enumerate(names) for place in _places_of(model, number, inside)]
+    outside = [_place_outside(model, name) for name in _adapted_outside(model)]
+    return WeightComparison(
+        np.full(len(blocks), np.nan),
+        [bool(inside) for inside in names],
+        list(dict.fromkeys([*outside, *places])),
+        [],
+        by_adapters=True,
+    )
+
+
+def _places_of(model: Model, number: int, names: list[str]) -> list[str]:
+    return sorted({_place_in_block(model, number, f"{name}.") for name in names})
+
+
+def _have_the_same_shapes(left: dict[str, Tensor], right: dict[str, Tensor]) -> bool:
+    return {name: t.shape for name, t in left.items()} == {name: t.shape for name, t in right.items()}
+
+
+def _differing(left: dict[str, Tensor], right: dict[str, Tensor]) -> list[str]:
+    return [name for name, tensor in left.items() if not _are_equal(tensor, right[name])]
+
+
+def _are_equal(left: Tensor, right: Tensor) -> bool:
+    """Return whether two tensors of one shape hold the same numbers, whatever their precision."""
+    if left is right:
+        return True
+    if left.dtype == right.dtype:
+        return torch.equal(left, right.to(left.device))
+    pairs = zip(left.reshape(-1).split(_ROWS * _ROWS), right.reshape(-1).split(_ROWS * _ROWS))
+    return all(torch.equal(one.double().cpu(), other.double().cpu()) for one, other in pairs)
+
+
+def _relative_change(left: dict[str, Tensor], right: dict[str, Tensor]) -> float:
+    squares = [0.0, 0.0]
+    for name, tensor in left.items():
+        if tensor.is_floating_point():
+            reference = tensor.double().cpu()
+            squares[0] += float((right[name].double().cpu() - reference).square().sum())
+            squares[1] += float(reference.square().sum())
+    return float(np.sqrt(squares[0] / squares[1])) if squares[1] else 0.0
+
+
+def _place_in_block(model: Model, number: int, name: str) -> str:
+    """Return the block, with the part that a tensor of this name belongs to."""
+    for part in ("attention", "mlp"):
+        site = model.anatomy.sites.get(part)
+        if site is not None and any(name.startswith(f"{path}.") for path in _paths_of(site)):
+            return f"block {number}, {part}"
+    return f"block {number}"
+
+
+def _paths_of(site: Site) -> Iterator[str]:
+    yield from (path for path in site.paths if path)
+    for further in site.also:
+        yield from _paths_of(further)
+
+
+def _outside_of_blocks(model: Model) -> dict[str, Tensor]:
+    """Return all tensors that no block holds, by name; a tensor that stands in two places under each."""
+    inside = _prefixes_of_blocks(model)
+    return {name: tensor for name, tensor in model.hf.state_dict().items() if not name.startswith(inside)}
+
+
+def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
+    sources = {id(block) for block in model.anatomy.sources}
+    return tuple(f"{name}." for name, module in model.hf.named_modules() if id(module) in sources)
+
+
+def _adapted_outside(model: Model) -> list[str]:
+    inside = _prefixes_of_blocks(model)
+    modules = model.hf.named_modules()
+    return [f"{name}." for name, module in modules if is_adapted(module) and not name.startswith(inside)]
+
+
+def _place_outside(model: Model, name: str) -> str:
+    """Return what a tensor outside of the blocks belongs to, or its own name."""
+    readout = model.anatomy.readout
+    kinds: list[tuple[str, nn.Module | None]] = [
+        (EMBEDDING, model.hf.get_input_embeddings() if hasattr(model.hf, "get_input_embeddings") else None),
+        (FINAL_NORM, readout.norm),
+        (UNEMBEDDING, readout.head),
+    ]
+    for place, module in kinds:
+        paths = [path for path, other in model.hf.named_modules() if other is module]
+        if module is not None and any(name.startswith(f"{path}.") for path in paths):
+            return place
+    return name.removesuffix(".")

@@ -1,0 +1,217 @@
+"""Equal functions are called equal up to rounding; one change is named where it is, with few prompts and with many."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.equal_functions import EQUAL, copied, tiny, with_adapters
+
+import bathyscope
+from bathyscope.cli.printing import print_result
+from bathyscope.pages.figures.of import diff as diff_figure
+
+PROMPTS = np.random.default_rng(0).integers(2, 60, size=(40, 9)).tolist()
+RARE = 61
+"""A token that only the second prompt holds."""
+PROMPTS[1][4] = RARE
+UNUSED = 63
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_equal_functions_are_equal_up_to_rounding(name: str) -> None:
+    one, other = EQUAL[name]()
+    result = bathyscope.diff(one, other, PROMPTS[:6], resamples=20)
+    assert result.first is None, result.text
+    assert " are equal up to rounding on these prompts" in result.text
+    assert not result["beyond"].values.any()
+    # The bound is one of rounding: a few hundred units at most. Norms compute in float32, also in models in float64.
+    dtypes = [torch.float32, *(next(model.parameters()).dtype for model in (one, other))]
+    unit = max(torch.finfo(dtype).eps for dtype in dtypes)
+    assert result["noise_floor"].values[:, 1:].max() < 400 * unit
+    assert (result["noise_floor"].values > 0).all()
+
+
+def _scaled(path: str, factor: float = 1.2, rows: Any = slice(None)) -> Callable[[Any], None]:
+    def change(hf: Any) -> None:
+        hf.get_parameter(path).data[rows] *= factor
+
+    return change
+
+
+def _noise(hf: Any, block: int, share: float) -> None:
+    generator = torch.Generator().manual_seed(3)
+    for parameter in bathyscope.load(hf).anatomy.blocks[block].parameters():
+        parameter.data += (
+            share
+            * parameter.detach().norm()
+            / parameter.numel() ** 0.5
+            * torch.randn(parameter.shape, generator=generator).to(parameter.dtype)
+        )
+
+
+# What is changed → the model, the change, the block or place that is to be named, and the words for its weights.
+_LAYER = "model.layers"
+CHANGED: dict[str, tuple[str, Callable[[Any], None], int | str, str]] = {
+    "block 0": ("tiny", lambda hf: _noise(hf, 0, 0.05), 0, "block 0 differ"),
+    "block 2": ("tiny", lambda hf: _noise(hf, 2, 0.05), 2, "block 2 differ"),
+    "block 2, a little": ("tiny", lambda hf: _noise(hf, 2, 1e-4), 2, "block 2 differ"),
+    "block 3": ("tiny", lambda hf: _noise(hf, 3, 0.05), 3, "block 3 differ"),
+    "block 4 of gpt2": ("gpt2", lambda hf: _noise(hf, 4, 0.05), 4, "block 4 differ"),
+    "an MLP": ("tiny", _scaled(f"{_LAYER}.1.mlp.down_proj.weight"), 1, "block 1's MLP"),
+    "a neuron": ("tiny", _scaled(f"{_LAYER}.1.mlp.up_proj.weight", rows=7), 1, "block 1's MLP"),
+    "a norm": ("tiny", _scaled(f"{_LAYER}.2.input_layernorm.weight"), 2, "block 2"),
+    "an entry of a norm": ("tiny", _scaled(f"{_LAYER}.2.post_attention_layernorm.weight", rows=3), 2, "block 2"),
+    "a norm of gemma2": ("gemma2", _scaled(f"{_LAYER}.3.post_feedforward_layernorm.weight", 3), 3, "block 3"),
+    "queries of a head": (
+        "tiny",
+        _scaled(f"{_LAYER}.3.self_attn.q_proj.weight", rows=slice(8)),
+        3,
+        "block 3's attention",
+    ),
+    "values of a head": (
+        "tiny",
+        _scaled(f"{_LAYER}.0.self_attn.v_proj.weight", rows=slice(8)),
+        0,
+        "block 0's attention",
+    ),
+    "what reads a head": (
+        "tiny",
+        lambda hf: hf.model.layers[2].self_attn.o_proj.weight.data[:, 8:16].mul_(1.2),
+        2,
+        "block 2's attention",
+    ),
+    "a bias": ("gpt2", lambda hf: hf.transformer.h[1].mlp.c_fc.bias.data.add_(0.1), 1, "block 1's MLP"),
+    "an expert": ("mixtral", _scaled(f"{_LAYER}.1.mlp.experts.down_proj", rows=2), 1, "block 1's MLP"),
+    "a router": ("mixtral", lambda hf: hf.model.layers[3].mlp.gate.weight.data.neg_(), 3, "block 3's MLP"),
+    "an embedding": ("tiny", _scaled("model.embed_tokens.weight", rows=RARE), "embedding", "the embedding"),
+    "all embeddings": ("tiny", _scaled("model.embed_tokens.weight", 1.001), "embedding", "the embedding"),
+    "a position": ("gpt2", _scaled("transformer.wpe.weight", rows=8), "embedding", "transformer.wpe.weight"),
+    "the final norm": ("tiny", _scaled("model.norm.weight"), "readout", "the final norm"),
+    "the unembedding": ("tiny", _scaled("lm_head.weight", rows=5), "readout", "the unembedding"),
+    "a block in bfloat16": ("tiny, bfloat16", lambda hf: _noise(hf, 1, 0.4), 1, "block 1 differ"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_one_change_is_named_where_it_is(name: str) -> None:
+    model, change, place, words = CHANGED[name]
+    family, _, dtype = model.partition(", ")
+    hf = copied(family).to(getattr(torch, dtype or "float32"))
+    other = copy.deepcopy(hf)
+    change(other)
+    one, two = bathyscope.load(hf), bathyscope.load(other)
+    for count in (2, 40):
+        result = bathyscope.diff(one, two, PROMPTS[:count], resamples=20)
+        _require_place(result, place, words)
+
+
+def _require_place(result: Any, place: int | str, words: str) -> None:
+    """The sentence, the attribute, the record, the table and the figure name one place."""
+    assert f"the weights of {words}" in result.text
+    alt = diff_figure.drawing(result.data).panels[0].alt
+    beyond = result.to_dataframe()["beyond"].to_numpy()
+    record = result.record()
+    assert record["first"] == result.first
+    if place == "readout":
+        assert result.first is None
+        assert not beyond.any()
+        assert "do not part beyond rounding" in result.text
+        assert "their predictions differ by" in result.text
+        assert "within rounding" in alt
+    elif place == "embedding":
+        assert result.first == 0
+        assert record["embedding"]
+        assert "The streams part before block 0, in the embedding" in result.text
+        assert "in front of block 0" in alt
+    else:
+        assert result.first == place, result.text
+        assert f"The streams part at block {place}; " in result.text
+        assert np.flatnonzero(beyond)[0] == place
+        assert not result["drift"].values[:, : int(place) + 1].any()
+        assert f"behind block {place}" in alt
+
+
+def test_a_row_that_no_prompt_asks_for_is_said_and_parts_nothing() -> None:
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    other.model.embed_tokens.weight.data[UNUSED] *= 2
+    result = bathyscope.diff(hf, other, PROMPTS[:3], resamples=20)
+    assert result.text.endswith(
+        "are equal up to rounding on these prompts, though the weights of the embedding differ: the effect is not "
+        "distinguishable from rounding."
+    )
+
+
+def test_a_change_below_rounding_is_not_called_no_difference() -> None:
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    weight = other.model.layers[2].mlp.down_proj.weight.data
+    weight[0, 0] = torch.nextafter(weight[0, 0], torch.tensor(torch.inf))
+    result = bathyscope.diff(hf, other, PROMPTS[:3], resamples=20)
+    assert result.first is None
+    assert result.attrs["weights_differ"] == ["block 2, mlp"]
+    assert "though the weights of block 2's MLP differ: the effect is not distinguishable from rounding" in result.text
+
+
+def test_a_block_that_is_rewritten_without_effect_is_named_with_its_size() -> None:
+    """Nothing reads what its MLP computes, so that nearly all of its weights may change."""
+    hf = tiny()
+    for model in (hf, other := copy.deepcopy(hf)):
+        model.model.layers[1].mlp.down_proj.weight.data.mul_(1e-9)
+    mlp = other.model.layers[1].mlp
+    for matrix in (mlp.gate_proj, mlp.up_proj):
+        torch.nn.init.normal_(matrix.weight, std=0.5)
+    other.model.layers[3].mlp.down_proj.weight.data.mul_(1.05)
+    result = bathyscope.diff(hf, other, PROMPTS[:4], resamples=20)
+    change, graft = result["weight_change"].values, result["graft_mean"].values
+    assert change[1] > 0.5
+    assert graft[1] < 1e-10 < graft[3]
+    assert result.record()["large_change_small_effect"] == [1]
+    assert (
+        f"Large change, small effect: block 1 (weights by {change[1]:.2%}, {graft[1]:.2g} nats a token, not "
+        "distinguishable from rounding)"
+    ) in result.text
+
+
+def test_settings_are_named_where_weights_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    other.model.layers[2].self_attn.scaling *= 1.5
+    result = bathyscope.diff(hf, other, PROMPTS[:2], resamples=20)
+    assert result.text.startswith("The streams part at block 2; all weights are equal, and the constants differ.")
+    print_result(result, "table")
+    assert "all weights are equal, and the constants differ" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("settings", "place"),
+    [
+        ({"target_modules": ["lm_head"]}, "unembedding"),
+        ({"target_modules": ["q_proj"], "modules_to_save": ["lm_head"]}, "unembedding"),
+        ({"target_modules": ["q_proj"], "modules_to_save": ["norm"]}, "final norm"),
+        ({"target_modules": ["embed_tokens"]}, "embedding"),
+    ],
+    ids=["lora of the head", "saved head", "saved norm", "lora of the embedding"],
+)
+@pytest.mark.parametrize("training", [False, True])
+def test_adapters_outside_of_blocks_are_off_for_the_second_side(settings: Any, place: str, training: bool) -> None:
+    """Brute force by PEFT's own switch; in a model that was left in training mode, nothing is dropped out."""
+    pytest.importorskip("peft")
+    tuned = with_adapters(**settings, lora_dropout=0.5)
+    with torch.no_grad():
+        on = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
+        with tuned.disable_adapter():
+            off = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits.double().log_softmax(-1)
+    expected = (on.exp() * (on - off)).sum(-1).numpy()
+    assert expected.max() > 1e-3
+    result = bathyscope.diff(tuned.train(training), None, PROMPTS[:2], resamples=20)
+    np.testing.assert_allclose(result["token_kl"].values, expected, atol=1e-5)
+    assert (result["other"].values.astype(int) == off.argmax(-1).numpy()).all()
+    assert place in result.attrs["adapters_in"]
+    assert f"the {place}" in result.text
+    assert tuned.training is training

@@ -1,0 +1,50 @@
+"""Bugs in what is said of two models that part."""
+
+from __future__ import annotations
+
+from bug import Bug
+
+BUGS: tuple[Bug, ...] = (
+    Bug(
+        "analysis/between/diff_text",
+        "a-drift-counts-where-every-prompt-has-it",
+        'boundaries = np.flatnonzero(_beyond(data, "drift", "noise_floor").any(0))',
+        'boundaries = np.flatnonzero(_beyond(data, "drift", "noise_floor").all(0))',
+        "analysis/between/test_diff_text.py::test_order_of_prompts_does_not_matter",
+    ),
+    Bug(
+        "analysis/between/rounding",
+        "every-precision-rounds-as-float32",
+        "return torch.finfo(dtype).eps / 2",
+        "return torch.finfo(torch.float32).eps / 2",
+        "analysis/between/test_diff_places.py::test_equal_functions_are_equal_up_to_rounding",
+    ),
+    Bug(
+        "analysis/between/diff",
+        "the-second-model-does-not-round",
+        "np.hypot(floors[0][0], floors[1][0])",
+        "floors[0][0]",
+        "analysis/between/test_diff_places.py::test_equal_functions_are_equal_up_to_rounding",
+    ),
+    Bug(
+        "analysis/between/sides",
+        "predictions-are-read-outside-of-the-adapters-context",
+        "with self.side.computing(), self.rounding or nullcontext():",
+        "with torch.no_grad(), self.rounding or nullcontext():",
+        "analysis/between/test_diff_places.py::test_adapters_outside_of_blocks_are_off_for_the_second_side",
+    ),
+    Bug(
+        "analysis/between/diff_text",
+        "an-effect-is-small-below-the-median",
+        "(high <= usual_effect / _FACTOR)",
+        "(high <= usual_effect)",
+        "analysis/between/test_diff_text.py::test_a_block_is_named_for_its_change_only_with_a_margin",
+    ),
+    Bug(
+        "analysis/between/weights",
+        "weights-outside-of-blocks-are-not-compared",
+        "places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]",
+        "places = [*places]",
+        "analysis/between/test_diff_places.py::test_a_row_that_no_prompt_asks_for_is_said_and_parts_nothing",
+    ),
+)
