@@ -105,7 +105,7 @@ def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:
         ("nowhere/mine.jsonl", r"mine\.jsonl does not exist \(nor does the folder nowhere\)"),
         ([], "The list of prompts is empty"),
         ([1, 2, 3], r"one prompt, not a list of prompts; write \[\[…\]\]"),
-        (["fine", None], "Prompt 1 of the list is None; allowed: a text, a Prompt, or a list of token ids"),
+        (["fine", None], "Prompt 1 of the list is None; allowed: a text, a Prompt, a list of token ids"),
         ([[1, 2.5]], r"Prompt 0 of the list is \[1, 2\.5\]"),
         ([[1, True]], "Prompt 0 of the list"),
         ([np.array([0.5, 1.0])], "Prompt 0 of the list"),
