@@ -75,4 +75,25 @@ BUGS: tuple[Bug, ...] = (
         "    elif encoder.chat and turns.answer is not None and makes_one_word(",
         "prompts/test_answers.py::test_text_and_answer_in_one_word_are_named_whatever_brings_them",
     ),
+    Bug(
+        "surveying/plan",
+        "texts-of-references-are-in-the-manifest",
+        "return values | dict.fromkeys(holds_texts, withheld(len(self.references[measure.name])))",
+        "return values",
+        "surveying/test_withholding.py::test_no_file_and_no_page_holds_a_text",
+    ),
+    Bug(
+        "measures/base",
+        "tokens-are-texts-in-results-without-texts",
+        "self.tokenizer if self.keeps_text else None",
+        "self.tokenizer",
+        "surveying/test_withholding.py::test_no_file_and_no_page_holds_a_text",
+    ),
+    Bug(
+        "surveying/asking",
+        "labels-hold-texts",
+        "if not self.keep_text:",
+        "if self.keep_text is None:",
+        "surveying/test_withholding.py::test_no_file_and_no_page_holds_a_text",
+    ),
 )

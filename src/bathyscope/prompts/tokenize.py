@@ -89,7 +89,7 @@ def require_words(prompt: Prompt) -> None:
 
 
 def prompt_names(prompts: PromptSet) -> list[str]:
-    """Return each prompt's id, or its number in the set; a PromptError where two are the same, or there is no prompt."""
+    """Return each prompt's id, or its number in the set; a PromptError where two are the same or no prompt is left."""
     if not prompts.prompts:
         raise PromptError(f"{prompts.dataset} holds no prompts; give at least one.")
     names = [str(number) if prompt.id is None else prompt.id for number, prompt in enumerate(prompts.prompts)]

@@ -18,6 +18,7 @@ from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.prompts.source import Source
+from bathyscope.prompts.withholding import without_text_labels
 from bathyscope.runs.merge import PROMPT
 from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts
 from bathyscope.surveying.papers.presets import Preset
@@ -78,6 +79,8 @@ class Survey:
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed, ready = self._seed, loaded(model)
         survey_prompts = self._read(ready, prompts, self.beyond_context)
+        if not self.keep_text:
+            survey_prompts = without_text_labels(survey_prompts)
         if warns_of_repeats:
             _warn_of_repeats(survey_prompts)
         facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, ready.weight_hash)
