@@ -14,6 +14,7 @@ from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.reading import tokenized
+from bathyscope.options import items_of
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, count_repeats
@@ -172,7 +173,7 @@ def _names(measure: Measure[Any]) -> set[str]:
 def _named(measures: Measures, preset: Preset) -> Sequence[Asked]:
     """Return the measures as the caller named them, or those of the preset."""
     if isinstance(measures, str):
-        return [name.strip() for name in measures.split(",") if name.strip()]
+        return items_of(measures)
     if measures is None:
         return preset.measures
     if isinstance(measures, Mapping):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import load
-from bathyscope.options import checked
+from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
@@ -61,7 +61,8 @@ def course(
         array([ 500, 1000])
     """
     folder = folder_path(out, "out")
-    sources = _checkpoints(checkpoints, revisions)
+    sources = _checkpoints(checkpoints, items_of(revisions))
+    names = items_of(measures)
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     about: dict[str, Any] | None = None
@@ -74,13 +75,13 @@ def course(
                 warn(f"Step {step} is left out: {error}")
                 continue
             if about is None:
-                about = description(Survey(list(measures), seed=seed).plan(model, source))
+                about = description(Survey(names, seed=seed).plan(model, source))
                 claim_course(folder, about)
             elif (shape := shape_of(model)) != about["model"]:
                 differs = ", ".join(f"{key} {value}" for key, value in shape.items() if value != about["model"][key])
                 warn(f"Step {step} is left out: its model has another shape than the first ({differs}).")
                 continue
-            survey(model, source, list(measures), out=run_folder(folder, step), seed=seed, progress=False)
+            survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False)
             bar.advance(1)
     return open_course(folder)
 
