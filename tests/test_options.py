@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_type_hints
 
+import hypothesis
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
@@ -95,7 +95,8 @@ def test_values(given: dict[str, object], expected: Options) -> None:
         ({"name": 3}, "lens: name takes a text; 3 given."),
         ({"norm": [1]}, "lens: norm takes a text; 1 given."),
         ({"norm": None}, "lens: norm takes a list; None given."),
-        ({"positions": [[1], "ab"]}, "lens: positions takes a whole number; 'ab' given."),
+        ({"positions": [[1], "ab"]}, "lens: positions=[[1], 'ab'] is no list of lists. Give one for each prompt, such"),
+        ({"positions": [["ab"]]}, "lens: positions takes a whole number; 'ab' given."),
         ({"positions": [[1.5]]}, "lens: positions takes a whole number; 1.5 given."),
     ],
 )
@@ -198,8 +199,8 @@ def test_plain_arguments_are_checked_by_their_annotations() -> None:
             asked("any", **given)  # type: ignore[arg-type]
 
 
-@given(names=st.lists(st.text("abcxyz_:+-0123456789", min_size=1, max_size=6), min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
+@hypothesis.given(names=st.lists(st.text("abcxyz_:+-0123456789", min_size=1, max_size=6), min_size=1, max_size=5))
+@hypothesis.settings(max_examples=50, deadline=None)
 def test_a_text_is_the_list_of_the_names_in_it(names: list[str]) -> None:
     """Of one name, of several as at a shell, and of a list: the same everywhere."""
     for text in (",".join(names), " , ".join(names), f"{','.join(names)},"):

@@ -162,3 +162,9 @@ def test_edges_are_those_that_are_named() -> None:
 
     assert EdgeTokens.of(None, Named) == EdgeTokens(frozenset({3}), frozenset({4, 5}))
     assert EdgeTokens.of(None) == UNKNOWN
+
+
+def test_prompts_of_one_token_are_nobodys_padding() -> None:
+    for edges in (PADS, SHARED, UNKNOWN):
+        assert find_padding([[END] * 5, [8, 9, 10, 11, 12]], "end in", edges) is None
+        assert find_padding([[PAD] * 9, [PAD] * 9], "begin with", edges) is None

@@ -111,6 +111,7 @@ def find_padding(rows: Sequence[Sequence[int]], side: Side, edges: EdgeTokens) -
     longest_of: dict[int, int] = {}
     for token, length in runs:
         longest_of[token] = max(length, longest_of.get(token, 0))
+    longest_of = {token: longest for token, longest in longest_of.items() if longest}
     for token, longest in sorted(longest_of.items(), key=lambda item: (-item[1], item[0])):
         lengths = [length if of_row == token else 0 for of_row, length in runs]
         is_certain = _is_certain(token, rows, lengths, edges)
@@ -143,9 +144,11 @@ def _is_certain(token: int, rows: Sequence[Sequence[int]], lengths: Sequence[int
 
 
 def _edge_run(row: Sequence[int], side: Side) -> tuple[int, int]:
-    """Return the token at an end of a prompt, and how often it stands there in a row."""
+    """Return the token at an end of a prompt, and how often it stands there in a row; never where there is no other."""
     from_edge = row if side == "begin with" else row[::-1]
-    return from_edge[0], sum(1 for _ in takewhile(lambda token: token == from_edge[0], from_edge))
+    length = sum(1 for _ in takewhile(lambda token: token == from_edge[0], from_edge))
+    # padding stands next to a text
+    return from_edge[0], length if length < len(row) else 0
 
 
 def _unmasked(row: Sequence[int], mask: Any) -> list[int]:
