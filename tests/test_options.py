@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Annotated, Any, Literal, get_type_hints
 
+import hypothesis
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.options import Coverage, Distinct, Range, checked, choices, coerce
+from bathyscope.options import Coverage, Distinct, Range, checked, choices, coerce, items_of
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,8 @@ def test_values(given: dict[str, object], expected: Options) -> None:
         ({"name": 3}, "lens: name takes a text; 3 given."),
         ({"norm": [1]}, "lens: norm takes a text; 1 given."),
         ({"norm": None}, "lens: norm takes a list; None given."),
-        ({"positions": [[1], "ab"]}, "lens: positions takes a whole number; 'ab' given."),
+        ({"positions": [[1], "ab"]}, "lens: positions=[[1], 'ab'] is no list of lists. Give one for each prompt, such"),
+        ({"positions": [["ab"]]}, "lens: positions takes a whole number; 'ab' given."),
         ({"positions": [[1.5]]}, "lens: positions takes a whole number; 1.5 given."),
     ],
 )
@@ -187,7 +190,6 @@ def test_plain_arguments_are_checked_by_their_annotations() -> None:
     for given, said in (
         ({"level": "a"}, "level takes a number; 'a' given."),
         ({"level": 2}, "level=2.0 is out of range; allowed: 0.01 to 0.9999."),
-        ({"names": "a"}, r"names='a' is one text; give a list: \['a'\]."),
         ({"names": [3]}, "names takes a text; 3 given."),
         ({"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
         ({"seed": True}, "seed takes a whole number; True given."),
@@ -195,6 +197,23 @@ def test_plain_arguments_are_checked_by_their_annotations() -> None:
     ):
         with pytest.raises(OptionError, match=said):
             asked("any", **given)  # type: ignore[arg-type]
+
+
+@hypothesis.given(names=st.lists(st.text("abcxyz_:+-0123456789", min_size=1, max_size=6), min_size=1, max_size=5))
+@hypothesis.settings(max_examples=50, deadline=None)
+def test_a_text_is_the_list_of_the_names_in_it(names: list[str]) -> None:
+    """Of one name, of several as at a shell, and of a list: the same everywhere."""
+    for text in (",".join(names), " , ".join(names), f"{','.join(names)},"):
+        assert items_of(text) == items_of(names) == items_of(tuple(names)) == names
+        assert asked("any", names=text)[2] == names
+        assert coerce(Named, {"names": text}, "any").names == tuple(names)
+
+
+@dataclass(frozen=True)
+class Named:
+    """Options with a list of texts."""
+
+    names: tuple[str, ...] = ()
 
 
 def test_arguments_that_a_call_does_not_take_are_told_with_its_name() -> None:

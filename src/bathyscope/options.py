@@ -9,7 +9,7 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
@@ -78,11 +78,23 @@ class NoOptions:
     """The options of a measure that has none."""
 
 
+def items_of(value: str | Iterable[T]) -> list[T]:
+    """Return the items of a list; a single text stands for the names in it, with commas between them, as at a shell.
+
+    Example:
+        >>> items_of("lens, skip"), items_of(["lens"])
+        (['lens', 'skip'], ['lens'])
+    """
+    if isinstance(value, str):
+        return [name.strip() for name in value.split(",") if name.strip()]  # type: ignore[misc]
+    return list(value)
+
+
 def coerce(options_type: type[T], options: object, where: str) -> T:
     """Return an instance of ``options_type`` from an instance, a mapping of its fields, or None (the defaults).
 
-    Lists become tuples, and a single text stands for a tuple of one. An instance that was checked here before is
-    returned unchanged.
+    Lists become tuples, and a single text is a list as ``items_of`` reads it. An instance that was checked here before
+    is returned unchanged.
 
     Raises:
         OptionError: unknown option (with a near miss), a value of another type, or a value that is not allowed.
@@ -240,20 +252,25 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
 
 
 def _convert_list(item_hint: Any, value: Any, where: str) -> list[Any]:
-    """Convert a sequence, a set or a single number to a list."""
-    if isinstance(value, str):
-        raise OptionError(f"{where}={value!r} is one text; give a list: [{value!r}].")
+    """Convert a sequence, a set, a text or a single number to a list."""
     if not isinstance(value, Sequence | Set | int | float):
         raise OptionError(f"{where} takes a list; {value!r} given.")
-    items = (value,) if isinstance(value, int | float) else value
+    items = [value] if isinstance(value, int | float) else items_of(value)
     return [_convert(item_hint, item, where) for item in items]
 
 
 def _convert_tuple(item_hint: Any, value: Any, where: str) -> tuple[Any, ...]:
-    """Convert an iterable, or a single text or number, to a tuple."""
-    items = (value,) if isinstance(value, str | int | float) else value
-    if not hasattr(items, "__iter__"):
+    """Convert an iterable, a text or a single number to a tuple."""
+    items = [value] if isinstance(value, int | float) else value
+    if not isinstance(items, Iterable):
         raise OptionError(f"{where} takes a list; {value!r} given.")
+    items = items_of(items)
+    if typing.get_origin(item_hint) is tuple and any(isinstance(item, str | int | float) for item in items):
+        # [3, 7] could be one list for all prompts, or a number for each
+        raise OptionError(
+            f"{where}={value!r} is no list of lists. Give one for each prompt, such as [[3, 7], [5]], or a single one "
+            "for all prompts: [[3, 7]]."
+        )
     return tuple(_convert(item_hint, item, where) for item in items)
 
 

@@ -141,7 +141,7 @@ def changed(column: str, values: dict[int, Any]) -> pd.DataFrame:
         ),
         (TABLE[:3], {}, "3 models are too few for 4 parameters"),
         (TABLE.assign(d_ff=4 * D_MODEL), {}, "d_ff follows exactly from layers and d_model"),
-        (TABLE, {"covariates": "d_model"}, "covariates='d_model' is one text; give a list: ['d_model']."),
+        (TABLE, {"covariates": "layers"}, "'layers' cannot be a covariate, since it is a part of the regression"),
         (TABLE, {"covariates": ["layers"]}, "'layers' cannot be a covariate, since it is a part of the regression"),
     ],
 )

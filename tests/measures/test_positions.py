@@ -10,7 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
+from bathyscope.measures.declared.direct import DirectOptions
+from bathyscope.measures.declared.skip import SkipOptions
 from bathyscope.measures.positions import check_positions, sample_positions
+from bathyscope.options import coerce
 
 
 @given(st.lists(st.integers(1, 120), max_size=6), st.integers(0, 1000))
@@ -34,12 +37,24 @@ def test_seed_123_draws_the_published_positions(shared: Callable[[str], Path]) -
 
 def test_positions_of_the_caller_are_kept_in_order() -> None:
     assert check_positions([[5, 1], [], [3]], [6, 9, 4], "skip") == [(5, 1), (), (3,)]
+    # a single list is for all prompts
+    assert check_positions([[3, 1]], [6, 9, 4], "skip") == [(3, 1)] * 3
+
+
+@pytest.mark.parametrize("options", [SkipOptions, DirectOptions])
+@pytest.mark.parametrize("positions", [[3, 7], 3, "3,7", [[3], 7]])
+def test_a_flat_list_could_mean_two_things_and_is_refused(options: type, positions: object) -> None:
+    with pytest.raises(OptionError, match=r"is no list of lists\. Give one for each prompt, .* all prompts: \[\[3"):
+        coerce(options, {"positions": positions}, "skip")
 
 
 @pytest.mark.parametrize(
     ("positions", "message"),
     [
-        ([[1]], "skip: positions has 1 lists for 2 prompts; give one list per prompt."),
+        (
+            [[1], [2], [3]],
+            "skip: positions has 3 lists for 2 prompts; give one list per prompt, or a single one for all.",
+        ),
         ([[0], [1]], "skip: position 0 of prompt 0 is out of range; this prompt has 5 tokens, allowed: 1 to 4."),
         ([[1], [7]], "skip: position 7 of prompt 1 is out of range; this prompt has 7 tokens, allowed: 1 to 6."),
         ([[1], [-1]], "position -1 of prompt 1 is out of range"),

@@ -73,6 +73,9 @@ def test_a_measure_brings_what_it_needs(asked: list[str], expected: list[str]) -
     [
         (["lense"], "Unknown measure 'lense'. Did you mean 'lens'? Allowed: all, residual, lens, translated_lens,"),
         (["lens", "xyzzy"], "Unknown measure 'xyzzy'. Allowed: all,"),
+        ("logit_lens", "Unknown measure 'logit_lens'. Did you mean 'lens'? Allowed"),
+        (["Tuned-Lens"], "Unknown measure 'Tuned-Lens'. Did you mean 'translated_lens'? Allowed"),
+        ("lens,ablation", "Unknown measure 'ablation'. Did you mean 'drop'? Allowed"),
         ([], "No measure asked for; allowed: all, residual,"),
     ],
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from transformers import PreTrainedTokenizerFast
 import bathyscope.prompts
 from bathyscope.errors import PromptError
 from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.prompts.tokenizer import tokenizer_hash
+
+SETTINGS = SimpleNamespace(pad_token_id=None, bos_token_id=0, eos_token_id=[1])
 
 
 @dataclass
@@ -27,6 +30,8 @@ class StandIn:
     max_tokens: int | None = 64
     has_position_table: bool = False
     vocabulary: int = 400
+    given_tokenizer: Any = None
+    hf: Any = field(default_factory=lambda: SimpleNamespace(config=SETTINGS))
 
 
 QUESTIONS = [
@@ -118,3 +123,14 @@ def test_many_unknown_tokens_are_a_warning() -> None:
     ]
     tokenizer.eos_token = "w0"
     assert read(50) == []
+
+
+def test_padded_ids_are_refused_by_what_the_configuration_says() -> None:
+    padded = [[5, 6, 7, 8, 9], [5, 6, 1, 1, 1]]
+    with pytest.raises(PromptError, match=r"1 of 2 prompts end in token id 1, up to 3 times: padding"):
+        tokenized(StandIn(None), padded)
+    read = tokenized(StandIn(None), {"input_ids": padded, "attention_mask": [[1] * 5, [1, 1, 1, 0, 0]]})
+    assert [prompt.ids for prompt in read] == [(5, 6, 7, 8, 9), (5, 6, 1)]
+    # what a run measured is measured again as it is
+    again = tokenized(StandIn(None), Prompts((TokenizedPrompt("0", (5, 6, 1, 1, 1)),), "given"))
+    assert again[0].ids == (5, 6, 1, 1, 1)

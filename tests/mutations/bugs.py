@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import acting
 import afterwards
+import asking
 import differences
 import joins
 import while_measuring
@@ -13,6 +14,7 @@ BUGS: tuple[Bug, ...] = (
     *while_measuring.BUGS,
     *afterwards.BUGS,
     *acting.BUGS,
+    *asking.BUGS,
     *differences.BUGS,
     *joins.BUGS,
 )

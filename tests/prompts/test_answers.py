@@ -1,11 +1,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.tokenize import Span, answer_token_count
+from bathyscope.prompts.answers import Span, answer_token_count, makes_one_word
+from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.source import resolve
+from bathyscope.prompts.tokenize import tokenize
 
 
 def spans(*pieces: str) -> list[Span]:
@@ -62,3 +69,52 @@ def test_shared_token() -> None:
 def test_offsets_that_do_not_cover_the_text(covered: list[Span]) -> None:
     with pytest.raises(PromptError, match=r"offsets do not cover the text.*answer_tokens= instead"):
         answer_token_count("1 = ", "3", covered)
+
+
+LATIN = st.characters(min_codepoint=0x61, max_codepoint=0x24F, categories=("Ll", "Lu"))
+UNSPACED = st.sampled_from("日本語你好ありがとうカタไทยລາວខ្មែរ")
+WORD = st.text(LATIN, min_size=1, max_size=6)
+
+
+@given(question=WORD, answer=WORD, before=st.sampled_from(["", "a ", "日本 "]))
+@settings(max_examples=60, deadline=None)
+def test_letters_that_meet_are_one_word(question: str, answer: str, before: str) -> None:
+    assert makes_one_word(before + question, answer)
+    assert makes_one_word(before + question, f"2{answer}")
+    assert not makes_one_word(before + question, f" {answer}")
+    assert not makes_one_word(f"{before}{question} ", answer)
+
+
+@given(question=WORD, answer=WORD, mark=st.sampled_from(" \n\t.,:;=(\"'’-+→"), letter=UNSPACED)
+@settings(max_examples=60, deadline=None)
+def test_marks_and_scripts_without_spaces_make_no_word(question: str, answer: str, mark: str, letter: str) -> None:
+    assert not makes_one_word(question + mark, answer)
+    assert not makes_one_word(question, mark + answer)
+    assert not makes_one_word(question + letter, answer)
+    assert not makes_one_word(question, letter + answer)
+
+
+def test_a_number_may_be_continued_and_marks_on_letters_are_letters() -> None:
+    assert not makes_one_word("The answer is 2", "8")
+    assert makes_one_word("The answer is", "28")
+    assert makes_one_word("हिन्दी", "में")
+    assert makes_one_word("une cafe\u0301", "tasse")
+    assert not makes_one_word("", "a")
+
+
+@pytest.mark.parametrize("text", ["There was a little", "There was a littlezebra"])
+def test_text_and_answer_in_one_word_are_named_whatever_brings_them(
+    plain: PreTrainedTokenizerFast, write_jsonl: Callable[..., str], text: str
+) -> None:
+    row = {"text": text, "answer": "zebra", "id": "glued"}
+    fine = {"text": "There was a little", "answer": " zebra"}
+    listed = [Prompt(text="There was a little", answer=" zebra"), Prompt(text=text, answer="zebra", id="glued")]
+    for source in (listed, write_jsonl(fine, row), PromptSet(tuple(listed), "mine")):
+        with pytest.warns(UserWarning, match="continues the last word") as caught:
+            tokenize(resolve(source), plain, max_tokens=None)
+        (message,) = {str(warning.message) for warning in caught}
+        assert message.startswith("In 1 of 2 prompts of ")
+        assert message.endswith(
+            "the answer continues the last word; the first is prompt 'glued': 'littlezebra'. "
+            "Begin the answer with a space: ' zebra'."
+        )

@@ -86,3 +86,21 @@ def test_half_characters_are_refused_with_their_place(tmp_path: Path) -> None:
     path.write_text('{"text": "fine"}\n{"text": "a \\ud83e duck"}\n', encoding="utf-8")
     with pytest.raises(PromptError, match=r"half\.jsonl, prompt 2: text= holds the lone surrogate .* at character 2"):
         read_prompts(str(path))
+
+
+@pytest.mark.parametrize(
+    ("row", "renamed"),
+    [
+        ({"prompt": "Why?"}, "Rename 'prompt' to 'text'."),
+        ({"Question": "Why?", "answer": "so"}, "Rename 'Question' to 'text'."),
+        ({"input": "Why?", "output": "so"}, "Rename 'input' to 'text' and 'output' to 'answer'."),
+        ({"input_ids": [1, 2]}, "Rename 'input_ids' to 'ids'."),
+        ({"weather": "fine"}, "Fields of this line: 'weather'."),
+    ],
+)
+def test_what_is_called_otherwise_elsewhere_is_to_be_renamed(
+    write_jsonl: Callable[..., str], row: dict[str, object], renamed: str
+) -> None:
+    with pytest.raises(PromptError) as caught:
+        read_prompts(write_jsonl(row))
+    assert str(caught.value).endswith(f"neither given. {renamed}")

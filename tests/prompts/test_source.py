@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerFast
 from bathyscope.errors import PromptError
 from bathyscope.prompts.problems import generate, to_prompt
 from bathyscope.prompts.prompt import Prompt, PromptSet
-from bathyscope.prompts.source import needs_tokenizer, resolve
+from bathyscope.prompts.source import needs_tokenizer, require_there, resolve
 from bathyscope.prompts.spec import parse
 
 ROWS = [{"question": f"{n} + 1?", "answer": f"Add one.\n#### {n + 1}"} for n in range(3)]
@@ -105,7 +105,7 @@ def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:
         ("nowhere/mine.jsonl", r"mine\.jsonl does not exist \(nor does the folder nowhere\)"),
         ([], "The list of prompts is empty"),
         ([1, 2, 3], r"one prompt, not a list of prompts; write \[\[…\]\]"),
-        (["fine", None], "Prompt 1 of the list is None; allowed: a text, a Prompt, or a list of token ids"),
+        (["fine", None], "Prompt 1 of the list is None; allowed: a text, a Prompt, a list of token ids"),
         ([[1, 2.5]], r"Prompt 0 of the list is \[1, 2\.5\]"),
         ([[1, True]], "Prompt 0 of the list"),
         ([np.array([0.5, 1.0])], "Prompt 0 of the list"),
@@ -122,3 +122,13 @@ def test_what_is_resolved_already(write_jsonl: Callable[..., str]) -> None:
 def test_refused(source: object, message: str) -> None:
     with pytest.raises(PromptError, match=message):
         resolve(source)  # type: ignore[arg-type]
+
+
+def test_prompts_without_words_are_refused_before_a_model_is_loaded(write_jsonl: Callable[..., str]) -> None:
+    empty = write_jsonl({"text": "fine words"}, {"text": " \n", "id": "none"})
+    no_answer = Prompt(text="fine words", answer=" ", id="none")
+    for source in (["fine words", Prompt(text=" ", id="none")], empty, [{"source": empty}], no_answer):
+        with pytest.raises(PromptError, match=r"Prompt 'none': (the text|its answer) is empty; give"):
+            require_there(source)
+    require_there(["fine words", [5, 6]])
+    require_there(iter([" "]))

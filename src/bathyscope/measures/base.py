@@ -58,8 +58,8 @@ class ModelFacts:
         return home_of(self.anatomy.model).type != "meta"
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Each token as text, for labels; its number where the prompts came as token ids."""
-        return pieces(ids, self.tokenizer)
+        """Each token as text, for labels; its number where the prompts came as token ids, or no text may be kept."""
+        return pieces(ids, self.tokenizer if self.keeps_text else None)
 
     def require_parts(self, measure: str) -> None:
         """Refuses measures of attention and MLP contributions where a model has none.

@@ -25,14 +25,17 @@ def sample_positions(lengths: Sequence[int], seed: int) -> list[tuple[int, ...]]
 
 
 def check_positions(positions: Sequence[Sequence[int]], lengths: Sequence[int], measure: str) -> list[tuple[int, ...]]:
-    """Positions given by the caller, one list per prompt.
+    """Positions given by the caller, one list per prompt; a single list is taken for every prompt.
 
     Raises:
         OptionError: wrong number of lists, or a position that is not inside its prompt.
     """
+    if len(positions) == 1:
+        positions = [positions[0]] * len(lengths)
     if len(positions) != len(lengths):
         raise OptionError(
-            f"{measure}: positions has {len(positions)} lists for {len(lengths)} prompts; give one list per prompt."
+            f"{measure}: positions has {len(positions)} lists for {len(lengths)} prompts; give one list per prompt, or "
+            "a single one for all."
         )
     for number, (prompt_positions, length) in enumerate(zip(positions, lengths)):
         for t in prompt_positions:

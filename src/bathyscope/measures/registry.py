@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import coerce, require_allowed
+from bathyscope.options import coerce, items_of, require_allowed
 
 if TYPE_CHECKING:
     from bathyscope.measures.base import Measure
@@ -58,6 +58,23 @@ MEASURES: Final[Mapping[str, Declaration]] = {
     name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
 }
 DEFAULT = ("residual", "lens", "skip", "drop", "tokens", "effective_depth")
+SYNONYMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("logit_lens", "logitlens", "unembedding_lens", "early_decoding"), "lens"),
+    **dict.fromkeys(("tuned_lens", "affine_lens", "affine_translators"), "translated_lens"),
+    **dict.fromkeys(("jlens", "jacobian"), "jacobian_lens"),
+    **dict.fromkeys(("ablation", "layer_ablation", "block_ablation", "layer_dropping", "prune", "knockout"), "drop"),
+    **dict.fromkeys(("layer_skipping", "skipping", "skip_effect"), "skip"),
+    **dict.fromkeys(("layer_swap", "swapping", "permute"), "swap"),
+    **dict.fromkeys(("activation_patching", "causal_tracing", "interchange_intervention"), "patching"),
+    **dict.fromkeys(("direct_effect", "direct_logit_attribution", "dla"), "direct"),
+    **dict.fromkeys(("representation_similarity", "centred_kernel_alignment", "centered_kernel_alignment"), "cka"),
+    **dict.fromkeys(("ig", "attribution"), "integrated_gradients"),
+    **dict.fromkeys(("saliency", "gradients", "grad_norm"), "gradient"),
+    **dict.fromkeys(("residual_stream", "norms", "norm"), "residual"),
+    **dict.fromkeys(("attention", "attention_distance", "locality"), "attention_locality"),
+    **dict.fromkeys(("mlp_neurons", "neuron"), "neurons"),
+}
+"""What the field calls a measure → its name here, for those who ask by the former."""
 _RESERVED = frozenset(("all", "noise"))
 
 
@@ -71,7 +88,7 @@ def expand(requested: Iterable[Asked]) -> dict[str, Declaration]:
     """
     declarations: dict[str, Declaration] = {}
     # Measures bring along those that they read from.
-    for item in requested:
+    for item in items_of(requested):
         for declaration in _declared(item):
             if declarations.setdefault(declaration.name, declaration) != declaration:
                 raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")
@@ -102,8 +119,9 @@ def chosen(
             continue
         names = list(dict.fromkeys([*declarations, *MEASURES]))
         if name not in names:
+            near = meant_by(name) or did_you_mean(name, names)
             raise OptionError(
-                f"survey() has no option {name!r}.{did_you_mean(name, names)} Options of a measure go under its "
+                f"survey() has no option {name!r}.{near} Options of a measure go under its "
                 f"name ({', '.join(names)}), as a dict."
             )
         raise OptionError(
@@ -225,8 +243,16 @@ def _named(name: str) -> Declaration:
     point = next((point for point in _entry_points() if point.name == name), None)
     declaration = None if point is None else taken(point, "The measure", _read)
     if declaration is None:
-        raise OptionError(f"Unknown measure {name!r}.{did_you_mean(name, [*MEASURES])} Allowed: {_allowed()}.")
+        raise OptionError(f"Unknown measure {name!r}.{meant_by(name)} Allowed: {_allowed()}.")
     return declaration
+
+
+def meant_by(name: str) -> str:
+    """`` Did you mean 'lens'?`` for a word of the field or a near miss, else the empty string."""
+    plain = name.lower().replace("-", "_").replace(" ", "_")
+    if plain in SYNONYMS:
+        return f" Did you mean {SYNONYMS[plain]!r}?"
+    return did_you_mean(name, [*MEASURES])
 
 
 def _allowed() -> str:

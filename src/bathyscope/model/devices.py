@@ -17,6 +17,11 @@ def as_dtype(dtype: str | torch.dtype) -> torch.dtype:
     """
     if isinstance(dtype, torch.dtype):
         return dtype
+    if not isinstance(dtype, str):
+        raise ModelError(
+            f"dtype must be a name such as bfloat16; {type(dtype).__name__} given. A tokenizer goes under its name: "
+            "load(model, tokenizer=…)."
+        )
     if dtype not in _DTYPES:
         raise ModelError(f"Unknown dtype {dtype!r}; allowed: {', '.join(_DTYPES)}.")
     torch_dtype: torch.dtype = getattr(torch, dtype)

@@ -6,7 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import ModelError, PromptError, warn
+from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.model import Model
+from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.prompts.tokenize import tokenize
@@ -52,7 +54,12 @@ def tokenized(
         source_list = sources(prompts)
         tokenizer = model.tokenizer if needs_tokenizer(source_list) else None
         resolved = resolve(
-            source_list, seed=seed, tokenizer=tokenizer, window=model.max_tokens, add_special_tokens=add_special_tokens
+            source_list,
+            seed=seed,
+            tokenizer=tokenizer,
+            window=model.max_tokens,
+            add_special_tokens=add_special_tokens,
+            edges=EdgeTokens.of(tokenizer or model.given_tokenizer, config_of(model.hf)),
         )
     tokenized_prompts = tokenize(
         resolved,

@@ -41,14 +41,15 @@ class ReproduceOptions:
 
     Args:
         figures: published numbers such as 3a; 3 is all of its parts (not given = all).
-        prompts: prompts of each set (of each level of difficulty) instead of the paper's number.
+        prompts: prompts of each set (of each level of difficulty) instead of the paper's number; or a source such as
+            mine.jsonl instead of the paper's sets, but for results by level of difficulty and those of single problems.
         as_published: also reproduce the faults of the paper's published code.
         out: folder of the runs, which are OUT/PRESET/MODEL/WORK, and of the figures; not given = runs/PAPER.
         formats: of the figures' files: png, svg, pdf.
     """
 
     figures: Sequence[str] = ()
-    prompts: int | None = None
+    prompts: int | str | None = None
     as_published: bool = False
     out: str | None = None
     formats: Sequence[str] = ("png",)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 from bathyscope.core.strict import read_json
 from bathyscope.errors import PromptError, did_you_mean, warn
@@ -124,6 +124,13 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 _NEAR = 0.8
 """As ``anwser`` is to ``answer``; ``digits`` is as near to ``ids`` as 0.67."""
 
+_OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "text": ("prompt", "question", "input", "query", "instruction", "problem", "content", "sentence", "source"),
+    "ids": ("input_ids", "token_ids", "tokens"),
+    "answer": ("completion", "target", "output", "response", "solution"),
+}
+"""What the fields of a prompt are called in files of others."""
+
 FIELDS = ("text", "ids", "answer", "answer_tokens", "id", "labels")
 
 
@@ -179,8 +186,18 @@ def _prompt(row: Row, where: str) -> Prompt:
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
         if not hint and not {"text", "ids"} & row.keys():
-            hint = f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
+            hint = _renaming(row) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
         raise PromptError(f"{where}: {error}{hint}") from error
+
+
+def _renaming(row: Row) -> str:
+    """Say which fields of a row are called otherwise elsewhere; empty where none is."""
+    renamed = []
+    for field, other_names in _OTHER_NAMES.items():
+        other = next((name for name in row if str(name).lower() in other_names), None)
+        if other is not None and field not in row:
+            renamed.append(f"{other!r} to {field!r}")
+    return f" Rename {' and '.join(renamed)}." if renamed else ""
 
 
 def _misspelt(row: Row) -> dict[str, str]:

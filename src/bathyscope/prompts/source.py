@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from os import PathLike, fspath
 from pathlib import Path
@@ -16,15 +17,19 @@ from bathyscope.prompts.files import check_exists, read_prompts, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.levels import as_range
+from bathyscope.prompts.padding import NO_EDGES, EdgeTokens, encoded_prompts, is_encoding, require_unpadded
 from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids
 from bathyscope.prompts.spec import HUB, SourceSpec, parse
+from bathyscope.prompts.tokenize import prompt_names, require_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 Named = PathLike[str] | PromptSet | SourceSpec
-Item = str | Prompt | Sequence[int] | Named | Mapping[str, str]
-Source = str | Prompt | Named | Sequence[Item]
+Encoding = Mapping[str, Any]
+"""What a tokenizer returns: ``input_ids``, and usually ``attention_mask``."""
+Item = str | Prompt | Sequence[int] | Named | Mapping[str, str] | Encoding
+Source = str | Prompt | Named | Encoding | Sequence[Item]
 
 GIVEN = "given"
 """The ``dataset`` of prompts that were given in a list."""
@@ -37,6 +42,7 @@ def resolve(
     tokenizer: PreTrainedTokenizerBase | None = None,
     window: int | None = None,
     add_special_tokens: bool = True,
+    edges: EdgeTokens = NO_EDGES,
 ) -> PromptSet:
     """Prompts from a data set's name, a file or a list.
 
@@ -44,20 +50,27 @@ def resolve(
         source: a text in the grammar of ``bathyscope.prompts.spec`` (``gsm8k:10``, ``problems:20``,
             ``stories.txt:100?window=256``, ``mine.jsonl``), a path, a ``PromptSet``, or a list of texts,
             ``Prompt`` objects and token-id lists in any mixture. A text in a list is a prompt itself; further
-            sources stand there as ``{"source": "gsm8k:10"}``, a path or a ``PromptSet``, and make a union.
+            sources stand there as ``{"source": "gsm8k:10"}``, a path or a ``PromptSet``, and make a union. What a
+            tokenizer returns is taken by its ``attention_mask``, as a whole or in a list.
         seed: of generated problems.
         tokenizer: needed for corpora, whose windows are counted in its tokens, and for limits in tokens.
         window: tokens per window of a corpus where the source does not say (the model's context).
         add_special_tokens: begin every window with the tokenizer's BOS, where it has one.
+        edges: what the model's texts begin and end with, as far as it is known; bare token ids are looked through for
+            padding.
 
     Raises:
-        PromptError: no such data set or file, too few prompts, or something in the list that is no prompt.
+        PromptError: no such data set or file, too few prompts, something in the list that is no prompt, or padded ids.
     """
     sets = []
     for part in sources(source):
+        # token ids of a corpus are windows of its text
+        may_be_padded = not isinstance(part, SourceSpec) or part.kind == "prompt file"
         if isinstance(part, SourceSpec):
             prompts = _from_spec(part, seed, tokenizer, window, add_special_tokens)
             part = PromptSet(prompts, part.label, is_data_set=part.kind in ("data set", "generated", "hub data set"))
+        if may_be_padded:
+            require_unpadded(part.prompts, edges)
         sets.append(part)
     return PromptSet.union(sets)
 
@@ -71,9 +84,18 @@ def kept_source(source: Source | None) -> Source | None:
     """Return a source that can be read twice and written into a manifest: paths as texts, other iterables as lists."""
     if isinstance(source, PathLike):
         return fspath(source)
-    if source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt) or not isinstance(source, Iterable):
+    if is_encoding(source):
+        return _encoded_ids(source)
+    # a dict is no source, and refused where it is read
+    is_plain = source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt | Mapping)
+    if is_plain or not isinstance(source, Iterable):
         return source
-    return [item.tolist() if hasattr(item, "tolist") else item for item in source]
+    items = (item.tolist() if hasattr(item, "tolist") else item for item in source)
+    return [plain for item in items for plain in (_encoded_ids(item) if is_encoding(item) else [item])]
+
+
+def _encoded_ids(encoding: Any) -> list[list[int]]:
+    return [list(prompt.ids or ()) for prompt in encoded_prompts(encoding)]
 
 
 def label_of(source: Source) -> str:
@@ -91,13 +113,33 @@ def require_there(source: object) -> None:
     if isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
         (require_folder if source.is_folder else check_exists)(Path(source.path))
         if source.kind == "prompt file" and Path(source.path).is_file():  # a pipe is read once
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # they come when the prompts are taken
-                read_prompts(source.path, count=source.count)
-    elif isinstance(source, (list, tuple)):
-        for number, item in enumerate(source):
-            if _is_named(item):
-                require_there(_named(item, number))
+            with _without_warnings():
+                _require_words(PromptSet(read_prompts(source.path, count=source.count), source.label))
+    elif isinstance(source, (Prompt, PromptSet, list, tuple)):
+        with _without_warnings():
+            parts = sources(source)
+        for part in parts:
+            if isinstance(part, SourceSpec):
+                require_there(part)
+            else:
+                _require_words(part)
+
+
+def _require_words(prompts: PromptSet) -> None:
+    """Refuse prompts without words, as they are refused when a model reads them."""
+    for name, prompt in zip(prompt_names(prompts), prompts.prompts, strict=True):
+        try:
+            require_words(prompt)
+        except PromptError as error:
+            raise PromptError(f"Prompt {name!r}: {error}") from error
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Hold back warnings, which come when the prompts are taken."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _from_spec(
@@ -149,12 +191,14 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         return [parse(_written(source))]
     if isinstance(source, Prompt):
         return [PromptSet((source,), GIVEN)]
+    if is_encoding(source):
+        return [PromptSet(encoded_prompts(source), GIVEN)]  # type: ignore[arg-type]
     # An iterator is consumed once, here; everything after reads the list.
     items = list(source) if isinstance(source, Iterator) else _plain(source)
     if not isinstance(items, (list, tuple)):
         raise PromptError(
-            f"Prompts must be a data set's name, a file, or a list of texts, Prompt objects or token-id "
-            f"lists; {type(source).__name__} given."
+            f"Prompts must be a data set's name, a file, what a tokenizer returns, or a list of texts, Prompt objects "
+            f"or token-id lists; {type(source).__name__} given."
         )
     if not items:
         raise PromptError("The list of prompts is empty; give at least one prompt.")
@@ -166,12 +210,13 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
         if named:
             resolved += [part for number, item in run for part in sources(_named(item, number))]
         else:
-            resolved.append(PromptSet(tuple(_from_item(item, number) for number, item in run), GIVEN))
+            prompts = tuple(prompt for number, item in run for prompt in _from_item(item, number))
+            resolved.append(PromptSet(prompts, GIVEN))
     return resolved
 
 
 def _is_named(item: Any) -> bool:
-    return isinstance(item, (PromptSet, SourceSpec, PathLike, Mapping))
+    return isinstance(item, (PromptSet, SourceSpec, PathLike, Mapping)) and not is_encoding(item)
 
 
 def _named(item: Any, number: int) -> str | Named:
@@ -185,18 +230,23 @@ def _named(item: Any, number: int) -> str | Named:
     return str(item["source"])
 
 
-def _from_item(item: Any, number: int) -> Prompt:
+def _from_item(item: Any, number: int) -> tuple[Prompt, ...]:
     if isinstance(item, Prompt):
-        return item
+        return (item,)
     if isinstance(item, str):
         _warn_of_a_source(item)
-        return Prompt(text=item)
+        return (Prompt(text=item),)
+    if is_encoding(item):
+        try:
+            return encoded_prompts(item)
+        except PromptError as error:
+            raise PromptError(f"Prompt {number} of the list: {error}") from error
     ids = _plain(item)
     if is_token_ids(ids):
-        return Prompt(ids=ids)
+        return (Prompt(ids=ids),)
     raise PromptError(
-        f"Prompt {number} of the list is {item!r:.60}; allowed: a text, a Prompt, or a list of token ids "
-        "(whole numbers)."
+        f"Prompt {number} of the list is {item!r:.60}; allowed: a text, a Prompt, a list of token ids "
+        "(whole numbers), or what a tokenizer returns."
     )
 
 

@@ -13,9 +13,20 @@ from bathyscope.runs.manifest import TOLD_LATER, Identity, plain
 
 Configuration = Identity | Mapping[str, Any]
 
+_WITHHELD = "prompts whose texts are not stored"
 _LONGEST_VALUE = 120
 _SHOWN = 12
 _ASKED = "asked for"
+
+
+def withheld(count: int) -> str:
+    """Return what stands in a manifest for prompts of a measure whose texts are not stored; their hash does too."""
+    return f"{count} {_WITHHELD}"
+
+
+def is_withheld(value: object) -> bool:
+    """Say whether a value stands for prompts whose texts are not stored."""
+    return isinstance(value, str) and value.endswith(_WITHHELD)
 
 
 def require_same(folder: Path, kind: Kind, stored: Configuration, requested: Configuration) -> None:
@@ -29,6 +40,8 @@ def require_same(folder: Path, kind: Kind, stored: Configuration, requested: Con
         )
 
 
+_REFERENCE = "reference_hash"
+"""Among the options of a measure with prompts of its own."""
 _ORIGIN = ("model", "revision", "gguf")
 """Where a model came from, which is of no account where its weights and settings are equal."""
 
@@ -57,7 +70,24 @@ def difference(
     # The hashes are of every weight and setting, so that a model may have moved or been renamed.
     if compare_models(*map(ModelIdentity.of_record, (old, new))).same:
         old, new = ({name: value for name, value in identity.items() if name not in _ORIGIN} for identity in (old, new))
+    if isinstance(old.get("measures"), dict) and isinstance(new.get("measures"), dict):
+        old["measures"] = _without_texts(old["measures"], new["measures"])
+        new["measures"] = _without_texts(new["measures"], old["measures"])
     return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
+
+
+def _without_texts(measures: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with the other side's word for prompts of the same hash whose texts it does not store.
+
+    Earlier versions stored these texts.
+    """
+    options_by_measure = {}
+    for name, options in measures.items():
+        other = others.get(name)
+        if isinstance(options, dict) and isinstance(other, dict) and options.get(_REFERENCE) == other.get(_REFERENCE):
+            options = options | {key: value for key, value in other.items() if is_withheld(value) and key in options}
+        options_by_measure[name] = options
+    return options_by_measure
 
 
 def version_difference(

@@ -68,6 +68,7 @@ def export(
         >>> bathyscope.export("model", "drop:1", "smaller").name
         'smaller'
     """
+    _require_model_first(model)
     _require_one_result(folder, emit)
     target = Path() if folder is None else folder_path(folder, "folder")
     if emit is None:
@@ -96,6 +97,12 @@ def _require_block_numbers(schedule: object) -> None:
             f"{schedule!r} names runs of a looped model, and no configuration leaves out or moves a single run of a "
             "block. Run the schedule with bathyscope.scheduled instead."
         )
+
+
+def _require_model_first(model: object) -> None:
+    if isinstance(model, Schedule | Scheduling):
+        what = type(model).__name__.lower()
+        raise OptionError(f"export() takes the model first; a {what} given. Write export(model, {what}, folder).")
 
 
 def _require_one_result(folder: Any, emit: Any) -> None:

@@ -7,6 +7,7 @@ from typing import get_args
 from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
 from bathyscope.measures.base import ModelFacts
 from bathyscope.model import Model
+from bathyscope.options import items_of
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.options import Part
 from bathyscope.surgery.zeroing import require_writable
@@ -68,7 +69,7 @@ def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
     Raises:
         OptionError: an unknown part, or blocks together with parts of them.
     """
-    kinds = tuple(part.strip() for part in parts.split(",")) if isinstance(parts, str) else tuple(parts)
+    kinds = tuple(items_of(parts))
     unknown = next((part for part in kinds if part not in get_args(Part)), None)
     if unknown is not None:
         raise OptionError(

@@ -15,10 +15,12 @@ from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized
+from bathyscope.options import items_of
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.prompts.source import Source
+from bathyscope.prompts.withholding import without_text_labels
 from bathyscope.runs.merge import PROMPT
 from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts
 from bathyscope.surveying.papers.presets import Preset
@@ -79,6 +81,8 @@ class Survey:
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed, ready = self._seed, loaded(model)
         survey_prompts = self._read(ready, prompts, self.beyond_context)
+        if not self.keep_text:
+            survey_prompts = without_text_labels(survey_prompts)
         if warns_of_repeats:
             _warn_of_repeats(survey_prompts)
         facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, identity_of(ready))
@@ -170,7 +174,7 @@ def _names(measure: Measure[Any]) -> set[str]:
 def _named(measures: Measures, preset: Preset) -> Sequence[Asked]:
     """Return the measures as the caller named them, or those of the preset."""
     if isinstance(measures, str):
-        return [name.strip() for name in measures.split(",") if name.strip()]
+        return items_of(measures)
     if measures is None:
         return preset.measures
     if isinstance(measures, Mapping):

@@ -23,6 +23,7 @@ from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
 from bathyscope.model.tables import take_dtypes, take_tables
+from bathyscope.options import items_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.schedule import Schedule
@@ -85,7 +86,7 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
         return ()
     if not isinstance(request, str | Sequence):
         raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
-    texts = request.split(",") if isinstance(request, str) else list(request)
+    texts = items_of(request)
     seeds_of: dict[Kind, int] = {}
     for text in texts:
         name, colon, count = str(text).strip().partition(":")

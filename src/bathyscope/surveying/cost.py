@@ -21,7 +21,9 @@ from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
 from bathyscope.options import Range, checked
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import GIVEN, Source
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.plan import SurveyPlan
@@ -145,6 +147,11 @@ class Estimate:
         return {**asdict(self), **{name: getattr(self, name) for name in derived}}
 
 
+def _of_length(tokens: int, count: int) -> Prompts:
+    """Return prompts of a length, of which nothing else counts."""
+    return Prompts(tuple(TokenizedPrompt(str(n), (0,) * tokens, dataset=GIVEN) for n in range(count)), GIVEN)
+
+
 @checked
 def estimate(
     model: str | Path,
@@ -193,7 +200,7 @@ def estimate(
     outlined = outline(str(model), dtype, revision, trust_remote_code)
     # prompts of one length cost the same, so that a few stand for all
     planned = min(count, _PLANNED)
-    source: Source = [[0] * (tokens or 0)] * planned if prompts is None else prompts
+    source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)
     request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
     plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)

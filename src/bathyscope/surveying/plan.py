@@ -14,6 +14,8 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.spec import SourceSpec
+from bathyscope.runs.difference import withheld
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
 from bathyscope.surveying.rates import nominal_rates
 from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, convoys_of
@@ -115,7 +117,7 @@ class SurveyPlan:
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
-        options: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(measure.options), default=_as_written))
+        options: dict[str, Any] = json.loads(json.dumps(self._option_values(measure), default=_as_written))
         # so that runs from before there were these options are resumed
         options = {name: value for name, value in options.items() if value is not None or name not in _LATER_OPTIONS}
         # "class" is a name that no option can have
@@ -125,6 +127,15 @@ class SurveyPlan:
             options["reference_hash"] = self.references[measure.name].hash
         options |= {f"{name}_hash": fingerprint for name, fingerprint in measure.fingerprints.items()}
         return options
+
+    def _option_values(self, measure: Measure[Any]) -> dict[str, Any]:
+        """Return options by name, without the texts of a reference where no text may be stored."""
+        values = dataclasses.asdict(measure.options)
+        # a text alone is the name of a source
+        if self.facts.keeps_text or measure.reference is None or isinstance(measure.reference, str | SourceSpec):
+            return values
+        holds_texts = [name for name in values if getattr(measure.options, name) is measure.reference]
+        return values | dict.fromkeys(holds_texts, withheld(len(self.references[measure.name])))
 
     @property
     def work(self) -> list[float]:

@@ -340,7 +340,7 @@ def test_few_tokens_are_refused_and_not_many_are_warned_of() -> None:
         ({"level": 1.0}, OptionError, "level=1.0 is out of range; allowed: 0.01 to 0.9999"),
         ({"resamples": 0}, OptionError, "resamples=0 is out of range; allowed: 1 to"),
         ({"memory": "4"}, OptionError, "memory takes a number; '4' given."),
-        ({"ridge": "1"}, OptionError, "ridge='1' is one text; give a list: ['1']."),
+        ({"ridge": "1"}, OptionError, "ridge takes a number; '1' given."),
         ({"seed": 1.5}, OptionError, "seed takes a whole number; 1.5 given."),
         ({"prompts": [[4, 5, 6]] * 3}, PromptError, "Maps need at least 4 prompts"),
     ],

@@ -10,10 +10,12 @@ import pytest
 import xarray as xr
 from support import stand_ins
 
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.pages.reproducing import cells as module
 from bathyscope.pages.reproducing.cells import measured, plan_cells
-from bathyscope.pages.reproducing.data import local_data
+from bathyscope.pages.reproducing.data import local_data, read_prompts_option, takes_own_prompts
 from bathyscope.pages.reproducing.models import NamedModel, chosen_models
+from bathyscope.pages.reproducing.reproduce import ReproductionPlan
 from bathyscope.pages.reproducing.verbs import WorkCell
 from bathyscope.runs.run import Run
 from bathyscope.runs.shards import encode_results
@@ -80,6 +82,34 @@ def test_two_models_are_asked_for_where_there_is_one(tmp_path: Path) -> None:
 def test_all_tokens_only_leaves_every_position_out() -> None:
     (cell,) = plan([NamedModel("any", "any", None)], "all", count=3)
     assert cell.options() == {"skip": {"positions": [[], [], []]}}
+
+
+def test_prompts_of_ones_own_take_the_place_of_the_papers(tmp_path: Path) -> None:
+    file = tmp_path / "hers.jsonl"
+    file.write_text('{"text": "one two", "answer": "two"}\n', encoding="utf-8")
+    count, source = read_prompts_option(file)
+    assert (count, source) == (None, str(file))
+    cells = plan([*MODELS, NamedModel("any", "any", None)], "gsm8k", "sums", "all", own_prompts=source)
+    taken = {cell.work.name: cell.own_prompts for cell in cells}
+    assert taken == {"gsm8k": str(file), "all": str(file), "sums": None}
+    for cell in cells:
+        if cell.own_prompts is not None:
+            assert str(cell.prompts) == str(file)
+        if cell.work.name == "all":
+            # one list of no positions, for however many prompts there are
+            assert cell.options() == {"skip": {"positions": [[]]}}
+    levels = Work("levels", "math?level=1-5&per_level=20")
+    assert [takes_own_prompts(work) for work in (GSM8K, PAIR, SUMS, levels)] == [True, True, False, False]
+
+
+def test_a_number_of_prompts_or_a_source() -> None:
+    assert [read_prompts_option(value) for value in (None, 4, "4")] == [(None, None), (4, None), (4, None)]
+    with pytest.raises(OptionError, match="--prompts 0 is out of range"):
+        read_prompts_option(0)
+    with pytest.raises(PromptError, match=r"hers\.jsonl does not exist"):
+        read_prompts_option("hers.jsonl")
+    with pytest.raises(OptionError, match=r"prompts='gsm8k:3': these figures measure prompts by level of difficulty"):
+        ReproductionPlan.of("csordas2025", [str(MODELS[0].source)], figures=["7a"], prompts="gsm8k:3")
 
 
 def test_the_reference_of_erasure_is_read_locally_too() -> None:

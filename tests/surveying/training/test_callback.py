@@ -283,6 +283,8 @@ def test_what_cannot_be_watched_is_refused_before_the_first_step(tmp_path: Path)
 
     refused(ModelError, r"scattered over processes .* Survey its checkpoints instead", FSDPModel())
     refused(ModelError, r"Linear is no model of transformers, nor does it wrap one", nn.Linear(2, 2))
+    refused(ModelError, r"in memory; str given\. Of a folder of checkpoints, survey each: bathyscope\.course", "folder")  # type: ignore[arg-type]
+    refused(OptionError, r"Unknown measure 'lense'\. Did you mean 'lens'", measures="lens,lense")
     refused(OptionError, r"every=0 is out of range", every=0)
     refused(OptionError, r"Unknown measure 'lense'\. Did you mean 'lens'", measures=["lense"])
     refused(PromptError, r"Prompt '0'.*vocabulary", prompts=[[5, 10**6]])

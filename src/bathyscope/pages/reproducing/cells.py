@@ -7,6 +7,7 @@ from typing import Any
 
 from bathyscope.errors import BathyscopeError, ModelError, OptionError
 from bathyscope.model import Model, load
+from bathyscope.pages.reproducing.data import takes_own_prompts
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.pages.reproducing.verbs import TAKES, Result, WorkCell
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction
@@ -31,6 +32,7 @@ def plan_cells(
     out: Path,
     data: Mapping[str, str],
     count: int | None = None,
+    own_prompts: str | None = None,
 ) -> list[WorkCell]:
     """Plan all cells, model after model, so that each model is loaded once.
 
@@ -39,7 +41,7 @@ def plan_cells(
     Args:
         models: in order; a work of two models takes the first two that it shows.
         works: names of the works behind the figures and tables → measures of their surveys.
-        data, count: as in ``WorkCell``.
+        data, count, own_prompts: as in ``WorkCell``.
     """
     cells = []
     tabled = {name for table in paper.tables.values() for name in table.data}
@@ -52,7 +54,8 @@ def plan_cells(
         for group in groups:
             lacks = f"it takes {takes} models; give them with --models SOURCE TARGET" if len(group) < takes else ""
             place = out / preset / "-".join(model.name for model in group) / work.name
-            cells.append(WorkCell(group, work, place, preset, measures, data, count, lacks))
+            taken = own_prompts if takes_own_prompts(work) else None
+            cells.append(WorkCell(group, work, place, preset, measures, data, count, lacks, taken))
     # All work of one model is done before the next model is loaded.
     order = {model.name: number for number, model in enumerate(models)}
     return sorted(cells, key=lambda cell: [order[model.name] for model in cell.models])

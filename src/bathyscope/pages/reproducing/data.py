@@ -4,11 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from os import PathLike, fspath
 from pathlib import Path
 
-from bathyscope.errors import PromptError, did_you_mean
+from bathyscope.core.strict import whole_number_in
+from bathyscope.errors import OptionError, PromptError, did_you_mean
 from bathyscope.prompts.datasets import REGISTRY
+from bathyscope.prompts.source import require_there
 from bathyscope.prompts.spec import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec, parse
+from bathyscope.surveying.papers.reproduction import Work
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 
 VALIDATION = "wic_validation"
@@ -38,6 +42,32 @@ def local_data(arguments: Sequence[str]) -> dict[str, str]:
         else:
             raise PromptError(f"--data {text!r} is not a folder. Give a folder, or NAME=FILE such as gsm8k=test.jsonl.")
     return path_by_name
+
+
+def read_prompts_option(prompts: int | str | PathLike[str] | None) -> tuple[int | None, str | None]:
+    """Return the number of prompts or the source that ``reproduce`` is given; a digit is a number.
+
+    Raises:
+        OptionError: a number below 1.
+        PromptError: no such source, or no such file.
+    """
+    number = prompts if prompts is None or isinstance(prompts, int) else whole_number_in(fspath(prompts))
+    if isinstance(number, int):
+        if number < 1:
+            raise OptionError(f"--prompts {number} is out of range; give a whole number, 1 or more.")
+        return number, None
+    if prompts is None:
+        return None, None
+    source = fspath(prompts)  # type: ignore[arg-type]
+    require_there(source)
+    return None, source
+
+
+def takes_own_prompts(work: Work) -> bool:
+    """Return whether a work measures any prompts: not those of each level of difficulty, nor single problems."""
+    if work.verb not in ("survey", "maps") or not isinstance(work.data, str):
+        return False
+    return parse(work.data).option("per_level") is None
 
 
 def localised(source: str, data: Mapping[str, str], count: int | None = None) -> SourceSpec:

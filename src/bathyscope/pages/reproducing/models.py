@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bathyscope.errors import OptionError
+from bathyscope.options import items_of
 from bathyscope.surveying.papers.reproduction import short_name
 
 
@@ -34,7 +35,7 @@ def chosen_models(
             each text or several separated by commas. A folder named after a model of the paper stands for it.
         published: the paper's models by their hub names.
     """
-    texts = [part for text in arguments for part in ([text] if _is_folder(text) else text.split(","))]
+    texts = [part for text in items_of(arguments) for part in ([text] if _is_folder(text) else text.split(","))]
     models = tuple(
         _parse_model(text.strip(), published) for text in texts or (published if default is None else default)
     )

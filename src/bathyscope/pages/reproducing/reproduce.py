@@ -11,7 +11,7 @@ from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.render import check_format
 from bathyscope.pages.reproducing.cells import Outcome, measured, plan_cells
-from bathyscope.pages.reproducing.data import local_data
+from bathyscope.pages.reproducing.data import local_data, read_prompts_option
 from bathyscope.pages.reproducing.figures import Drawn, chosen_figures, draw, measures_of
 from bathyscope.pages.reproducing.models import NamedModel, chosen_models
 from bathyscope.pages.reproducing.rows import Rows, drawn_rows, flatten, missing_rows, pair_rows, summarise_pairs
@@ -32,7 +32,7 @@ def reproduce(
     *,
     data: Sequence[str] = (),
     figures: Sequence[str] = (),
-    prompts: int | None = None,
+    prompts: int | str | Path | None = None,
     as_published: bool = False,
     out: str | Path | None = None,
     formats: Sequence[str] = ("png",),
@@ -48,7 +48,9 @@ def reproduce(
         data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
             is a text file, pile=FILE.txt.
         figures: published numbers such as 3a; 3 means all of its parts (none = all).
-        prompts: prompts of each set (of each level of difficulty) in place of the paper's number.
+        prompts: prompts of each set (of each level of difficulty) in place of the paper's number; or a source, such as
+            a file mine.jsonl, in place of the paper's sets, but for results by level of difficulty and those of single
+            problems.
         as_published: also reproduce the faults of the paper's published code.
         out: folder of the figures and the runs (out/PRESET/MODEL/WORK); None = runs/PAPER.
         formats: of the figures' files: png, svg, pdf.
@@ -131,7 +133,7 @@ class ReproductionPlan:
         *,
         data: Sequence[str] = (),
         figures: Sequence[object] = (),
-        prompts: int | None = None,
+        prompts: int | str | Path | None = None,
         as_published: bool = False,
         out: str | Path | None = None,
         formats: Sequence[str] = ("png",),
@@ -142,15 +144,19 @@ class ReproductionPlan:
         for format_ in formats:
             check_format(format_)
         named = chosen_models(models, paper.listed, paper.models if named_target.table else paper.listed)
-        if prompts is not None and prompts < 1:
-            raise OptionError(f"--prompts {prompts} is out of range; give a whole number, 1 or more.")
+        count, source = read_prompts_option(prompts)
         place = Path("runs") / paper.paper if out is None else given_path(out, "out")
         require_writable(place, holds="runs and figures")
         preset = paper.paper + (AS_PUBLISHED if as_published else "")
         used = {name for figure in chosen for name in figure.data}
         used |= {name for table in tables.values() for name in table.data}
         works = {work.name: measures_of(paper, work.name) for work in paper.works if work.name in used}
-        cells = plan_cells(named, paper, chosen, works, preset, place, local_data(data), prompts)
+        cells = plan_cells(named, paper, chosen, works, preset, place, local_data(data), count, source)
+        if source is not None and not any(cell.own_prompts for cell in cells):
+            raise OptionError(
+                f"prompts={source!r}: these figures measure prompts by level of difficulty or single problems. Leave "
+                "prompts out, or choose other figures (--figures)."
+            )
         return cls(named_target, named, cells, chosen, tables, place, place / "figures" / preset, formats)
 
     def result(self, outcomes: Sequence[Outcome]) -> Reproduced:

@@ -19,7 +19,7 @@ from bathyscope.pages.reproducing.data import VALIDATION, localised
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.source import label_of
-from bathyscope.prompts.spec import SourceSpec
+from bathyscope.prompts.spec import SourceSpec, parse
 from bathyscope.runs.manifest import load_manifest
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.shards import encode_results, read_results
@@ -43,6 +43,7 @@ class WorkCell:
         data: data set → local file.
         count: prompts of each set (of each level) in place of the paper's number.
         lacks: why it cannot be computed, if that is known in advance.
+        own_prompts: a source in place of the paper's.
     """
 
     models: tuple[NamedModel, ...]
@@ -53,6 +54,7 @@ class WorkCell:
     data: Mapping[str, str]
     count: int | None = None
     lacks: str = ""
+    own_prompts: str | None = None
 
     @property
     def name(self) -> str:
@@ -67,6 +69,8 @@ class WorkCell:
     @property
     def prompts(self) -> SourceSpec | list[Prompt]:
         """The prompts of a survey or of maps."""
+        if self.own_prompts is not None:
+            return parse(self.own_prompts)
         if isinstance(self.work.data, str):
             return localised(self.work.data, self.data, self.count)
         return [Prompt(text=question + answer, answer=answer) for question, answer in self.work.data]
@@ -118,7 +122,8 @@ class WorkCell:
             prompts = self.prompts
             number = prompts.count if isinstance(prompts, SourceSpec) else len(prompts)
             for measure in {"skip", "direct"} & set(self.measures):
-                options.setdefault(measure, {})["positions"] = [[]] * (number or 0)
+                # a single list is for all prompts, however many
+                options.setdefault(measure, {})["positions"] = [[]] * (number or 1)
         reference = PRESETS[self.preset].options.get("erasure", {}).get("reference")
         if reference is not None and "erasure" in self.measures:
             options.setdefault("erasure", {}).setdefault("reference", str(localised(reference, self.data)))
@@ -129,7 +134,7 @@ class WorkCell:
         """The request that a file of results answers, as text."""
         read = f"{self.work.data} {VALIDATION}" if self.work.verb == "wic" else str(self.work.data)
         files = [f"{name}={file}" for name, file in sorted(self.data.items()) if name in read]
-        return " ".join([self.source, str(self.work.data), f"count={self.count}", *files])
+        return " ".join([self.source, self.own_prompts or str(self.work.data), f"count={self.count}", *files])
 
 
 def _compute_maps(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:

@@ -14,6 +14,7 @@ from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model, alone, loaded
+from bathyscope.options import items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
@@ -126,7 +127,7 @@ def require_answerable(
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
-    listed = [tasks] if isinstance(tasks, str | Benchmark) else tasks
+    listed = [tasks] if isinstance(tasks, Benchmark) else items_of(tasks)
     benchmarks = load_benchmarks(listed, data)
     if model.tokenizer is None:
         raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model.anatomy.checks import Checks
+from bathyscope.options import items_of
 from bathyscope.schedule import Schedule, Scheduling
 
 NORMAL = "standard"
@@ -57,13 +58,7 @@ def runnable(
 
 def _schedule_texts(schedules: str | Scheduling | Sequence[str | Scheduling]) -> list[str]:
     """Return the schedules as text; a plan's is the one that it chose, one schedule however many blocks it drops."""
-    several = (
-        [schedules]
-        if isinstance(schedules, Scheduling)
-        else schedules.split(",")
-        if isinstance(schedules, str)
-        else schedules
-    )
+    several = [schedules] if isinstance(schedules, Scheduling) else items_of(schedules)
     return [str(item.as_schedule()) if isinstance(item, Scheduling) else item.strip() for item in several]
 
 

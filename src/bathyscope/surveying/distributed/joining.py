@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
-from bathyscope.runs.difference import difference, listed, version_difference
+from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
 from bathyscope.runs.prompts import PROMPTS, decode_prompts
@@ -133,8 +133,15 @@ class _Gathered:
                 f"{', '.join(foreign)} comes from outside the package, and a join does not run code that a folder "
                 "names. Survey the same prompts by one process instead, without part."
             )
+        path, entry = self.prompts
+        prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
+        # Nothing is computed on a measure's own prompts any more; those without texts have the survey's in their place.
         options = {
-            name: {key: value for key, value in measure_options.items() if key not in ("reference", "reference_hash")}
+            name: {
+                key: prompts.as_given() if is_withheld(value) else value
+                for key, value in measure_options.items()
+                if key not in ("reference", "reference_hash")
+            }
             for name, measure_options in identity.measures.items()
         }
         measures = [make(MEASURES[name], measure_options) for name, measure_options in options.items()]
@@ -146,8 +153,6 @@ class _Gathered:
             _require_unchanged(identity, identity_of(model))
             # only the live model shows it, so that the parts note it
             model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
-        path, entry = self.prompts
-        prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
         keeps_text = identity.keep_text is not False
         request = Survey(
             measures, seed=identity.seed, batch_tokens=identity.batch_tokens, beyond_context=True, keep_text=keeps_text

@@ -12,7 +12,7 @@ from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.model import load
-from bathyscope.options import checked
+from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
@@ -66,7 +66,8 @@ def course(
     """
     folder = folder_path(out, "out")
     require_writable(folder, holds="a course")
-    sources = _checkpoints(checkpoints, revisions)
+    sources = _checkpoints(checkpoints, items_of(revisions))
+    names = items_of(measures)
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     about: dict[str, Any] | None = None
@@ -81,7 +82,7 @@ def course(
                 continue
             begun = _first_log(name)
             if about is None:
-                about, first_begun = description(Survey(list(measures), seed=seed).plan(model, source)), begun
+                about, first_begun = description(Survey(names, seed=seed).plan(model, source)), begun
                 claim_course(folder, about, {FIRST_LOG: begun})
             elif None not in (begun, first_begun) and begun != first_begun:
                 warn(f"Step {step} is left out: its training began otherwise than the first's ({begun}).")
@@ -90,7 +91,7 @@ def course(
                 differs = ", ".join(f"{key} {value}" for key, value in shape.items() if value != about["model"][key])
                 warn(f"Step {step} is left out: its model has another shape than the first ({differs}).")
                 continue
-            survey(model, source, list(measures), out=run_folder(folder, step), seed=seed, progress=False)
+            survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False)
             bar.advance(1)
     return open_course(folder)
 

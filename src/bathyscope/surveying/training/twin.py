@@ -60,8 +60,13 @@ def unwrapped(model: nn.Module) -> nn.Module:
     """Return the model inside of data parallelism and compilation.
 
     Raises:
-        ModelError: weights that are scattered over processes, or no model of transformers.
+        ModelError: weights that are scattered over processes, or no model of transformers in memory.
     """
+    if not isinstance(model, nn.Module):
+        raise ModelError(
+            f"watch() takes the model that is being trained, in memory; {type(model).__name__} given. Of a folder of "
+            "checkpoints, survey each: bathyscope.course(folder, prompts, out)."
+        )
     if is_scattered(model):
         raise ModelError(
             "The weights of this model are scattered over processes (FSDP or DeepSpeed ZeRO-3), and no process can "

@@ -20,7 +20,7 @@ from bathyscope.core.text import duration
 from bathyscope.errors import BathyscopeError, StoreError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.options import Range
+from bathyscope.options import Range, items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path
@@ -94,7 +94,7 @@ class Watch:
         Range(1).check(every, "every")
         Range(0.0001).check(max_share, "max_share")
         self.folder = folder_path(out, "out")
-        self.every, self._measures, self._max_share, self._seed = every, list(measures), max_share, seed
+        self.every, self._measures, self._max_share, self._seed = every, items_of(measures), max_share, seed
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
         self._has_warned = self._has_thinned = self._is_foreign = False
         self._earlier: dict[int, Path] = {}

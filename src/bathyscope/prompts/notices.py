@@ -1,0 +1,90 @@
+"""What reading prompts notices of many of them, and says once for all: how many, and which is the first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from bathyscope.core.text import elided
+from bathyscope.errors import PromptError, warn
+from bathyscope.prompts.chat import TEMPLATE_DATE
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+@dataclass
+class Notices:
+    """Names of prompts by what was noticed of them, in the order in which they were read.
+
+    Args:
+        unanswered: prompts that are measured without their answer, and why.
+        begins_twice: prompts whose BOS is taken once.
+        one_words: prompts whose answer continues the question's last word, and that word.
+        marked: prompts in a chat whose texts hold special tokens, and the first such token.
+        remarks: of a chat template's rendering: what is said of it, and of which prompts.
+    """
+
+    unanswered: dict[str, PromptError] = field(default_factory=dict)
+    begins_twice: list[str] = field(default_factory=list)
+    one_words: dict[str, tuple[str, str]] = field(default_factory=dict)
+    marked: dict[str, str] = field(default_factory=dict)
+    remarks: dict[str, list[str]] = field(default_factory=dict)
+    _texts: set[str] = field(default_factory=set)
+    _ids: set[tuple[int, ...]] = field(default_factory=set)
+
+    def add_text(self, text: str, ids: tuple[int, ...]) -> None:
+        """Count a text and what was read of it; two of each are enough to tell whether texts stay apart."""
+        if len(self._texts) < 2:
+            self._texts.add(" ".join(text.split()))
+        if len(self._ids) < 2:
+            self._ids.add(ids)
+
+    def warn_of(self, dataset: str, total: int, tokenizer: PreTrainedTokenizerBase, writes_date: bool) -> None:
+        """Warn of everything that was noticed, once for each kind.
+
+        Args:
+            dataset: what the prompts are called.
+            total: how many prompts there are.
+            writes_date: the chat template asked for the day's date.
+        """
+        where = f"{total} prompts of {dataset}"
+        if self.unanswered:
+            name, error = next(iter(self.unanswered.items()))
+            warn(
+                f"{len(self.unanswered)} of {where} are measured without their answer, whose tokens cannot be told "
+                f"from the question's; the first is prompt {name!r}: {error}",
+            )
+        if self.begins_twice:
+            warn(
+                f"{len(self.begins_twice)} of {where} begin with {tokenizer.bos_token or tokenizer.cls_token}, which "
+                "the tokenizer puts before every text; it is taken once. The first is prompt "
+                f"{self.begins_twice[0]!r}. (With add_special_tokens=False (--no-add-special-tokens) texts are taken "
+                "as they stand.)",
+            )
+        if self.one_words:
+            name, (word, answer) = next(iter(self.one_words.items()))
+            warn(
+                f"In {len(self.one_words)} of {where} the answer continues the last word; the first is prompt "
+                f"{name!r}: {word}. Begin the answer with a space: {answer}."
+            )
+        if self.marked:
+            name, mark = next(iter(self.marked.items()))
+            warn(
+                f"{len(self.marked)} of {where} hold special tokens, and chat=True writes them into the user's turn; "
+                f"the first is prompt {name!r}: {mark}. Leave chat out for chats that are written out."
+            )
+        for remark, names in self.remarks.items():
+            warn(f"In {len(names)} of {where} {remark}; the first is prompt {names[0]!r}.")
+        if writes_date:
+            warn(
+                f"The chat template writes the day's date, which is taken to be {TEMPLATE_DATE:%d %b %Y} every day, so "
+                "that the same prompts have the same tokens."
+            )
+        if len(self._texts) > 1 and len(self._ids) == 1:
+            warn(f"All texts among the {where} have the same token ids: the tokenizer does not tell them apart.")
+
+    def look_at_seam(self, name: str, question: str, answer: str) -> None:
+        """Remember a prompt whose answer continues the question's last word."""
+        word = (question.split() or [""])[-1] + (answer.split() or [""])[0]
+        self.one_words[name] = elided(repr(word), 40), elided(repr(f" {answer}"), 40)

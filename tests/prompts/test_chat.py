@@ -1,0 +1,207 @@
+"""What a chat template writes is compared with what went in, whatever the template."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import transformers.utils.chat_template_utils
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.letter_tokenizer import letter_tokenizer
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from bathyscope.errors import PromptError
+from bathyscope.prompts.chat import ChatTemplate
+from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
+from bathyscope.prompts.source import resolve
+from bathyscope.prompts.tokenize import tokenize
+
+Fast = PreTrainedTokenizerFast
+CONTENTS = {
+    "text": "{{ m.content }}",
+    "trimmed": "{{ m.content | trim }}",
+    "parts": "{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% endif %}{% endfor %}",
+    "first part": "{{ m.content[0]['text'] }}",
+    "either": "{% if m.content is string %}{{ m.content }}{% else %}{{ m.content[0].text }}{% endif %}",
+    "user in parts": "{% if m.role == 'user' %}{{ m.content[0].text }}{% else %}{{ m.content }}{% endif %}",
+}
+LOSING = {
+    "nothing": "",
+    "upper": "{{ m.content | upper }}",
+    "half": "{{ m.content[3:] }}",
+    "list": "{{ m.content[0] }}",
+}
+"""Templates that write another text than the one that went in, or none."""
+
+
+def template(content: str, frame: str = "<|{role}|>\n", opening: str = "<|assistant|>\n") -> str:
+    start = frame.replace("{role}", "{{ m.role }}")
+    return (
+        f"{{% for m in messages %}}{start}{content}<|end|>\n{{% endfor %}}"
+        f"{{% if add_generation_prompt %}}{opening}{{% endif %}}"
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Fast:
+    """One token a byte, so that ids are the text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    bytewise = Tokenizer(models.BPE(vocab={letter: number for number, letter in enumerate(alphabet)}, merges=[]))
+    bytewise.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bytewise.decoder = decoders.ByteLevel()
+    return Fast(tokenizer_object=bytewise)
+
+
+def read(given_prompts: list[Any], tokenizer: Fast, chat_template: str) -> list[TokenizedPrompt]:
+    tokenizer.chat_template = chat_template
+    return tokenize(resolve(given_prompts), tokenizer, max_tokens=None, chat=True)
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=30).filter(
+    lambda text: bool(text.strip())
+)
+
+
+@given(question=TEXTS, answer=st.none() | TEXTS, content=st.sampled_from(sorted(CONTENTS)))
+@settings(max_examples=60, deadline=None)
+def test_every_text_is_in_what_is_measured(tokenizer: Fast, question: str, answer: str | None, content: str) -> None:
+    tokenizer.chat_template = template(CONTENTS[content])
+    turns = ChatTemplate(tokenizer).write(question, answer)
+    assert words(turns.question) == words(f"<|user|>\n{question.strip()}<|end|>\n<|assistant|>\n")
+    assert turns.answer == (None if answer is None else answer.strip())
+    assert turns.remarks == ()
+
+
+@given(question=TEXTS, content=st.sampled_from(sorted(LOSING)), is_answered=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_a_template_that_writes_another_text_is_refused(
+    tokenizer: Fast, question: str, content: str, is_answered: bool
+) -> None:
+    tokenizer.chat_template = template(LOSING[content])
+    with pytest.raises(PromptError, match=r"the chat template (does not write the user's text|leaves out the assis)"):
+        ChatTemplate(tokenizer).write(question, "yes" if is_answered else None)
+
+
+@pytest.mark.parametrize("content", ["parts", "first part", "user in parts"])
+def test_contents_are_given_as_parts_where_the_template_takes_them_so(tokenizer: Fast, content: str) -> None:
+    chats = read(["Who?", "What?", Prompt(text="Who? Me", answer="Me")], tokenizer, template(CONTENTS[content]))
+    assert [tokenizer.decode(chat.ids) for chat in chats] == [
+        "<|user|>\nWho?<|end|>\n<|assistant|>\n",
+        "<|user|>\nWhat?<|end|>\n<|assistant|>\n",
+        "<|user|>\nWho?<|end|>\n<|assistant|>\nMe",
+    ]
+    assert chats[2].answer_tokens == 2
+
+
+def test_the_refusal_says_what_was_written(tokenizer: Fast) -> None:
+    with pytest.raises(PromptError, match=r"Prompt '0': the chat template does not write the user's text: it gives '<"):
+        read(["Who?"], tokenizer, template(""))
+    # a text that depends on what it holds
+    cut = template("{{ m.content.split('</think>')[-1] }}")
+    read(["Who?"], tokenizer, cut)
+    with pytest.raises(PromptError, match=r"Prompt '1': .* text 'Is </think> a mark\?': it gives .* a mark\?<"):
+        read(["Who?", "Is </think> a mark?"], tokenizer, cut)
+    with pytest.raises(PromptError) as refused:
+        read(["a" * 500], tokenizer, template("{{ m.content[:20] }}"))
+    assert len(str(refused.value)) < 300
+
+
+THINKING = template("{% if m.role == 'assistant' %}<think>\n\n</think>\n\n{% endif %}{{ m.content }}")
+OPENING = template("{{ m.content }}", opening="<|assistant|>\n<think>\n")
+
+
+def test_thinking_stands_once(tokenizer: Fast) -> None:
+    thought = Prompt(text="Who?", answer="<think>\nMe, I hope.\n</think>\n\nMe", id="thought")
+    with pytest.warns(UserWarning, match=r"In 1 of 2 prompts of given the answer brings its own <think>.*'thought'\."):
+        chats = read([Prompt(text="Who?", answer="Me"), thought], tokenizer, THINKING)
+    assert tokenizer.decode(chats[0].ids).endswith("<|assistant|>\n<think>\n\n</think>\n\nMe")
+    assert tokenizer.decode(chats[1].ids).endswith("<|assistant|>\n<think>\nMe, I hope.\n</think>\n\nMe")
+    assert tokenizer.decode(chats[1].ids).count("<think>") == 1
+
+
+@pytest.mark.parametrize(
+    ("chat_template", "prompt", "remark"),
+    [
+        (
+            template("{% if m.role == 'assistant' %}<think></think><think></think>{% endif %}{{ m.content }}"),
+            Prompt(text="Who?", answer="Me"),
+            "the chat begins <think> twice",
+        ),
+        (
+            template("{{ m.content }}", "<|{role}|>\n<think>\n"),
+            Prompt(text="Who?", answer="Me"),
+            "without its </think>",
+        ),
+        (template("{{ m.content }}"), Prompt(text="Who?", answer="I hope.</think>Me"), "without its </think>"),
+        (template("{{ m.content }}{{ m.content }}"), "Who?", "writes the user's text more than once"),
+    ],
+)
+def test_what_is_wrong_with_thinking_is_said(tokenizer: Fast, chat_template: str, prompt: Any, remark: str) -> None:
+    with pytest.warns(UserWarning, match=f"In 1 of 1 prompts of given .*{remark}.*; the first is prompt '0'"):
+        read([prompt], tokenizer, chat_template)
+
+
+def test_thinking_that_is_begun_or_spoken_of_is_nothing_to_say(tokenizer: Fast) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(["Who?", "What does <think> mean?"], tokenizer, OPENING)
+        read([Prompt(text="Write <think> first.", answer="Me")], tokenizer, template("{{ m.content }}"))
+
+
+def test_a_template_is_told_the_same_date_every_day(tokenizer: Fast, monkeypatch: pytest.MonkeyPatch) -> None:
+    dated = "\n{% set format = '%d %b %Y, %-d.%m.%y' %}{{ strftime_now(format) }}" + template("{{ m.content }}")
+    by_day = []
+    for day in (3, 4):
+        today = datetime(2031, 5, day, tzinfo=UTC)
+        clock = SimpleNamespace(now=lambda *_, today=today: today)
+        monkeypatch.setattr(transformers.utils.chat_template_utils, "datetime", clock)
+        with pytest.warns(UserWarning, match=r"The chat template writes the day's date, .* be 26 Jul 2024 every day"):
+            by_day.append(read(["Who?", Prompt(text="Who?", answer="Me", id="me")], tokenizer, dated))
+    assert by_day[0] == by_day[1]
+    # all else is as the template writes it
+    text = tokenizer.decode(by_day[0][0].ids)
+    own = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Who?"}], tokenize=False, add_generation_prompt=True
+    )
+    assert text == own.replace("04 May 2031, 4.05.31", "26 Jul 2024, 26.07.24")
+
+
+def test_a_beginning_that_the_template_doubles_is_taken_once(backend: Callable[..., Tokenizer]) -> None:
+    made = Fast(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
+    with pytest.warns(UserWarning, match="1 of 1 prompts of given begin with <s>, .* taken once"):
+        (chat,) = read(["Who?"], made, "{{ bos_token }}{{ bos_token }}" + template("{{ m.content }}"))
+    assert chat.ids[0] == 0
+    assert chat.ids.count(0) == 1
+
+
+def test_a_chat_that_is_written_out_is_named(backend: Callable[..., Tokenizer]) -> None:
+    made = Fast(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
+    with pytest.warns(UserWarning, match=r"1 of 2 prompts of given hold special tokens.*the first is prompt '1': <s>"):
+        read(["Who?", "<s>[user]Who?"], made, template("{{ m.content }}"))
+
+
+def test_texts_that_become_the_same_tokens_are_named() -> None:
+    unknown = letter_tokenizer(8)
+    with pytest.warns(UserWarning, match="All texts among the 2 prompts of given have the same token ids"):
+        tokenize(resolve(["ШЩ", "ЮЯ"]), unknown, max_tokens=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tokenize(
+            resolve([Prompt(text="ab ", answer="a"), Prompt(text="ab a", answer="a", id="x")]), unknown, max_tokens=None
+        )
+
+
+def test_markers_are_no_names_of_anything(tokenizer: Fast) -> None:
+    (chat,) = read([Prompt(text="PlaceOfTheAnswer?", answer="Me")], tokenizer, template("{{ m.content }}"))
+    assert re.search(r"PlaceOfTheAnswer\?<\|end\|>\n<\|assistant\|>\nMe$", tokenizer.decode(chat.ids))
