@@ -7,7 +7,7 @@ the number of threads. So there are two promises, and a test says which it holds
   machine.
 - ``assert_same_but_rounding``: calls differ in shape. Equal up to ``floor``, which follows from dtype, width, depth.
 
-``rounding`` is for what is exactly 0 wherever this processor rounds a row alike in calls of every size, and at most the
+``rounding`` is for what is exactly 0 where this processor rounds a row alike in calls of every size, and below the
 floor elsewhere. ``make test-any-machine`` runs the tests on a processor that never does.
 """
 
@@ -20,7 +20,6 @@ import numpy as np
 import torch
 from support import naive
 from torch import nn
-from transformers import PretrainedConfig
 
 _BATCHES = (2, 3, 5, 8, 13)
 _SHORTEST = 4
@@ -28,15 +27,13 @@ _SHORTEST = 4
 
 
 def floor(hf: nn.Module, dtype: torch.dtype = torch.float32) -> float:
-    """Return the share of the largest value that rounding may move any, eps · √D · L for width D and L blocks.
+    """Return the share of the largest value that rounding may move any, eps · D · L for width D and L blocks.
 
-    A sum of D rounded products is off by √D · eps where errors are independent (Higham and Mary, SIAM J. Sci.
-    Comput. 41, 2019), and each block adds one such error to the stream.
+    Two orders of summation of D products differ by at most D · eps of the sum of their sizes (Higham, Accuracy and
+    Stability of Numerical Algorithms, 2002, 3.1), and each block adds one such difference to the stream.
     """
-    config: Any = hf.config
-    settings: PretrainedConfig = config.get_text_config(decoder=True) if hasattr(config, "get_text_config") else config
-    width, depth = (int(getattr(settings, name)) for name in ("hidden_size", "num_hidden_layers"))
-    return float(torch.finfo(dtype).eps * width**0.5 * depth)
+    width, depth = _sizes(hf)
+    return float(torch.finfo(dtype).eps * width * depth)
 
 
 def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
@@ -57,9 +54,16 @@ def assert_same_but_rounding(actual: Any, expected: Any, hf: nn.Module, what: st
     np.testing.assert_allclose(np.asarray(actual), values, rtol=0, atol=bound * scale, err_msg=what)
 
 
+def _sizes(hf: nn.Module) -> tuple[int, int]:
+    """Return width and blocks."""
+    config: Any = hf.config
+    settings = config.get_text_config(decoder=True)
+    return int(settings.hidden_size), int(settings.num_hidden_layers)
+
+
 @torch.no_grad()
 def rounding(hf: nn.Module, lengths: Sequence[int]) -> float:
-    """Return what may be left of zero in float32, as a share of the value.
+    """Return what may be left of zero in float32, as a share of the value: eps · √D · L where errors are independent.
 
     Args:
         lengths: tokens of the prompts that the test computes; tails of them are shorter.
@@ -70,5 +74,6 @@ def rounding(hf: nn.Module, lengths: Sequence[int]) -> float:
         for rows in _BATCHES:
             batch = hf(input_ids=torch.tensor([ids] * rows), use_cache=False).logits
             if not all(torch.equal(row, alone) for row in batch):
-                return floor(hf)
+                width, depth = _sizes(hf)
+                return float(torch.finfo(torch.float32).eps * width**0.5 * depth)
     return 0.0
