@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all check bench bench-real bench-gpu peers mutants wheels format clean
+.PHONY: demo docs test test-all test-any-machine check bench bench-real bench-gpu peers mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -23,6 +23,10 @@ test: $(READY)
 # with the sweeps over every family and the simulations
 test-all: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+# all tests where every product of matrices rounds by the size of its call, as it may on another processor
+test-any-machine: $(READY)
+	$(ONE) $(PY) -m pytest -p tests.support.any_machine -n $(WORKERS) --dist worksteal
 
 check: $(READY)
 	$(VENV)/bin/ruff format --check $(CODE)

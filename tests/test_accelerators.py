@@ -335,17 +335,23 @@ def test_memory_that_runs_out_in_a_measure_is_told_and_finished_shards_are_kept(
     assert_same(survey(model, asked, ["residual"], tmp_path / "run", **options), whole)
 
 
-def test_pieces_are_calls_of_that_size() -> None:
-    """Halved until they fit, they are to the bit the calls that one may ask for."""
+@pytest.mark.parametrize("room", [16, 32])
+def test_pieces_are_calls_of_that_size(room: int) -> None:
+    """To the bit for one row, which is halved into no other size on the way.
+
+    A limit of memory also sizes readouts, whose numbers differ by rounding then.
+    """
     model = load(zoo.entry("llama").build())
     asked = prompts(model.hf, (16,))
-    with little_memory(32) as refused, pytest.warns(UserWarning, match="out of memory"):
+    with little_memory(room) as refused, pytest.warns(UserWarning, match="out of memory"):
         found = survey(model, asked, ["skip", "drop"], progress=False)
-    assert min(refused) > 32
-    with little_memory(32) as refused:
-        assert_same(survey(model, asked, ["skip", "drop"], progress=False, call_tokens=32), found)
+    assert min(refused) > room
+    with little_memory(room) as refused:
+        sized = survey(model, asked, ["skip", "drop"], progress=False, call_tokens=room)
         assert not refused
-        assert_same(survey(model, asked, ["skip", "drop"], progress=False, memory=memory_for(model, 16, 32)), found)
+        roomy = survey(model, asked, ["skip", "drop"], progress=False, memory=memory_for(model, 16, room))
+    assert_same(sized, found) if room == 16 else assert_close(sized, found)
+    assert_close(sized, roomy)
 
 
 def memory_for(model: Model, tokens: int, size: int) -> int:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import xarray as xr
+from support import any_machine
 from support.synthetic_runs import bits, identity, shard, summary
 
 from bathyscope.errors import StoreError
@@ -42,7 +43,7 @@ def test_real_limit_of_the_kernel(tmp_path: Path) -> None:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "PYTHONPATH": tests},
+        env={**os.environ, "PYTHONPATH": any_machine.path(tests)},
     )
     assert ended.returncode == 0, ended.stderr
     assert "Writing shard 1 (prompts 2 to 3)" in ended.stdout

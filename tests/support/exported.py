@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import load_file
-from support import waves, zoo
+from support import any_machine, waves, zoo
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -81,7 +81,7 @@ def differing(cases: Iterable[Case], folder: Path) -> list[str]:
     listed = list(cases)
     described = [{"folder": str(one.folder), "ids": one.ids.tolist(), "cache": one.cache} for one in listed]
     (folder / "cases.json").write_text(json.dumps(described))
-    environment = {**os.environ, "PYTHONPATH": ""}
+    environment = {**os.environ, "PYTHONPATH": any_machine.path()}
     ran = subprocess.run(
         [sys.executable, str(READER), str(folder)], env=environment, capture_output=True, text=True, check=False
     )

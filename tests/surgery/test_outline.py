@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from support import zoo
+from support.rounding import floor
 from transformers import LlamaConfig, MistralConfig
 
 from bathyscope.surgery.outline import OUTLINE_TOKENS, made_up, outlined
@@ -31,8 +32,10 @@ def test_a_token_is_told_from_another_by_every_later_one_within_reach(name: str)
     with torch.no_grad():
         first, second = hf(ids, use_cache=False).logits, hf(other, use_cache=False).logits
     assert first.isfinite().all()
-    assert torch.equal(first[0, :3], second[0, :3])
-    assert all(not torch.equal(first[0, place], second[0, place]) for place in (3, 4, OUTLINE_TOKENS - 1))
+    # where the changed token goes to other experts, these multiply another number of tokens
+    apart_T = (first - second)[0].abs().amax(-1) / first.abs().max()
+    assert apart_T[:3].max() <= floor(hf)
+    assert apart_T[[3, 4, OUTLINE_TOKENS - 1]].min() > floor(hf)
 
 
 def test_windows_are_shorter_than_the_text() -> None:

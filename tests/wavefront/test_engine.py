@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 import torch
 from support import naive, waves, zoo
 from support.lending import noting
-from support.rounding import rounding
+from support.rounding import assert_same_bits, assert_same_but_rounding, floor, rounding
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
@@ -61,16 +62,20 @@ def logits(name: str, resid_TD: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("name", zoo.names())
 def test_the_standard_schedule_is_the_untouched_model(name: str) -> None:
-    """Bit for bit, in one batch of the same shape; the control beside many rows is the same up to rounding."""
+    """In one batch of the same shape, bit for bit; the control beside many rows is the same up to rounding.
+
+    So are logits where what is read out is laid out otherwise than the stream that blocks pass on.
+    """
     model = waves.loaded(name)
     ids = zoo.prompts(model.hf, (17, 17))
     with torch.no_grad():
         expected = model.hf(torch.tensor(ids), use_cache=False).logits
     rows = [SkipRow(block) for block in range(model.n_blocks)]
     final = swept(name, ids, rows).final
-    assert torch.equal(logits(name, final.baseline_BTD), expected)
+    compare = assert_same_bits if model.anatomy.streams is None else partial(assert_same_but_rounding, hf=model.hf)
+    compare(logits(name, final.baseline_BTD), expected)
     gap = (final.control_BTD - final.baseline_BTD).norm(dim=-1) / final.baseline_BTD.norm(dim=-1)
-    assert gap.max() < 1e-5
+    assert gap.max() < max(1e-5, floor(model.hf))
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "falcon", "olmo2"])

@@ -97,7 +97,7 @@ def tokens_that_fit(anatomy: Anatomy, longest: int, room: int, most: int, device
 def control_rides(dtype: torch.dtype) -> bool:
     """Whether each call carries a control row of its own, since a product depends on the batch that it is in.
 
-    In float32 rows do not depend on each other's number, and one control for all calls of a block is exact to rounding.
+    In float32 rows depend on each other's number by rounding alone, and one control serves all calls of a block.
     """
     return dtype not in (torch.float32, torch.float64)
 

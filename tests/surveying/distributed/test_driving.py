@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import waves, workers, zoo
+from support import any_machine, waves, workers, zoo
 
 import bathyscope
 from bathyscope import ModelError, OptionError, Prompt, PromptError, StoreError
@@ -42,7 +42,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def an_importable_package(monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers are processes of their own, which find the package where this one does."""
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    monkeypatch.setenv("PYTHONPATH", any_machine.path(*filter(None, sys.path)))
 
 
 def prompts() -> list[Prompt]:
