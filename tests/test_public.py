@@ -29,6 +29,7 @@ TABLE = {
     "join": "join",
     "list": "names",
     "maps": "maps",
+    "plot": "plot",
     "probe": "probe",
     "prune": "prune",
     "push": "push",
@@ -49,8 +50,6 @@ PYTHON_ONLY = {
     *("open_course", "open_lens"),
     # inside of a training loop
     "watch",
-    # into axes of one's own; the command's panels are report --figures --panels
-    "plot",
     # for authors of measures
     "variable",
     # the name before

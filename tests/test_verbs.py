@@ -23,7 +23,7 @@ from bathyscope.measures.options import FitLensOptions
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import Repeatable
 from bathyscope.pages.export import save_figures
-from bathyscope.pages.options import FileOptions, PageOptions, ReproduceOptions
+from bathyscope.pages.options import FileOptions, PageOptions, PlotOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
 from bathyscope.surveying.options import CourseOptions, EstimateOptions, SurveyOptions
 
@@ -53,6 +53,7 @@ VERBS: dict[type, Callable[..., Any]] = {
     analysis.SubjoinerOptions: subjoiner,
     PageOptions: bathyscope.report,
     FileOptions: save_figures,
+    PlotOptions: bathyscope.plot,
     ReproduceOptions: bathyscope.reproduce,
 }
 OBJECTS = {
@@ -60,7 +61,7 @@ OBJECTS = {
     *("model", "other", "models", "run", "runs", "source", "target", "shallow", "deep", "folder", "table", "options"),
     *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
     *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "loading", "variables"),
-    *("progress", "command", "out", "checkpoints"),
+    *("progress", "command", "out", "checkpoints", "panel", "ax"),
 }
 
 

@@ -110,5 +110,5 @@ def test_equal_models_have_a_page_too(tmp_path: Path) -> None:
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="A report needs runs"):
+    with pytest.raises(OptionError, match="Expected runs"):
         bathyscope.report(["course"], tmp_path / "p.html")  # type: ignore[list-item]

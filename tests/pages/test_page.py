@@ -33,7 +33,7 @@ from bathyscope.pages.figures.kit import block_effects
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES, drawings
 from bathyscope.pages.page import report
-from bathyscope.pages.plotting import save_panels
+from bathyscope.pages.panel_files import save_panels
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 

@@ -10,7 +10,7 @@ from typing import Final
 from bathyscope.core.paths import given_path
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError
-from bathyscope.pages.arguments import read_runs
+from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.export import write_output
 from bathyscope.pages.profile.canvas import text_width
 from bathyscope.pages.profile.classes import COLOURS, class_of
@@ -44,7 +44,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
         >>> bathyscope.badge(run, "depth.svg").startswith("<svg ")
         True
     """
-    (run,) = read_runs(run)
+    run = read_one_run(run, "badge")
     profile = read_profile(run)
     if profile.empty:
         raise OptionError(
