@@ -116,7 +116,7 @@ def results_of_verbs() -> Sequence[type]:
     verbs = [
         *("survey", "join", "estimate", "grid", "check"),
         *("compare", "group", "cka", "diff", "maps", "solved", "probe", "depth_performance"),
-        *("fit_lens", "course", "open_course", "written"),
+        *("fit_lens", "course", "written"),
         *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),
     ]
     return [returned_class(getattr(bathyscope, name)) for name in verbs]

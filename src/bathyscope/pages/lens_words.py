@@ -6,7 +6,6 @@ import numpy as np
 
 from bathyscope.core.text import elided, visible
 from bathyscope.errors import OptionError, PromptError, StoreError
-from bathyscope.measures.token_values import NO_TOKEN
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit.words import WordGrid, make_word_panel
 from bathyscope.pages.stretches import Stretch, read_stretch
@@ -14,6 +13,8 @@ from bathyscope.runs.run import Run
 from bathyscope.runs.selecting import prompts_named
 
 NAME: Final = "tokens"
+_NO_TOKEN: Final = -1
+"""Stored in place of a token where there is none."""
 TOKENS_UP_TO: Final = 16
 """Tokens that are drawn where none are chosen: more have no room for their words."""
 _ID_LETTERS: Final = 40
@@ -31,8 +32,8 @@ def words_panel(run: Run, prompt: int | str | None = None, tokens: Stretch | Non
     """
     if NAME not in run or not run[NAME].sizes.get("prompt") or not run[NAME].sizes.get("token"):
         raise OptionError(
-            f"The picture of tokens needs the measures lens and tokens; this run has {', '.join(run.measures) or 'none'}. "
-            "Survey with measures=['lens', 'tokens']."
+            "The picture of tokens needs the measures lens and tokens; this run has "
+            f"{', '.join(run.measures) or 'none'}. Survey with measures=['lens', 'tokens']."
         )
     data = run[NAME]
     measured = data["prompt"].values.tolist()
@@ -46,7 +47,7 @@ def words_panel(run: Run, prompt: int | str | None = None, tokens: Stretch | Non
         names = dict(zip(data["id"].values.tolist(), data["piece"].values.tolist()))
     ids = chosen["top_id"].isel(top=0).transpose("boundary", "token").values
     words = tuple(
-        tuple("–" if token == NO_TOKEN else visible(str(names.get(token, token))) for token in line)
+        tuple("–" if token == _NO_TOKEN else visible(str(names.get(token, token))) for token in line)
         for line in ids.tolist()
     )
     probability = chosen["top_probability"].isel(top=0).transpose("boundary", "token").values

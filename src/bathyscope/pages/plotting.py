@@ -239,7 +239,7 @@ def _join_panels(
     if first is None or any(other is None or other.key != first.key for other in shared):
         raise OptionError(f"{what!r} of these runs has no common picture. Give each run its own axes.")
     members = []
-    for number, (run, name, content) in enumerate(zip(runs, names, (one.content for one in shared if one))):
+    for number, (run, name, content) in enumerate(zip(runs, names, (content.content for content in shared if content))):
         if blocks is not None:
             content = _cut_content(content, read_stretch(blocks, "blocks", run.n_blocks), what)
         members.append(Member(name, number, content, run.n_blocks))
@@ -304,7 +304,7 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
     )
     if labels is not None and not is_text:
         raise OptionError(
-            f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict such as {{'x': 'layer'}}."
+            f"labels={elided(repr(labels), 40)} are not texts. Give a list of names, or a dict such as {{'x': 'layer'}}."
         )
 
 

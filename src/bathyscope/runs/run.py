@@ -30,7 +30,6 @@ from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
-    from matplotlib.axes import Axes
 
     from bathyscope.runs.verdict import Verdict
 
@@ -414,13 +413,13 @@ class Run:
         )
         return explorer
 
-    def plot(self, panel: str, ax: Axes | None = None, **choices: Any) -> Any:
+    def plot(self, panel: str, ax: Any = None, **choices: Any) -> Any:
         """Draw one panel of the run, in your axes or as a new figure; see ``bathyscope.plot``.
 
         Args:
             panel: such as ``lens.kl``, ``skip.effect_future``, ``profile`` or ``tokens``.
             ax: axes to draw in; None = a new figure.
-            choices: further arguments of ``bathyscope.plot``, such as ``blocks=slice(4, 20)``, ``title=`` or ``width=``.
+            choices: further arguments of ``bathyscope.plot``, such as ``blocks=slice(4, 20)`` or ``width=``.
 
         Returns:
             The new figure; with ``ax``, the list of artists that were added.

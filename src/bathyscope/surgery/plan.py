@@ -385,7 +385,7 @@ def open_plan(folder: str | Path) -> Plan:
 
     Example:
         >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
-        >>> bathyscope.open_plan("runs/plan").schedule.n_blocks
+        >>> bathyscope.open("runs/plan").schedule.n_blocks
         4
     """
     path = folder_path(folder)

@@ -295,7 +295,7 @@ def open_repaired(folder: str | Path) -> Repaired:
         StoreError: no repair, or its record cannot be read.
 
     Example:
-        >>> bathyscope.open_repaired("repaired").chosen  # doctest: +SKIP
+        >>> bathyscope.open("repaired").chosen  # doctest: +SKIP
         'linear'
     """
     path = folder_path(folder) / REPAIR

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, make_app, take_options
+from bathyscope.cli.arguments import Partial, make_app, open_run, take_options
 from bathyscope.cli.console import write
 from bathyscope.cli.flags import join_options
 from bathyscope.core.progress import announce_if_long
@@ -50,7 +50,7 @@ def plot_command(
     format_ = out.suffix.removeprefix(".").lower()
     if format_ not in PICTURE_FORMATS:
         raise OptionError(f"--out {out.name!r} has no ending that says a format. Allowed: {_list_endings()}.")
-    opened = [bathyscope.open(run, partial=partial) for run in runs]
+    opened = [open_run(run, partial) for run in runs]
     looks = take_options(_LOOKS, options)
     chosen = take_options(PlotOptions, options)
     with announce_if_long(f"Drawing {panel}."):

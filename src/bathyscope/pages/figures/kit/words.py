@@ -1,4 +1,4 @@
-"""The logit lens of one prompt in words: in each cell the token that a boundary predicts, coloured by its probability."""
+"""The logit lens of one prompt in words: each cell holds what a boundary predicts, coloured by its probability."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,7 +76,7 @@ def make_word_panel(name: str, grid: WordGrid) -> Panel:
         f"after {token}: {' '.join(dict.fromkeys(row[place] for row in grid.words))}"
         for place, token in enumerate(grid.tokens)
     )
-    alt = f"Table of {rows} boundaries by {columns} tokens. {grid.title}, from the first boundary to the last: {predicted}."
+    alt = f"Table of {rows} boundaries by {columns} tokens. {grid.title}, from the first boundary on: {predicted}."
     return Panel(
         name, partial(_draw_words, grid=grid), alt, size, cut=lambda blocks: make_word_panel(name, grid.cut(blocks))
     )
@@ -147,5 +147,5 @@ def _name_sides(ax: Axes, grid: WordGrid, cell: Sequence[float], points: float) 
         range(grid.first, grid.first + columns), words, rotation=90 if is_narrow else 0, fontsize=max(smallest, 5.0)
     )
     every = max(1, -(-rows // ROWS_UP_TO))
-    shown = [row for row in range(rows) if (rows - 1 - row) % every == 0]
-    ax.set_yticks(shown, [str(grid.boundaries[row]) for row in shown], fontsize=max(smallest, 5.0))
+    named = [row for row in range(rows) if (rows - 1 - row) % every == 0]
+    ax.set_yticks(named, [str(grid.boundaries[row]) for row in named], fontsize=max(smallest, 5.0))
