@@ -14,7 +14,7 @@ from bathyscope.runs.selecting import prompts_named
 
 NAME: Final = "tokens"
 _NO_TOKEN: Final = -1
-"""Stored in place of a token where there is none."""
+"""Stored in place of a missing token."""
 TOKENS_UP_TO: Final = 16
 """Tokens that are drawn where none are chosen: more have no room for their words."""
 _ID_LETTERS: Final = 40

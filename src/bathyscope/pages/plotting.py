@@ -304,7 +304,7 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
     )
     if labels is not None and not is_text:
         raise OptionError(
-            f"labels={elided(repr(labels), 40)} are not texts. Give a list of names, or a dict such as {{'x': 'layer'}}."
+            f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
         )
 
 
