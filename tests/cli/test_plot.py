@@ -39,7 +39,7 @@ def test_several_runs_and_other_words(tmp_path: Path) -> None:
     assert first.read_bytes() != again.read_bytes()
     # Letters are outlines, each text with a comment that says it.
     assert "<!-- ours -->" in first.read_text()
-    assert {"<!-- layer -->", "<!-- Mine -->"} <= set(again.read_text().replace("   ", "").splitlines())
+    assert all(f"<!-- {text} -->" in again.read_text() for text in ("layer", "Mine"))
 
 
 @pytest.mark.parametrize(

@@ -128,8 +128,8 @@ class Watch:
         verb = "was" if self.left_out == 1 else "were"
         left_out = f"; {self.left_out} {verb} left out, which would have taken more" if self.left_out else ""
         return (
-            f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of the time"
-            f"{left_out}."
+            f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of "
+            f"the time{left_out}."
         )
 
     def end(self) -> None:
