@@ -60,7 +60,7 @@ def trained(model: Path, out: Path, steps: int, every: int, batch: int, context:
         "seconds": seconds,
         "share": sum(seconds) / passed,
         "passed": passed,
-        "surveyed": bathyscope.open_course(out / "course").step.values.tolist(),
+        "surveyed": bathyscope.open(out / "course").step.values.tolist(),
     }
 
 

@@ -91,9 +91,19 @@ def commands() -> str:
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             run([name, "--help"])
-        lines = (line.rstrip() for line in printed.getvalue().strip().splitlines())
-        parts.append("\n".join([f"## {name}\n", "```text", *lines, "```\n"]))
+        lines = [line.rstrip() for line in printed.getvalue().strip().splitlines()]
+        parts.append(f"## {name}\n\n{_first_sentence(lines)}\n")
+        # Folded, or the page would be as long as forty screens.
+        parts.append(
+            "\n".join(["<details><summary>Usage and flags</summary>\n", "```text", *lines, "```\n", "</details>\n"])
+        )
     return "\n".join(parts)
+
+
+def _first_sentence(lines: Sequence[str]) -> str:
+    """The first paragraph of a help behind its usage."""
+    paragraphs = "\n".join(lines).split("\n\n")
+    return " ".join(paragraphs[1].split()) if len(paragraphs) > 1 else ""
 
 
 def families() -> str:

@@ -6,8 +6,17 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 
+import pytest
+
 import bathyscope
+from bathyscope import errors, extend
+from bathyscope.analysis.between.map_results import open_maps
 from bathyscope.cli.app import app
+from bathyscope.measures.jacobian.files import open_lens
+from bathyscope.surgery.benchmarks import open_evaluation
+from bathyscope.surgery.plan import open_plan
+from bathyscope.surgery.repaired import open_repaired
+from bathyscope.surveying.training.steps import open_course
 
 TABLE = {
     "badge": "badge",
@@ -29,6 +38,7 @@ TABLE = {
     "join": "join",
     "list": "names",
     "maps": "maps",
+    "plot": "plot",
     "probe": "probe",
     "prune": "prune",
     "push": "push",
@@ -45,16 +55,11 @@ TABLE = {
 """Command → verb. They have one name, save where Python's would hide a builtin."""
 PYTHON_ONLY = {
     # what the command line does on the way, or what stays in memory
-    *("load", "open", "open_evaluation", "open_maps", "open_plan", "open_repaired", "scheduled"),
-    *("open_course", "open_lens"),
+    *("load", "open", "scheduled"),
     # inside of a training loop
     "watch",
-    # into axes of one's own; the command's panels are report --figures --panels
-    "plot",
-    # for authors of measures
-    "variable",
-    # the name before
-    "grouped",
+    # a module, for authors of measures and families
+    "extend",
 }
 
 
@@ -68,13 +73,48 @@ def test_every_command_has_a_verb_and_every_verb_a_command() -> None:
 def test_every_name_is_there_and_listed() -> None:
     assert [name for name in bathyscope.__all__ if not hasattr(bathyscope, name)] == []
     assert set(bathyscope.__all__) <= set(dir(bathyscope))
-    assert bathyscope.group is bathyscope.grouped
     assert all(callable(getattr(bathyscope, verb)) for verb in TABLE.values())
 
 
 def test_names_are_listed_before_they_are_loaded() -> None:
     code = "import sys, bathyscope; assert 'survey' in dir(bathyscope); sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_dir_fits_one_glance() -> None:
+    assert len(dir(bathyscope)) <= 50
+    assert not any(name.startswith("open_") for name in dir(bathyscope))
+
+
+OLD = {
+    "grouped": ("group", bathyscope.group),
+    "open_course": ("open", open_course),
+    "open_evaluation": ("open", open_evaluation),
+    "open_lens": ("open", open_lens),
+    "open_maps": ("open", open_maps),
+    "open_plan": ("open", open_plan),
+    "open_repaired": ("open", open_repaired),
+    "PruningError": ("errors.PruningError", errors.PruningError),
+    "RepairError": ("errors.RepairError", errors.RepairError),
+    **{name: (f"extend.{name}", getattr(extend, name)) for name in extend.__all__},
+}
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_a_name_of_the_version_before_works_and_names_its_replacement(name: str) -> None:
+    replacement, value = OLD[name]
+    assert name not in dir(bathyscope)
+    # Each use says so, and not the first alone.
+    for _ in range(2):
+        with pytest.warns(DeprecationWarning, match=f"bathyscope.{name} is called bathyscope.{replacement} now"):
+            assert getattr(bathyscope, name) is value
+
+
+def test_extension_points_are_listed_before_they_are_loaded() -> None:
+    code = "import sys, bathyscope; assert 'Family' in dir(bathyscope.extend); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    with pytest.raises(AttributeError, match="has no attribute 'Famly'"):
+        _ = extend.Famly  # type: ignore[attr-defined]
 
 
 def test_dir_lists_the_public_names_alone() -> None:

@@ -23,7 +23,7 @@ from bathyscope.measures.options import FitLensOptions
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import Repeatable
 from bathyscope.pages.export import save_figures
-from bathyscope.pages.options import FileOptions, PageOptions, ReproduceOptions
+from bathyscope.pages.options import FileOptions, PageOptions, PlotOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
 from bathyscope.surveying.options import CourseOptions, EstimateOptions, SurveyOptions
 
@@ -53,6 +53,7 @@ VERBS: dict[type, Callable[..., Any]] = {
     analysis.SubjoinerOptions: subjoiner,
     PageOptions: bathyscope.report,
     FileOptions: save_figures,
+    PlotOptions: bathyscope.plot,
     ReproduceOptions: bathyscope.reproduce,
 }
 OBJECTS = {
@@ -60,7 +61,7 @@ OBJECTS = {
     *("model", "other", "models", "run", "runs", "source", "target", "shallow", "deep", "folder", "table", "options"),
     *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
     *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "loading", "variables"),
-    *("progress", "command", "out", "checkpoints"),
+    *("progress", "command", "out", "checkpoints", "panel", "ax"),
 }
 
 
@@ -115,7 +116,7 @@ def results_of_verbs() -> Sequence[type]:
     verbs = [
         *("survey", "join", "estimate", "grid", "check"),
         *("compare", "group", "cka", "diff", "maps", "solved", "probe", "depth_performance"),
-        *("fit_lens", "course", "open_course", "written"),
+        *("fit_lens", "course", "written"),
         *("prune", "repair", "repeat_scan", "exit_advice", "evaluate", "reproduce"),
     ]
     return [returned_class(getattr(bathyscope, name)) for name in verbs]

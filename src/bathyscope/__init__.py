@@ -7,6 +7,8 @@ run["skip"].effect_future
 bathyscope.report([run], "qwen.html")
 """
 
+import warnings
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -16,61 +18,43 @@ from bathyscope.errors import (
     ModelError,
     OptionError,
     PromptError,
-    PruningError,
-    RepairError,
     StoreError,
 )
-from bathyscope.labels import variable
-from bathyscope.model.anatomy.family import Family, Site
-from bathyscope.options import Range
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.schedule import Schedule
 
 if TYPE_CHECKING:
     from bathyscope.analysis.between.cka import cka as cka
     from bathyscope.analysis.between.diff import diff as diff
-    from bathyscope.analysis.between.map_results import open_maps as open_maps
     from bathyscope.analysis.between.maps import maps as maps
     from bathyscope.analysis.depths import compare as compare
     from bathyscope.analysis.depths import grouped as group
-    from bathyscope.analysis.depths import grouped as grouped
     from bathyscope.analysis.performance import depth_performance as depth_performance
     from bathyscope.analysis.probes.probe import probe as probe
     from bathyscope.analysis.solving import solved as solved
     from bathyscope.analysis.solving import solved_by as solved_by
-    from bathyscope.analysis.written import WrittenDepth as WrittenDepth
     from bathyscope.analysis.written import written as written
-    from bathyscope.measures.base import Measure as Measure
-    from bathyscope.measures.base import MeasureProbe as MeasureProbe
-    from bathyscope.measures.jacobian.files import open_lens as open_lens
     from bathyscope.measures.jacobian.fitting import fit_lens as fit_lens
-    from bathyscope.measures.jacobian.matrices import FittedLens as FittedLens
     from bathyscope.model import Model as Model
     from bathyscope.model import load as load
     from bathyscope.model.checking import check as check
     from bathyscope.pages.catalogue import names as names
     from bathyscope.pages.contents import show as show
     from bathyscope.pages.demonstration import demo as demo
+    from bathyscope.pages.opening import open_result as open
     from bathyscope.pages.page import report as report
     from bathyscope.pages.plotting import plot as plot
     from bathyscope.pages.profile.badge import badge as badge
     from bathyscope.pages.profile.card import card as card
     from bathyscope.pages.reproducing.reproduce import reproduce as reproduce
     from bathyscope.runs.run import Run as Run
-    from bathyscope.runs.run import open_run as open
     from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate
-    from bathyscope.surgery.benchmarks import open_evaluation as open_evaluation
     from bathyscope.surgery.exits.advice import exit_advice as exit_advice
-    from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
     from bathyscope.surgery.exporting import export as export
     from bathyscope.surgery.plan import Plan as Plan
-    from bathyscope.surgery.plan import open_plan as open_plan
     from bathyscope.surgery.pruning import prune as prune
-    from bathyscope.surgery.repaired import Repaired as Repaired
-    from bathyscope.surgery.repaired import open_repaired as open_repaired
     from bathyscope.surgery.repairing import repair as repair
-    from bathyscope.surgery.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.repeats import repeat_scan as repeat_scan
     from bathyscope.surgery.scheduled_model import scheduled as scheduled
     from bathyscope.surveying.cost import estimate as estimate
@@ -78,20 +62,49 @@ if TYPE_CHECKING:
     from bathyscope.surveying.engines import survey as survey
     from bathyscope.surveying.grids import grid as grid
     from bathyscope.surveying.training.course import course as course
-    from bathyscope.surveying.training.steps import open_course as open_course
     from bathyscope.surveying.training.watch import watch as watch
 
 __version__ = version("bathyscope")
 
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = homes(__file__)
+_MODULES = ("extend",)
 
-__all__ = ["BathyscopeError", "ModelError", "OptionError", "PromptError", "PruningError", "RepairError", "StoreError"]
-__all__ += ["Family", "Prompt", "PromptSet", "Range", "Schedule", "Site", "group", "open", "variable"]
+# Names of the version before, where each is now, and what takes its place.
+_RENAMED = {
+    "grouped": ("bathyscope.analysis.depths:grouped", "bathyscope.group"),
+    "open_course": ("bathyscope.surveying.training.steps:open_course", "bathyscope.open"),
+    "open_evaluation": ("bathyscope.surgery.benchmarks:open_evaluation", "bathyscope.open"),
+    "open_lens": ("bathyscope.measures.jacobian.files:open_lens", "bathyscope.open"),
+    "open_maps": ("bathyscope.analysis.between.map_results:open_maps", "bathyscope.open"),
+    "open_plan": ("bathyscope.surgery.plan:open_plan", "bathyscope.open"),
+    "open_repaired": ("bathyscope.surgery.repaired:open_repaired", "bathyscope.open"),
+    **{name: (f"bathyscope.errors:{name}", f"bathyscope.errors.{name}") for name in ("PruningError", "RepairError")},
+    **{
+        name: (f"bathyscope.extend:{name}", f"bathyscope.extend.{name}")
+        for name in (
+            *("ExitAdvice", "Family", "FittedLens", "Measure", "MeasureProbe", "Range", "Repaired", "RepeatScan"),
+            *("Site", "WrittenDepth", "variable"),
+        )
+    },
+}
+
+__all__ = ["BathyscopeError", "ModelError", "OptionError", "PromptError", "StoreError"]
+__all__ += ["Prompt", "PromptSet", "Schedule", "extend", "group", "open"]
 __all__ += sorted(_LAZY.keys() - set(__all__))
 
 
 def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _RENAMED:
+        place, replacement = _RENAMED[name]
+        warnings.warn(
+            f"bathyscope.{name} is called {replacement} now, and the old name goes with the next version.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return load_name(__name__, {name: place}, name)
     globals()[name] = load_name(__name__, _LAZY, name)
     return globals()[name]
 

@@ -65,7 +65,7 @@ class RepairError(BathyscopeError, ValueError):
     """No repair makes a model without some of its blocks better than leaving it alone.
 
     Args:
-        repaired: the ``bathyscope.Repaired`` with the numbers that say so.
+        repaired: the ``bathyscope.extend.Repaired`` with the numbers that say so.
     """
 
     exit_code = 7

@@ -45,7 +45,7 @@ def variable(
         direction: what lies first in a difference, or whether more is better.
 
     Example:
-        >>> spread = bathyscope.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
+        >>> spread = bathyscope.extend.variable(["prompt", "block"], np.zeros((2, 4)), "spread", "1", source="own")
         >>> spread.attrs["units"]
         '1'
     """

@@ -32,7 +32,7 @@ class Range:
         none: what None means where it is allowed, for messages.
 
     Example:
-        >>> bathyscope.Range(1, 10).check(11, "k")
+        >>> bathyscope.extend.Range(1, 10).check(11, "k")
         Traceback (most recent call last):
         bathyscope.errors.OptionError: k=11 is out of range; allowed: 1 to 10.
     """

@@ -14,6 +14,7 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.surgery.plan import open_plan
 from bathyscope.surgery.repaired import Repaired
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
@@ -43,7 +44,7 @@ def test_each_step_takes_what_the_step_before_wrote(
 ) -> None:
     monkeypatch.setattr(Repaired, "chosen", "linear")
     monkeypatch.setattr(Repaired, "proved", True)
-    plan = bathyscope.open_plan(walk / "plan")
+    plan = open_plan(walk / "plan")
     capsys.readouterr()
     assert main(["show", str(walk / "plan"), "--format", "json"]) == 0
     pruned = printed(capsys)
@@ -71,7 +72,7 @@ def test_each_step_takes_what_the_step_before_wrote(
 
 
 def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Path, tmp_path: Path) -> None:
-    plan, model = bathyscope.open_plan(walk / "plan"), bathyscope.load(model_folder)
+    plan, model = open_plan(walk / "plan"), bathyscope.load(model_folder)
     ids = torch.tensor([[5, 6, 7, 8]])
     with bathyscope.scheduled(model, plan) as hf, torch.no_grad():
         wanted = hf(ids, use_cache=False).logits
@@ -102,7 +103,7 @@ def test_a_plan_is_gone_on_from_in_its_own_precision_and_with_its_own_prompts(
     sources = ["--calibration", task.format("2-3"), "--test", task.format("4-5")]
     options = ["--drop", "1", "--random", "1", "--resamples", "100", "--dtype", "float32", "--seed", "3", "--quiet"]
     assert main(["prune", str(tmp_path / "half"), *sources, *options, "--out", str(tmp_path / "plan")]) == 0
-    plan = bathyscope.open_plan(tmp_path / "plan")
+    plan = open_plan(tmp_path / "plan")
     assert plan.left_out == "drop:1"
     capsys.readouterr()
     assert main(["repair", str(tmp_path / "plan"), "--how", "scale", "--format", "json", "--quiet"]) in (0, 7)

@@ -10,6 +10,8 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.measures.jacobian.files import open_lens
+from bathyscope.surveying.training.steps import open_course
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -30,7 +32,7 @@ def test_a_lens_is_fitted_and_read_with(
     command = ["fit-lens", str(model_folder), "--prompts", str(questions), "--skip-first", "1", "--out", str(out)]
     assert main([*command, "--format", "json", "--quiet"]) == 0
     record = json.loads(capsys.readouterr().out)
-    lens = bathyscope.open_lens(out)
+    lens = open_lens(out)
     assert record["conclusion"] == lens.text
     assert [row["boundary"] for row in record["boundaries"]] == list(lens.boundaries)
     assert record["fitted_to"]["skip_first"] == 1
@@ -52,7 +54,7 @@ def test_a_course_has_a_row_for_every_step(
     assert main([*command, "--format", "json", "--quiet"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["step"] for row in rows] == [2, 10]
-    assert rows[0]["readable"] == pytest.approx(float(bathyscope.open_course(tmp_path / "course")["readable"][0]))
+    assert rows[0]["readable"] == pytest.approx(float(open_course(tmp_path / "course")["readable"][0]))
     assert main([*command, "--quiet"]) == 0
     assert capsys.readouterr().out.startswith("2 steps were surveyed, 2 to 10. A token is final after ")
 

@@ -20,6 +20,7 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.pages.plan_page import plan_headline
 from bathyscope.surgery import ledger
+from bathyscope.surgery.plan import open_plan
 from bathyscope.surgery.plan_text import again_cells, cells, transfer_cells
 
 
@@ -115,7 +116,7 @@ def test_domains_are_given_by_name_and_stand_in_table_and_page(
     judges = [f"--test=code={files['code_test']}", f"--test=prose={files['prose_test']}"]
     assert main([*command, *domains, *judges, "--joint", "worst"]) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    plan = bathyscope.open_plan(out)
+    plan = open_plan(out)
     assert plan.data.attrs["joint"] == "worst"
     assert "chosen on" in printed
     assert "all domains" in printed
@@ -137,7 +138,7 @@ def test_a_report_has_a_section_of_it(
     out, page = tmp_path / "pruned", tmp_path / "page.html"
     assert main(arguments(model_folder, sources, "--drop", "1", "--out", str(out))) == 0
     assert main(["report", str(run_folder), str(out), "--out", str(page)]) == 0
-    plan, written = bathyscope.open_plan(out), unescape(page.read_text(encoding="utf-8"))
+    plan, written = open_plan(out), unescape(page.read_text(encoding="utf-8"))
     assert plan.text in written
     assert written.index(plan_headline(plan)) < written.index("Depth profile of")  # the decision is first
     assert f"Which blocks can go: {model_folder}" in written
@@ -170,14 +171,14 @@ def test_tasks_are_asked_of_the_full_and_of_the_pruned_model(
     options = ["--drop", "1", "--out", str(out)]
     assert main(arguments(evaluated, sources, *options)) == 0
     with pytest.raises(bathyscope.OptionError, match="This plan was asked no tasks; give evaluate="):
-        _ = bathyscope.open_plan(out).tasks
+        _ = open_plan(out).tasks
     data = f"lambada_openai={evaluated.parent / 'lambada.jsonl'}"
     asked = arguments(evaluated, sources, *options, "--evaluate", f"lambada_openai,{task}", "--data", data)
     monkeypatch.setattr(ledger, "tree_costs", None)  # the search is finished
     capsys.readouterr()
     assert main([*asked, "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    plan = bathyscope.open_plan(out)
+    plan = open_plan(out)
     found = bathyscope.evaluate(
         bathyscope.load(evaluated),
         ["lambada_openai", str(task)],
@@ -288,4 +289,4 @@ def test_a_signal_loses_nothing_that_is_finished(
     monkeypatch.setattr(ledger, "tree_costs", plain)
     assert main(asked) == 0
     plan = bathyscope.prune(model_folder, *sources, drop=3, random=2, resamples=200, progress=False)
-    assert bathyscope.open_plan(tmp_path / "pruned").table.equals(plan.table)
+    assert open_plan(tmp_path / "pruned").table.equals(plan.table)

@@ -92,7 +92,7 @@ def test_the_summary_counts_every_class(
 
 def test_group_prints_what_grouped_gives(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run: Run = bathyscope.open(run_folder)
-    found = bathyscope.grouped(run, "solved_by", resamples=50, permutations=19)
+    found = bathyscope.group(run, "solved_by", resamples=50, permutations=19)
     assert set(found["group"].values) <= set(CLASSES)
     assert main(["group", str(run_folder), "--by", "solved_by", *QUICK, "--format", "csv"]) == 0
     out = capsys.readouterr().out

@@ -19,9 +19,11 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "cookbook.md"
 def test_every_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model = zoo.build("llama")
-    run = bathyscope.survey(model, zoo.prompts(model, (20, 24, 20)), ["residual", "lens", "skip"], progress=False)
+    run = bathyscope.survey(
+        model, zoo.prompts(model, (20, 24, 20)), ["residual", "lens", "skip", "tokens"], progress=False
+    )
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.M | re.S)
-    assert len(snippets) == 10
+    assert len(snippets) == 12
     names: dict[str, Any] = {"bathyscope": bathyscope, "run": run}
     for snippet in snippets:
         exec(snippet, names)
@@ -29,5 +31,6 @@ def test_every_snippet_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     effects = run["skip"].effect_future.transpose("part", "reduction", "prompt", "skipped", "block")
     place = run["skip"].reduction.values.tolist().index("mean")
     np.testing.assert_allclose(names["heat"].to_numpy(), effects.values[0, place].mean(0))
-    assert (tmp_path / "depth.pdf").stat().st_size > 1000
+    for picture in ("depth", "middle", "two", "words"):
+        assert (tmp_path / f"{picture}.pdf").stat().st_size > 1000
     assert "skip.future" in names["panels"]

@@ -12,6 +12,7 @@ import pytest
 
 import bathyscope
 from bathyscope.cli import main
+from bathyscope.surveying.training.steps import open_course
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "new_block.md"
@@ -35,7 +36,7 @@ def test_the_page_runs_as_printed(
     (code,) = blocks("python")
     names: dict[str, Any] = {}
     exec(code, names)
-    course = bathyscope.open_course("runs/course")
+    course = open_course("runs/course")
     assert course.step.values.tolist() == [0, 6, 12]
     assert course.sizes["block"] == 8
     # It was trained: the model that the course ends with is the one that was saved.

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from transformers import AutoConfig
 
-import bathyscope
 from bathyscope.cli import main
 from bathyscope.surgery.benchmarks import open_evaluation
+from bathyscope.surgery.plan import open_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "which_blocks.md"
@@ -75,7 +75,7 @@ def test_all_commands_run_as_printed_and_say_what_is_printed(
     pytest.importorskip("lm_eval", reason="the extra is not installed: pip install 'bathyscope[eval]'")
     for words in commands():
         assert main(words) == 0, words
-    plan = bathyscope.open_plan(checkout / "runs" / "choice")
+    plan = open_plan(checkout / "runs" / "choice")
     quoted = " ".join(line[2:] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("> "))
     assert plan.text == quoted
     asked = open_evaluation(checkout / "runs" / "smaller-asked").data["value"]

@@ -26,10 +26,10 @@ def values(batch: Any, value: float = 0.0) -> xr.Dataset:
     return xr.Dataset({"value": ("prompt", np.full(batch.size, value))})
 
 
-def measuring(**methods: Callable[..., Any]) -> type[bathyscope.Measure[Any]]:
+def measuring(**methods: Callable[..., Any]) -> type[bathyscope.extend.Measure[Any]]:
     """A measure ``mine`` whose probe has these methods."""
 
-    class Probe(bathyscope.MeasureProbe):
+    class Probe(bathyscope.extend.MeasureProbe):
         def __init__(self, batch: Any, block: int) -> None:
             super().__init__([bathyscope_skip(block)])
             self.batch = batch
@@ -40,7 +40,7 @@ def measuring(**methods: Callable[..., Any]) -> type[bathyscope.Measure[Any]]:
     for name, method in methods.items():
         setattr(Probe, name, method)
 
-    class Mine(bathyscope.Measure[Any]):
+    class Mine(bathyscope.extend.Measure[Any]):
         """Mine."""
 
         def probe(self, facts: Any, batch: Any, indices: Any) -> Any:
@@ -151,14 +151,14 @@ def test_a_result_that_is_no_dataset_is_refused(given: object, kind: str) -> Non
 
 
 def test_a_probe_that_was_not_prepared_is_refused() -> None:
-    class Bare(bathyscope.MeasureProbe):
+    class Bare(bathyscope.extend.MeasureProbe):
         def __init__(self) -> None:
             self.batch = None
 
         def result(self) -> xr.Dataset:
             return values(self.batch)
 
-    class Mine(bathyscope.Measure[Any]):
+    class Mine(bathyscope.extend.Measure[Any]):
         def probe(self, facts: Any, batch: Any, indices: Any) -> Any:
             return Bare() if self.prepared else batch
 
@@ -175,11 +175,11 @@ def test_a_probe_that_was_not_prepared_is_refused() -> None:
     )
     with pytest.raises(OptionError) as caught:
         surveyed(Wrong)
-    assert str(caught.value) == "The measure mine gives a Batch in probe(). Return a bathyscope.MeasureProbe."
+    assert str(caught.value) == "The measure mine gives a Batch in probe(). Return a bathyscope.extend.MeasureProbe."
 
 
 def test_a_measure_without_a_probe_or_options_is_refused_by_name() -> None:
-    class Mine(bathyscope.Measure[Any]):
+    class Mine(bathyscope.extend.Measure[Any]):
         """Nothing."""
 
     class Unmade(Mine):
@@ -217,7 +217,7 @@ class Needed:
     ],
 )
 def test_options_that_no_one_could_give_are_refused_at_once(options_type: Any, message: str) -> None:
-    class Mine(bathyscope.Measure[Any]):
+    class Mine(bathyscope.extend.Measure[Any]):
         pass
 
     Mine.options_type = options_type

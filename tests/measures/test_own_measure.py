@@ -32,7 +32,7 @@ def file(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def step(file: Path) -> type[bathyscope.Measure[Any]]:
+def step(file: Path) -> type[bathyscope.extend.Measure[Any]]:
     measure = registry.expand([f"{file}:Step"])["step"].code
     assert measure is not None
     return measure
@@ -96,13 +96,13 @@ def test_it_is_stored_and_told_apart(step: Any, tmp_path: Path) -> None:
 
 
 def test_names_of_classes_and_of_the_package() -> None:
-    class LongStep(bathyscope.Measure[Any]):
+    class LongStep(bathyscope.extend.Measure[Any]):
         """Long."""
 
-    class Lens(bathyscope.Measure[Any]):
+    class Lens(bathyscope.extend.Measure[Any]):
         """Not the package's."""
 
-    class Odd(bathyscope.Measure[Any]):
+    class Odd(bathyscope.extend.Measure[Any]):
         name = "odd-name"
 
     assert list(registry.expand([LongStep])) == ["long_step"]

@@ -17,6 +17,7 @@ from bathyscope.cli import main
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
+from bathyscope.surveying.training.steps import open_course
 
 PROMPTS = [[5 + (7 * i + 11 * j) % 60 for i in range(14)] for j in range(4)]
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -48,7 +49,7 @@ def difference() -> Any:
 
 
 def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:
-    course = bathyscope.open_course(course_folder)
+    course = open_course(course_folder)
     text = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
     assert course.text.partition(". ")[0] in text
     assert text.count('role="img"') == 4  # depth, loss, two maps
@@ -62,12 +63,12 @@ def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:
 
 def test_a_course_may_stand_next_to_its_runs(course_folder: Path, tmp_path: Path) -> None:
     run = bathyscope.open(course_folder / "step-00000040")
-    page = bathyscope.report([bathyscope.open_course(course_folder), run], tmp_path / "both.html")
+    page = bathyscope.report([open_course(course_folder), run], tmp_path / "both.html")
     assert "All measurements" in page.read_text(encoding="utf-8")
 
 
 def test_a_course_without_its_first_step_says_so(course_folder: Path) -> None:
-    data = bathyscope.open_course(course_folder).data
+    data = open_course(course_folder).data
     assert "There is no survey of step 0" in course_figure.drawing(data.isel(step=slice(1, None))).note
 
 
@@ -110,5 +111,5 @@ def test_equal_models_have_a_page_too(tmp_path: Path) -> None:
 
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="A report needs runs"):
+    with pytest.raises(OptionError, match="Expected runs"):
         bathyscope.report(["course"], tmp_path / "p.html")  # type: ignore[list-item]

@@ -74,7 +74,7 @@ def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("runs/qwen",), "A report needs runs, not 'runs/qwen' of type str. Give what bathyscope.survey"),
+        ((3,), "Expected runs, not 3 of type int. Give what bathyscope.survey"),
         (([SMALL, SMALL],), "save_figures takes one run, not 2. For several runs use save_side_by_side"),
         (
             (SMALL, "x", ["png"], {"band": "none"}),

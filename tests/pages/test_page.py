@@ -33,7 +33,7 @@ from bathyscope.pages.figures.kit import block_effects
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES, drawings
 from bathyscope.pages.page import report
-from bathyscope.pages.plotting import save_panels
+from bathyscope.pages.panel_files import save_panels
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 
@@ -424,12 +424,8 @@ KEEP_OUT = [name for name in synthetic_run(3).measures if name not in ("skip", "
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (
-            ("runs/qwen", "page.html"),
-            "A report needs runs, not 'runs/qwen' of type str. Give what bathyscope.survey",
-        ),
-        (([1], "page.html"), "A report needs runs, not 1 of type int in a list."),
-        ((None, "page.html"), "A report needs runs, not None of type NoneType."),
+        (([1], "page.html"), "Expected runs, not 1 of type int in a list."),
+        ((None, "page.html"), "Expected runs, not None of type NoneType."),
         ((RUN, 3), "out must be the path of an HTML file, such as 'page.html', not 3 of type int"),
         ((RUN, "page.html", 3), "title takes a text; 3 given"),
         (

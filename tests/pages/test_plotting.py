@@ -8,28 +8,29 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from support.artists import curve
 from support.synthetic import synthetic_run, without
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.pages.plotting import save_panels
+from bathyscope.pages.panel_files import save_panels
 
 RUN = synthetic_run(4, 4, model="/home/somebody/models/qwen")
 
 
-def test_a_panel_is_drawn_alone_or_in_the_place_of_axes() -> None:
+def test_a_panel_is_drawn_alone_or_in_the_callers_axes() -> None:
     alone = bathyscope.plot(RUN, "lens.kl", width=3.3)
     assert isinstance(alone, Figure)
     assert alone.get_size_inches()[0] == pytest.approx(3.3)
     whole, axes = plt.subplots(1, 2)
-    part = bathyscope.plot(RUN, "lens.kl", axes[1])
-    assert part in whole.subfigs
-    assert axes[0] in whole.axes
-    for drawn in (alone, part):
-        _, y = curve(next(ax for ax in drawn.findobj(Axes) if isinstance(ax, Axes)), "KL(lens ‖ final)")
+    artists = bathyscope.plot(RUN, "lens.kl", axes[1])
+    assert list(whole.axes) == list(axes)
+    assert whole._suptitle is None  # type: ignore[attr-defined]
+    assert not whole.legends
+    assert [*axes[1].lines, *axes[1].collections] == artists
+    for ax in (alone.axes[0], axes[1]):
+        _, y = curve(ax, "KL(lens ‖ final)")
         np.testing.assert_allclose(y, RUN["lens"].kl_lens_final.values.mean(0))
     plt.close(whole)
 
@@ -40,6 +41,7 @@ def test_a_panel_is_drawn_alone_or_in_the_place_of_axes() -> None:
         ("lenz.kl", "This run has no figure 'lenz'.*Did you mean 'lens'.* Allowed: .* such as lens.kl"),
         ("lens.kll", "'lens.kll' is not a panel of this run; allowed: lens.kl, .*Did you mean 'kl'"),
         ("lens", "'lens' has [0-9]+ panels; name one of them; allowed: lens.kl, "),
+        ("tokens", "needs the measures lens and tokens; this run has .*Survey with"),
     ],
 )
 def test_what_there_is_not_is_refused(what: str, words: str) -> None:
@@ -47,10 +49,11 @@ def test_what_there_is_not_is_refused(what: str, words: str) -> None:
         bathyscope.plot(RUN, what)
 
 
-def test_axes_without_a_grid_are_refused() -> None:
+def test_axes_without_a_grid_keep_their_place() -> None:
     figure = plt.figure()
-    with pytest.raises(OptionError, match="does not belong to a grid"):
-        bathyscope.plot(RUN, "lens.kl", figure.add_axes((0, 0, 1, 1)))
+    ax = figure.add_axes((0.2, 0.2, 0.5, 0.5))
+    bathyscope.plot(RUN, "lens.kl", ax)
+    assert ax.get_position().bounds == pytest.approx((0.2, 0.2, 0.5, 0.5))
     plt.close(figure)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from bathyscope import Measure, MeasureProbe, variable
+from bathyscope.extend import Measure, MeasureProbe, variable
 
 
 @dataclass(frozen=True)

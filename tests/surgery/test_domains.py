@@ -19,7 +19,7 @@ from bathyscope.statistics.strata import Strata
 from bathyscope.surgery import judging, pruning
 from bathyscope.surgery.domains import Domains
 from bathyscope.surgery.ledger import Ledger
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan import Plan, open_plan
 from bathyscope.surgery.stability import JOINT, transfer_table
 
 CODE, PROSE = 1, 2
@@ -180,7 +180,7 @@ def test_domains_cost_a_candidate_each_and_no_search(monkeypatch: pytest.MonkeyP
 
 def test_a_stored_plan_says_the_same(tmp_path: Path) -> None:
     plan = pruned(CALIBRATION, TEST, out=tmp_path / "plan")
-    stored = bathyscope.open_plan(tmp_path / "plan")
+    stored = open_plan(tmp_path / "plan")
     assert stored.text == plan.text
     assert stored.transfer.equals(plan.transfer)
     with pytest.raises(bathyscope.StoreError):

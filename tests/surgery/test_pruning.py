@@ -18,13 +18,14 @@ from support import naive, waves, zoo
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 import bathyscope
-from bathyscope import Model, ModelError, OptionError, PromptError, PruningError, StoreError
+from bathyscope import Model, ModelError, OptionError, PromptError, StoreError
+from bathyscope.errors import PruningError
 from bathyscope.runs import folder as folder_module
 from bathyscope.surgery import ledger as ledger_module
 from bathyscope.surgery.benchmarks.result import Evaluation
 from bathyscope.surgery.exits.result import ExitAdvice
 from bathyscope.surgery.ledger import Ledger, Role
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan import Plan, open_plan
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.repeats import RepeatScan
 from bathyscope.surgery.timing import measure_speeds
@@ -238,13 +239,11 @@ def test_costs_are_never_written_beside_other_weights(tmp_path: Path) -> None:
     hf.save_pretrained(tmp_path / "model")
     in_memory = pruned(hf, drop=1)
     bathyscope.prune(tmp_path / "model", CALIBRATION, TEST, drop=1, random=1, out=tmp_path / "plan", progress=False)
-    assert (
-        "test prompts" in (bathyscope.open_plan(tmp_path / "plan").export(tmp_path / "same") / "README.md").read_text()
-    )
+    assert "test prompts" in (open_plan(tmp_path / "plan").export(tmp_path / "same") / "README.md").read_text()
     with torch.no_grad():
         hf.model.layers[0].mlp.down_proj.weight *= 2
     hf.save_pretrained(tmp_path / "model")
-    for plan in (in_memory, bathyscope.open_plan(tmp_path / "plan")):
+    for plan in (in_memory, open_plan(tmp_path / "plan")):
         with pytest.raises(ModelError, match=r"has other weights now than when drop:\d was chosen"):
             plan.export(tmp_path / "other")
     assert not (tmp_path / "other").exists()
@@ -256,7 +255,7 @@ def test_a_plan_finds_its_model_from_anywhere(tmp_path: Path, monkeypatch: pytes
     monkeypatch.chdir(tmp_path / "here")
     bathyscope.prune("model", CALIBRATION, TEST, drop=1, random=1, out=tmp_path / "plan", progress=False)
     monkeypatch.chdir(tmp_path / "there")
-    out = bathyscope.open_plan(tmp_path / "plan").export("smaller")
+    out = open_plan(tmp_path / "plan").export("smaller")
     assert (tmp_path / "there" / "smaller" / "model.safetensors").is_file()
     card = (out / "README.md").read_text()
     assert 'base_model: "model"' in card
@@ -272,7 +271,7 @@ def test_where_no_block_can_go_it_says_so_and_holds_the_numbers(model: Model, tm
             pruned(model, max_cost=1e-9, out=tmp_path / "plan")
     assert PruningError.exit_code == 6
     singles = [one_by_one(CALIBRATION, [block]).mean() for block in range(model.n_blocks)]
-    for plan in (caught.value.plan, bathyscope.open_plan(tmp_path / "plan")):
+    for plan in (caught.value.plan, open_plan(tmp_path / "plan")):
         assert isinstance(plan, Plan)
         assert plan.left_out == f"drop:{int(np.argmin(singles))}"
         assert (plan.fits, plan.proved, plan.schedule.is_standard) == (False, False, True)
@@ -467,7 +466,7 @@ def test_an_interrupted_search_goes_on_to_the_same_bits(
     with pytest.raises(KeyboardInterrupt):
         pruned(model, drop=2, out=tmp_path / "part")
     with pytest.raises(StoreError, match=r"is not finished\. Give the same command again"):
-        bathyscope.open_plan(tmp_path / "part")
+        open_plan(tmp_path / "part")
     made.clear()
     monkeypatch.setattr(ledger_module, "tree_costs", lambda *a, **o: (made.append(1), plain(*a, **o))[1])
     resumed = pruned(model, drop=2, out=tmp_path / "part")
@@ -480,7 +479,7 @@ def test_an_interrupted_search_goes_on_to_the_same_bits(
     again = pruned(model, drop=2, out=tmp_path / "part")
     assert not made
     assert again.data.identical(whole.data)
-    assert bathyscope.open_plan(tmp_path / "part").text == whole.text
+    assert open_plan(tmp_path / "part").text == whole.text
     with pytest.raises(StoreError, match=r"belongs to another configuration(.|\n)*drop: pruning has 2, asked for 1"):
         pruned(model, drop=1, out=tmp_path / "part")
 

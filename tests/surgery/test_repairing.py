@@ -23,7 +23,7 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.copying import ScheduledCopy
 from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.ladder import climb_ladder
-from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.repaired import Repaired, open_repaired
 from bathyscope.surgery.rungs import losses, measured_rung, slot_losses
 from bathyscope.surgery.trial import read_trial
 
@@ -186,7 +186,7 @@ def test_what_is_written_is_the_repaired_model(tmp_path: Path, monkeypatch: pyte
     assert "Repaired on 24 prompts, 960 tokens (given). Measured on 8 prompts, 320 tokens (given)." in card
     assert "In brackets: 95 % intervals over prompts. The weights are those of linear." in card
     assert "save those listed as changed" in card
-    again_open = bathyscope.open_repaired(out)
+    again_open = open_repaired(out)
     assert again_open.rungs == found.rungs
     assert (again_open.schedule, again_open.record()) == (found.schedule, found.record())
     plain = torch.tensor(UNSEEN)

@@ -31,6 +31,6 @@ def test_the_laboratory_trains_the_same_under_the_callback(task_recipe: Any, tmp
     ]
     depths = [record for record in records[1] if "depth/readable" in record]
     assert [record for record in records[1] if record not in depths] == records[0]
-    course = bathyscope.open_course(tmp_path / "course")
+    course = bathyscope.open(tmp_path / "course")
     assert [record["step"] for record in depths] == course.step.values.tolist()
     assert [record["depth/readable"] for record in depths] == course.readable.values.tolist()

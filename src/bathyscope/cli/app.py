@@ -51,6 +51,7 @@ _TASKS = {
     "Read": {
         "show": "Print the results of a run as a table, CSV or JSON.",
         "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
+        "plot": "One panel as a file for a paper: PDF, SVG, PNG or PGF, in the width of a column.",
         "badge": "A run's depth as an SVG badge of one line.",
         "card": "A run as Markdown for a model card, with its depth profile.",
         "push": "Publish a run as a data set on the hub, where open, show and report read it.",
@@ -82,7 +83,7 @@ _TASKS = {
 _WITH_MEASURES = (("survey",), ("estimate",))
 _HELP_MEASURES = "--help-measures"
 _HELP_FAULTS = "--help-faults"
-# Ten of 31 commands, since a help longer than a screen is not read.
+# Ten of 32 commands, since a help longer than a screen is not read.
 _FIRST = ("demo", "check", "survey", "show", "report", "compare", "estimate", "prune", "export", "evaluate")
 """Commands that people need first, which fit one screen with a line each."""
 _GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}

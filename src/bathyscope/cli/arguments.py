@@ -126,6 +126,14 @@ def load_models(models: Sequence[str], options: dict[str, Any], quiet: bool) -> 
         return [bathyscope.load(model, **loading) for model in models]
 
 
+def open_run(folder: str, partial: bool) -> bathyscope.Run:
+    """Return the run in a folder; of anything else the command has no use, so that it is refused as no run."""
+    # Reading runs takes longer to import than a help to print.
+    from bathyscope.runs.run import open_run as read_run
+
+    return read_run(folder, partial=partial)
+
+
 def load_as_planned(plan: Plan, options: dict[str, Any]) -> None:
     """Have a plan's model loaded in the precision in which the plan was made, where no flag names another."""
     precision = plan.data.attrs.get("precision")

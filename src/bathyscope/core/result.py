@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from bathyscope.core.text import html_table, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,6 +33,17 @@ class Result(Protocol):
         """Return everything as one JSON record, or the rows of the table as a list."""
 
 
+def result_html(result: Result) -> str:
+    """Return what a notebook shows of a result: its sentences, and the first rows of its table."""
+    table = result.to_dataframe()
+    rows = [[_write_cell(value) for value in row] for row in table.itertuples(index=False)]
+    return f"<p>{escape(shown(result.text))}</p>{html_table(list(table.columns), rows)}"
+
+
+def _write_cell(value: object) -> object:
+    return f"{value:.4g}" if isinstance(value, float) else value
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledResult:
     """A labelled dataset with its conclusion.
@@ -50,6 +64,9 @@ class LabelledResult:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {self.text}>\n{self.data!r}"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     def __getattr__(self, name: str) -> Any:
         # Copying looks attributes up before the fields are set, where forwarding would never end.

@@ -35,6 +35,15 @@ def elided(content: object, letters: int) -> str:
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return ``1 survey`` or ``2 surveys``.
+
+    Args:
+        plural: of nouns that do not end in a further s.
+    """
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def capitalised(text: str) -> str:
     """Return a text that begins a sentence; ``str.capitalize`` would take the capitals from its names."""
     return text[:1].upper() + text[1:]

@@ -99,7 +99,7 @@ class MeasureProbe(Probe):
     ``tokens`` is where values of single tokens are left that the measure forms anyway; None = nobody keeps them.
 
     Example:
-        >>> class Length(bathyscope.MeasureProbe):
+        >>> class Length(bathyscope.extend.MeasureProbe):
         ...     def __init__(self, batch):
         ...         super().__init__()
         ...         self.lengths = batch.lengths
@@ -161,14 +161,14 @@ class Measure(abc.ABC, Generic[Options]):
         OptionError: unknown option, or value not allowed.
 
     Example:
-        >>> class Length(bathyscope.MeasureProbe):
+        >>> class Length(bathyscope.extend.MeasureProbe):
         ...     def __init__(self, batch):
         ...         super().__init__()
         ...         self.lengths = batch.lengths
         ...
         ...     def result(self):
         ...         return xr.Dataset({"length": ("prompt", list(self.lengths))})
-        >>> class Lengths(bathyscope.Measure):
+        >>> class Lengths(bathyscope.extend.Measure):
         ...     def probe(self, facts, batch, indices):
         ...         return Length(batch)
         >>> bathyscope.survey(model, ["One text.", "Another, longer text."], [Lengths])["lengths"].length.dims

@@ -55,7 +55,7 @@ def watched(measure: Measure[Any], probe: Any) -> MeasureProbe:
     name = measure.name
     if not isinstance(probe, MeasureProbe):
         raise OptionError(
-            f"The measure {name} gives a {type(probe).__name__} in probe(). Return a bathyscope.MeasureProbe."
+            f"The measure {name} gives a {type(probe).__name__} in probe(). Return a bathyscope.extend.MeasureProbe."
         )
     if not hasattr(probe, "requests"):
         raise OptionError(

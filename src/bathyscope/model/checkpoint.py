@@ -1,7 +1,7 @@
 """Reading a checkpoint by transformers: a folder, a name on the hub, or a GGUF file."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,9 +10,10 @@ from weakref import finalize
 
 import torch
 import transformers
+from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
-from transformers.utils import cached_file
+from transformers.utils import cached_file, logging
 
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
@@ -95,7 +96,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
     with ExitStack() as stack:
         # tensors that the library puts together out of several (experts) are stored here, as long as the model exists
         rewritten = Path(stack.enter_context(_temporary())) if streamed else None
-        with loading_errors(name, device, rewritten):
+        with loading_errors(name, device, rewritten), _without_bar():
             if rewritten is None:
                 placed = straight_to(device)
             else:
@@ -139,7 +140,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
-    with loading_errors(name, device):
+    with loading_errors(name, device), _without_bar():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(file.path.parent),
             gguf_file=file.path.name,
@@ -155,6 +156,22 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     cast(nn.Module, hf).to(device)
     align(hf)
     return Checkpoint(hf, left_over)
+
+
+@contextmanager
+def _without_bar() -> Iterator[None]:
+    """Hide transformers' bar of weights, which lasts a moment; bars of downloads stay."""
+    bars, downloads = logging.is_progress_bar_enabled(), not are_progress_bars_disabled()
+    logging.disable_progress_bar()
+    if downloads:
+        enable_progress_bars()
+    try:
+        yield
+    finally:
+        if bars:
+            logging.enable_progress_bar()
+        if not downloads:
+            disable_progress_bars()
 
 
 def forget_packing(hf: PreTrainedModel) -> None:

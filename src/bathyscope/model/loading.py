@@ -199,7 +199,7 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         )
     if family is not None and not isinstance(family, Family):
         raise ModelError(
-            f"family={family!r} is no Family; give bathyscope.Family(name, model_types, …) or leave it out."
+            f"family={family!r} is no Family; give bathyscope.extend.Family(name, model_types, …) or leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
         what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"

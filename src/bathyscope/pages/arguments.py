@@ -1,12 +1,14 @@
 """Checks of arguments of Python callers: one sentence for an argument of the wrong type."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import cast
 
 from bathyscope.analysis.between.parting import Difference
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
-from bathyscope.runs.run import Run
+from bathyscope.runs.run import Run, open_run
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surveying.training.steps import Course
@@ -16,23 +18,41 @@ Act = Plan | Repaired | Course | Difference
 
 
 def read_runs(argument: object) -> list[Run]:
-    """Return the runs that a caller gave, one or several.
+    """Return the runs that a caller gave, one or several; a path is the folder of a run, which is opened.
 
     Raises:
-        OptionError: something else.
+        OptionError: something else, or nothing.
+        StoreError: a folder that holds no run.
     """
-    if isinstance(argument, Run):
-        return [argument]
-    several = list(argument) if isinstance(argument, Iterable) and not isinstance(argument, str | bytes) else [argument]
-    runs = [run for run in several if isinstance(run, Run)]
+    is_one = isinstance(argument, Run | str | bytes | Path) or not isinstance(argument, Iterable)
+    several = [argument] if is_one else list(cast(Iterable[object], argument))
+    if not several:
+        raise OptionError("No run given. Give what bathyscope.survey or bathyscope.open returns, or a list of it.")
+    runs = []
     for run in several:
+        if isinstance(run, str | Path):
+            run = open_run(run)
         if not isinstance(run, Run):
             inside = f" in a {type(argument).__name__}" if run is not argument else ""
             raise OptionError(
-                f"A report needs runs, not {describe_type(run)}{inside}. Give what bathyscope.survey or "
-                "bathyscope.open returns, or a list of it."
+                f"Expected runs, not {describe_type(run)}{inside}. Give what bathyscope.survey or bathyscope.open "
+                "returns, the folder of a run, or a list of these."
             )
+        runs.append(run)
     return runs
+
+
+def read_one_run(argument: object, verb: str) -> Run:
+    """Return the run that a caller gave to a verb that takes one.
+
+    Raises:
+        OptionError: several, or something else.
+        StoreError: a folder that holds no run.
+    """
+    runs = read_runs(argument)
+    if len(runs) != 1:
+        raise OptionError(f"{verb} takes one run, not {len(runs)}. Call it once for each run.")
+    return runs[0]
 
 
 def split_acts(argument: object) -> tuple[list[Run], list[Act]]:

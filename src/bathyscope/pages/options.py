@@ -2,9 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 FORMATS = ("png", "svg", "pdf")
 """Formats of a figure's file."""
+PICTURE_FORMATS = (*FORMATS, "pgf")
+"""Formats of a single panel's file."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,29 @@ class FileOptions:
     """
 
     formats: Sequence[str] = FORMATS
+
+
+@dataclass(frozen=True)
+class PlotOptions:
+    """Options of ``plot``.
+
+    Args:
+        blocks: which blocks, such as 4-19, and the boundaries around them; not given = all.
+        title: instead of the panel's own; an empty one removes it.
+        labels: names of the runs, or of one run's curves, in their order; or pairs such as x=layer.
+        reduction: of effects over the tokens of a prompt: mean, p95 or max.
+        prompt: of the panel tokens, by number or id; not given = the first.
+        tokens: of that prompt, such as 0-11; not given = the first 16.
+        width: in inches, such as 3.3 or 6.75; not given = as in reports.
+    """
+
+    blocks: str | None = None
+    title: str | None = None
+    labels: Sequence[str] | None = None
+    reduction: Literal["mean", "p95", "max"] | None = None
+    prompt: str | None = None
+    tokens: str | None = None
+    width: float | None = None
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def report(
 
     Args:
         runs: one or more; several are also compared by effective depth, map by map and curve by curve. Results of
-            ``prune``, ``repair``, ``diff`` and ``open_course`` may be among them or alone; each has its own section
+            ``prune``, ``repair``, ``diff`` and ``course`` may be among them or alone; each has its own section
             above the runs.
         out: the HTML file; it is complete or absent.
         title: of the page; default: model and data.

@@ -1,140 +1,327 @@
-"""One panel at a time: in the caller's axes, or as a file of a journal's width with its caption and numbers."""
+"""One panel at a time: in the caller's axes, or as a figure of any width."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal, overload
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
+from matplotlib.figure import Figure
 
-from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.pages.arguments import check_options, read_runs
-from bathyscope.pages.export import check_formats, write_output
-from bathyscope.pages.figures.kind import Panel, draw_panel, fill
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.lines import numbers
+from bathyscope.pages.arguments import check_options, name_runs, read_runs
+from bathyscope.pages.figures.kind import Member, Panel, draw_for_user, fill_axes
+from bathyscope.pages.figures.kit.curve_axes import cut_curves
+from bathyscope.pages.figures.kit.heat_map import HeatMap
+from bathyscope.pages.figures.kit.lines import curves_of, look_like, name_curves
+from bathyscope.pages.figures.kit.lines_together import join_runs
+from bathyscope.pages.figures.kit.relabel import relabel, retitle
+from bathyscope.pages.figures.kit.series import Axis
+from bathyscope.pages.figures.kit.surface import list_artists, settle
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.figures.registry import drawings, figures_of
+from bathyscope.pages.figures.registry import figures_of
+from bathyscope.pages.lens_words import NAME as TOKENS
+from bathyscope.pages.lens_words import words_panel
 from bathyscope.pages.panels import panel_of
 from bathyscope.pages.profile.panel import NAME as PROFILE
 from bathyscope.pages.profile.panel import profile_panel
-from bathyscope.pages.render import FORMATS, render
+from bathyscope.pages.stretches import Stretch, read_stretch
 from bathyscope.runs.run import Run
 
 COLUMN: Final = 3.3
 """Inches of one column of a journal."""
 PAGE: Final = 6.75
 """Inches of both columns."""
+_FIRST_OF: Final = {"skip": "future", "direct": "future"}
+"""Panels that a figure's name alone stands for: the maps that are quoted."""
+_REDUCED: Final = ("skip", "direct", "depth_score")
+"""Figures of effects that are reduced over the tokens of a prompt."""
+
+Reduction = Literal["mean", "p95", "max"]
+Labels = str | Sequence[str] | Mapping[str, str]
+"""Names of runs or curves, or other words for those that a panel has."""
+Place = Run | str | Path
+"""A run, or the folder of one."""
+
+
+@overload
+def plot(
+    run: Place | Sequence[Place],
+    panel: str,
+    ax: None = None,
+    *,
+    blocks: Stretch | None = None,
+    title: str | None = None,
+    labels: Labels | None = None,
+    reduction: Reduction | None = None,
+    prompt: int | str | None = None,
+    tokens: Stretch | None = None,
+    width: float | None = None,
+    options: FigureOptions | None = None,
+) -> Figure: ...
+
+
+@overload
+def plot(
+    run: Place | Sequence[Place],
+    panel: str,
+    ax: Axes,
+    *,
+    blocks: Stretch | None = None,
+    title: str | None = None,
+    labels: Labels | None = None,
+    reduction: Reduction | None = None,
+    prompt: int | str | None = None,
+    tokens: Stretch | None = None,
+    width: float | None = None,
+    options: FigureOptions | None = None,
+) -> list[Artist]: ...
 
 
 def plot(
-    run: Run, what: str, ax: Axes | None = None, *, width: float | None = None, options: FigureOptions | None = None
-) -> FigureBase:
-    """Draw one panel of a run's figures, without a heading.
+    run: Place | Sequence[Place],
+    panel: str,
+    ax: Axes | None = None,
+    *,
+    blocks: Stretch | None = None,
+    title: str | None = None,
+    labels: Labels | None = None,
+    reduction: Reduction | None = None,
+    prompt: int | str | None = None,
+    tokens: Stretch | None = None,
+    width: float | None = None,
+    options: FigureOptions | None = None,
+) -> Figure | list[Artist]:
+    """Draw one panel of a run, or the same panel of several runs, in your own axes or as a new figure.
+
+    In your axes the panel follows your ``rcParams``, and the axes stay yours: set a title, limits, a legend or an
+    annotation afterwards as usual. Where the figure has no layout and untouched margins, axes are moved once so that
+    labels have room.
 
     Args:
-        run: a run with the figure's measure.
-        what: the figure and its panel, such as ``lens.kl``, or a variable that a panel shows, such as
+        run: a run with the figure's measure, its folder, or a list of these. Runs of one depth are drawn over their
+            blocks, others over the share of their depth, unless ``blocks`` are chosen.
+        panel: the figure and its panel, such as ``lens.kl``, or a variable that a panel shows, such as
             ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them. ``profile``
-            is the depth profile at the top of a page.
-        ax: axes of a grid (``plt.subplots``) that the panel replaces; None = a new figure.
-        width: of the new figure in inches; None = as in reports. ``3.3`` and ``6.75`` are common in journals.
+            is the depth profile at the top of a page, ``tokens`` what each boundary predicts in one prompt.
+        ax: axes to draw in; None = a new figure. A panel of several plots divides the place of the axes.
+        blocks: which blocks, and the boundaries around them: ``slice(4, 20)``, a range or ``"4-19"``; None = all.
+        title: instead of the panel's own; empty = none.
+        labels: names of the runs, or of one run's curves, in their order; or a dict from a name or a label that the
+            panel has, or from ``x`` and ``y``, to other words.
+        reduction: of effects over the tokens of a prompt: mean, p95 or max.
+        prompt: number or id of the prompt of ``tokens``; None = the first.
+        tokens: which tokens of the prompt; None = the first 16.
+        width: of a new figure in inches; None = as in reports. ``3.3`` and ``6.75`` are common in journals.
         options: weighting, bands, reduction and scale.
 
     Returns:
-        The new figure, or the subfigure in the place of the axes.
+        The new figure; with ``ax``, what was drawn: lines, bands, maps, marks and texts, in order.
 
     Raises:
-        OptionError: unknown figure or panel; a run with only some of its blocks; axes outside a grid; a width that is
-            not a length.
+        OptionError: unknown figure or panel; runs that have no such panel in common; a run with only some of its
+            blocks; an argument that the panel has no use for, or a wrong one.
+        StoreError: a folder that holds no run.
 
     Example:
         >>> bathyscope.plot(run, "lens.kl", width=3.3).savefig("kl.pdf")
     """
-    (run,) = read_runs(run)
+    runs = read_runs(run)
     check_options(options)
-    _check_arguments(what, ax, width)
-    if what == PROFILE:
-        panel = profile_panel(run, None if options is None else options.cluster, width)
+    _check_arguments(panel, ax, width, title, labels)
+    options = _with_reduction(options, reduction, panel)
+    if panel != TOKENS and (prompt is not None or tokens is not None):
+        raise OptionError(f"prompt= and tokens= are for the panel 'tokens', not {panel!r}. Leave them out.")
+    words = dict(labels) if isinstance(labels, Mapping) else {}
+    if len(runs) > 1:
+        drawn_panel = _join_panels(runs, panel, blocks, labels, options)
+    elif panel == TOKENS:
+        drawn_panel = _cut_panel(words_panel(runs[0], prompt, tokens), panel, blocks, runs[0].n_blocks)
+    elif panel == PROFILE:
+        drawn_panel = _cut_panel(
+            profile_panel(runs[0], None if options is None else options.cluster, width), panel, blocks, runs[0]
+        )
     else:
-        panel = _find_panel(run, what, options)
+        drawn_panel = _cut_panel(_find_panel(runs[0], panel, options), panel, blocks, runs[0].n_blocks)
+    if len(runs) == 1 and labels is not None and not words:
+        drawn_panel = _name_curves(drawn_panel, panel, labels)
+    if len(runs) > 1:
+        words = {old: new for old, new in words.items() if old not in name_runs(runs, None)}
     if ax is None:
+
+        def finish(figure: Figure) -> None:
+            relabel(figure, words)
+            retitle(figure, title)
+
         # The profile chooses a height of its own for each width.
-        return draw_panel(panel, None if what == PROFILE else width)
-    place = ax.get_subplotspec()
-    whole = ax.get_figure()
-    if place is None or whole is None:
-        raise OptionError("ax does not belong to a grid. Give axes of plt.subplots(...), or ax=None for a new figure.")
-    # Only a subfigure can hold a legend and a colour bar of its own, so it takes the place of the axes in the grid.
-    ax.remove()
-    with style.applied():
-        part = whole.add_subfigure(place)
-        fill(part, panel)
-    return part
+        return draw_for_user(drawn_panel, None if panel == PROFILE else width, finish)
+    return _draw_in_axes(ax, drawn_panel, words, title)
 
 
-def save_panels(
-    run: Run, folder: str | Path, formats: Sequence[str] = FORMATS, options: FigureOptions | None = None
-) -> list[Path]:
-    """Save every panel as its own file, ``folder/lens.kl.pdf``: 3.3 inches wide, or 6.75 for wide panels.
-
-    Next to them are the caption of each figure (``lens.txt``) and the means and bands that it draws (``lens.csv``).
-
-    Raises:
-        OptionError: nothing to draw; a format other than png, svg and pdf; an argument of the wrong type.
-        StoreError: the folder cannot be written.
-    """
-    import pandas as pd
-
-    check_formats(formats, options)
-    require_writable(given_path(folder, "folder"), holds="figures")
-    (run,) = read_runs(run)
-    written: list[Path] = []
-
-    def keep(name: str, content: bytes) -> None:
-        written.append(given_path(folder, "folder") / name)
-        write_output(written[-1], content)
-
-    kinds = figures_of(run)
-    for name, drawing in drawings(run, options).items():
-        for panel in drawing.panels:
-            panel_figure = draw_panel(panel, PAGE if panel.size[0] > style.PAIRED_UP_TO else COLUMN)
-            for format_ in formats:
-                keep(f"{name}.{panel.name}.{format_}", render(panel_figure, format_))
-        keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
-        if rows := list(numbers(drawing, run[kinds[name].measure])):
-            keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
-    return written
+def _draw_in_axes(ax: Axes, panel: Panel, words: Mapping[str, str], title: str | None) -> list[Artist]:
+    """Draw a panel into the caller's axes, next to what they hold, and return what was added."""
+    present = {*ax.lines, *ax.collections, *ax.patches, *ax.images, *ax.texts}
+    earlier = sum(not str(line.get_label()).startswith("_") for line in ax.lines)
+    limits = ax.get_xlim(), ax.get_ylim()
+    if earlier:
+        # What is there set limits, which would hide what comes.
+        ax.autoscale(enable=True)
+    surface = fill_axes(ax, look_like(panel, earlier))
+    if earlier:
+        ax.set_xlim(*_join_limits(limits[0], ax.get_xlim()))
+        ax.set_ylim(*_join_limits(limits[1], ax.get_ylim()))
+    relabel(surface, words)
+    if title is not None:
+        ax.set_title(title)
+    settle(surface, room_for_title=title is None)
+    if ax.lines and not ax.images:
+        # Limits that were chosen for this scale would not hold for another, or for curves that are added.
+        ax.set_autoscaley_on(True)
+    return [artist for artist in list_artists(surface) if artist not in present]
 
 
-def _check_arguments(what: object, ax: object, width: object) -> None:
+def _join_limits(earlier: tuple[float, float], later: tuple[float, float]) -> tuple[float, float]:
+    return min(*earlier, *later), max(*earlier, *later)
+
+
+def _with_reduction(options: FigureOptions | None, reduction: Reduction | None, panel: str) -> FigureOptions | None:
+    if reduction is None:
+        return options
+    figure = panel.partition(".")[0]
+    if figure not in _REDUCED:
+        raise OptionError(
+            f"reduction={reduction!r} is for effects over tokens ({', '.join(_REDUCED)}), not {panel!r}. Leave it out."
+        )
+    return replace(options or FigureOptions(), reduction=reduction)
+
+
+def _cut_panel(panel: Panel, what: str, blocks: Stretch | None, n_blocks: int) -> Panel:
+    """Return the panel of some blocks."""
+    if blocks is None:
+        return panel
+    stretch = read_stretch(blocks, "blocks", n_blocks)
+    if panel.cut is None:
+        raise OptionError(f"Panel {what!r} has no axis of blocks. Leave out blocks=.")
+    cut = panel.cut(stretch)
+    if cut is None:
+        raise OptionError(
+            f"Panel {what!r} has no value at blocks {stretch.start} to {stretch.stop - 1}. Give more blocks."
+        )
+    return cut
+
+
+def _name_curves(panel: Panel, what: str, labels: Labels) -> Panel:
+    """Return one run's panel with the caller's names of its curves."""
+    names = [labels] if isinstance(labels, str) else list(labels)
+    curves, _ = curves_of(panel)
+    if len(names) != len(curves):
+        count = f"{len(curves)} curves ({', '.join(curve.label for curve in curves)})" if curves else "no curves"
+        raise OptionError(
+            f"labels={elided(repr(names), 40)} names {len(names)}, but {what!r} has {count}. Give one name a curve, or "
+            "a dict such as {'x': 'layer'}."
+        )
+    return name_curves(panel, names)
+
+
+def _join_panels(
+    runs: Sequence[Run], what: str, blocks: Stretch | None, labels: Labels | None, options: FigureOptions | None
+) -> Panel:
+    """Return the panel of several runs together."""
+    names = _name_runs(runs, labels)
+    if what in (PROFILE, TOKENS):
+        raise OptionError(f"{what!r} is drawn of one run at a time. Give each run its own axes.")
+    panels = [_find_panel(run, what, options) for run in runs]
+    shared = [panel.shared[0] if panel.shared else None for panel in panels]
+    first = shared[0]
+    if first is None or any(other is None or other.key != first.key for other in shared):
+        raise OptionError(f"{what!r} of these runs has no common picture. Give each run its own axes.")
+    members = []
+    for number, (run, name, content) in enumerate(zip(runs, names, (content.content for content in shared if content))):
+        if blocks is not None:
+            content = _cut_content(content, read_stretch(blocks, "blocks", run.n_blocks), what)
+        members.append(Member(name, number, content, run.n_blocks))
+    if first.together is join_runs:
+        by_block = blocks is not None or len({run.n_blocks for run in runs}) == 1
+        joint = join_runs(first.name, members, by_block)
+    else:
+        joint = first.together(first.name, members)
+    if joint is None:
+        raise OptionError(f"{what!r} of these runs cannot be compared. Give each run its own axes.")
+    return joint
+
+
+def _cut_content(content: object, blocks: range, what: str) -> object:
+    """Return the content of one run's panel at some blocks."""
+    cut: object = None
+    if isinstance(content, HeatMap):
+        cut = content.cut(blocks)
+    elif isinstance(content, tuple) and len(content) == 2 and isinstance(content[1], Axis):
+        curves = cut_curves(content[0], content[1], blocks)
+        cut = (curves, content[1]) if curves else None
+    if cut is None:
+        raise OptionError(
+            f"Panel {what!r} has no value at blocks {blocks.start} to {blocks.stop - 1}. Leave out blocks=."
+        )
+    return cut
+
+
+def _name_runs(runs: Sequence[Run], labels: Labels | None) -> list[str]:
+    names = name_runs(runs, None)
+    if labels is None:
+        return names
+    if isinstance(labels, Mapping):
+        return [labels.get(name, name) for name in names]
+    chosen = [labels] if isinstance(labels, str) else list(labels)
+    if len(chosen) != len(runs) or len(set(chosen)) < len(chosen):
+        raise OptionError(
+            f"labels={elided(repr(chosen), 40)} is not allowed. Give {len(runs)} different names, one for each run."
+        )
+    return chosen
+
+
+def _check_arguments(panel: object, ax: object, width: object, title: object, labels: object) -> None:
     """Refuse arguments of the wrong type before anything is drawn."""
-    if not isinstance(what, str):
-        raise OptionError(f"what={elided(repr(what), 40)} is not the name of a panel. Give one, such as 'lens.kl'.")
+    if not isinstance(panel, str):
+        raise OptionError(f"panel={elided(repr(panel), 40)} is not the name of a panel. Give one, such as 'lens.kl'.")
     if ax is not None and not isinstance(ax, Axes):
         raise OptionError(
             f"ax={elided(repr(ax), 40)} is of type {type(ax).__name__}. Give axes of plt.subplots(...), or None for a "
             "new figure."
         )
+    if ax is not None and width is not None:
+        raise OptionError("width= is of a new figure, and ax= has its own. Leave out one of them.")
     length = isinstance(width, int | float) and not isinstance(width, bool) and 0 < width < math.inf
     if width is not None and not length:
         raise OptionError(f"width={elided(repr(width), 40)} is not a length. Give inches above 0, such as {COLUMN}.")
+    if title is not None and not isinstance(title, str):
+        raise OptionError(f"title={elided(repr(title), 40)} is not a text. Give one; an empty one removes the title.")
+    names = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels
+    is_text = isinstance(names, str) or (
+        isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
+    )
+    if labels is not None and not is_text:
+        raise OptionError(
+            f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
+        )
 
 
 def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
     name, _, panel_name = what.partition(".")
     kinds = figures_of(run)
     if name not in kinds:
+        extra = [PROFILE, TOKENS]
         raise OptionError(
-            f"This run has no figure {name!r}.{did_you_mean(name, [PROFILE, *kinds])} Allowed: "
-            f"{', '.join([PROFILE, *kinds])}; add a panel to a figure's name, such as lens.kl."
+            f"This run has no figure {name!r}.{did_you_mean(name, [*extra, *kinds])} Allowed: "
+            f"{', '.join([*extra, *kinds])}; add a panel to a figure's name, such as lens.kl."
         )
     panels = {panel.name: panel for panel in kinds[name].panels(run, options)}
     if not panel_name and len(panels) == 1:
         return next(iter(panels.values()))
+    if not panel_name and _FIRST_OF.get(name) in panels:
+        return panels[_FIRST_OF[name]]
     if panel_name not in panels:
         panel_name = panel_of(name, panel_name, panels) or panel_name
     if panel_name not in panels:

@@ -1,6 +1,8 @@
 """A figure as bytes: in every format, the same figure gives the same bytes."""
 
 import io
+import shutil
+from collections.abc import Sequence
 from typing import Any, Final
 
 import matplotlib as mpl
@@ -9,28 +11,39 @@ from matplotlib.figure import Figure
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.options import FORMATS
+from bathyscope.pages.options import FORMATS, PICTURE_FORMATS
 
 # matplotlib's files differ from run to run only by dates and random ids. The hash salt of ``render`` fixes the ids.
 _NO_DATES: Final[dict[str, dict[str, Any]]] = {
     "png": {"Software": None},
     "svg": {"Date": None, "Creator": None},
     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    "pgf": {},
 }
 
 
-def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_text: bool = False) -> bytes:
+def render(
+    figure: Figure,
+    format_: str,
+    *,
+    salt: str = "bathyscope",
+    text_as_text: bool = False,
+    own_style: bool = False,
+) -> bytes:
     """Return the bytes of the figure's file.
 
     Args:
-        format_: png, svg or pdf.
+        format_: png, svg, pdf or pgf.
         salt: seeds the ids inside an SVG; figures on one page need different salts.
         text_as_text: SVG only: write letters as text (smaller, searchable) instead of outlines.
+        own_style: settings that the caller has changed from matplotlib's own stay.
 
     Raises:
-        OptionError: another format.
+        OptionError: another format; PGF without TeX, which measures its letters.
     """
-    check_format(format_)
+    check_format(format_, PICTURE_FORMATS)
+    if format_ == "pgf":
+        _require_tex()
     settings: Any = {
         # Without a salt ids are random; with the same salt, two pictures on one page would share their ids.
         "svg.hashsalt": salt,
@@ -39,19 +52,29 @@ def render(figure: Figure, format_: str, *, salt: str = "bathyscope", text_as_te
         "pdf.fonttype": 42,
     }
     stream = io.BytesIO()
-    with style.applied(), mpl.rc_context(settings):
+    with style.applied(changed_stay=own_style), mpl.rc_context(settings):
         if format_ == "svg":
             # The same file as from savefig, which would first draw everything once more to learn the places of texts.
             figure.set_dpi(float(mpl.rcParams["savefig.dpi"]))
             FigureCanvasSVG(figure).print_svg(stream, metadata=_NO_DATES["svg"])
         else:
-            figure.savefig(stream, format=format_, metadata=_NO_DATES[format_])
+            # The backend of PGF takes no metadata.
+            figure.savefig(stream, format=format_, **({"metadata": dates} if (dates := _NO_DATES[format_]) else {}))
     return stream.getvalue()
 
 
-def check_format(format_: str) -> None:
-    """Refuse a format that is not one of ``FORMATS``."""
-    if format_ not in FORMATS:
+def _require_tex() -> None:
+    program = str(mpl.rcParams["pgf.texsystem"])
+    if shutil.which(program) is None:
         raise OptionError(
-            f"Figure format {format_!r} is unknown; allowed: {', '.join(FORMATS)}.{did_you_mean(format_, FORMATS)}"
+            f"A .pgf file needs TeX to measure its letters, and {program} is not found. Write .pdf or .svg, or install "
+            "TeX."
+        )
+
+
+def check_format(format_: str, allowed: Sequence[str] = FORMATS) -> None:
+    """Refuse a format that is not allowed."""
+    if format_ not in allowed:
+        raise OptionError(
+            f"Figure format {format_!r} is unknown; allowed: {', '.join(allowed)}.{did_you_mean(format_, allowed)}"
         )

@@ -413,6 +413,44 @@ class Run:
         )
         return explorer
 
+    def plot(self, panel: str, ax: Any = None, **choices: Any) -> Any:
+        """Draw one panel of the run, in your axes or as a new figure; see ``bathyscope.plot``.
+
+        Args:
+            panel: such as ``lens.kl``, ``skip.effect_future``, ``profile`` or ``tokens``.
+            ax: axes to draw in; None = a new figure.
+            choices: further arguments of ``bathyscope.plot``, such as ``blocks=slice(4, 20)`` or ``width=``.
+
+        Returns:
+            The new figure; with ``ax``, the list of artists that were added.
+
+        Raises:
+            OptionError: as for ``bathyscope.plot``.
+
+        Example:
+            >>> run.plot("lens.kl", width=3.3).savefig("kl.pdf")
+        """
+        # Panels are drawn of runs, so their code lies above this room.
+        return import_module("bathyscope.pages.plotting").plot(self, panel, ax, **choices)
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names of the measures, so that a run is read as a dictionary is."""
+        return self.measures
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return list(self.measures)
+
+    def __getattr__(self, name: str) -> xr.Dataset:
+        """Return the dataset of a measure that no attribute of the class hides: ``run.skip`` is ``run["skip"]``."""
+        # Copying and notebooks look attributes up before the fields are set, where a look-up would never end.
+        tree = self.__dict__.get("tree")
+        if tree is not None and not name.startswith("_") and name in tree.children:
+            return self[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *self.measures})
+
     def __repr__(self) -> str:
         headline = f"{self.headline()} " if self.headline() else ""
         return f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"

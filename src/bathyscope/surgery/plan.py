@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
+from bathyscope.core.result import result_html
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
@@ -112,6 +113,9 @@ class Plan:
     def __repr__(self) -> str:
         choice = self.left_out if self.fits else "no block can go"
         return f"<Plan for {self.data.attrs['model']}: {choice}>"
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     @property
     def fits(self) -> bool:
@@ -385,7 +389,7 @@ def open_plan(folder: str | Path) -> Plan:
 
     Example:
         >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
-        >>> bathyscope.open_plan("runs/plan").schedule.n_blocks
+        >>> bathyscope.open("runs/plan").schedule.n_blocks
         4
     """
     path = folder_path(folder)

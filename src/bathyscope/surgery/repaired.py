@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
+from bathyscope.core.result import result_html
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import folder_path, reason
@@ -153,6 +154,9 @@ class Repaired:
     model: Any = field(default=None, repr=False, compare=False)
     hf: Any = field(default=None, repr=False, compare=False)
     _changes: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     @property
     def chosen(self) -> str:
@@ -295,7 +299,7 @@ def open_repaired(folder: str | Path) -> Repaired:
         StoreError: no repair, or its record cannot be read.
 
     Example:
-        >>> bathyscope.open_repaired("repaired").chosen  # doctest: +SKIP
+        >>> bathyscope.open("repaired").chosen  # doctest: +SKIP
         'linear'
     """
     path = folder_path(folder) / REPAIR

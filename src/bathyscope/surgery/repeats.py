@@ -11,6 +11,7 @@ import xarray as xr
 
 from bathyscope.core.arrays import BoolArray
 from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.result import result_html
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
@@ -63,6 +64,9 @@ class RepeatScan:
     """
 
     data: xr.Dataset
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     def __repr__(self) -> str:
         windows = self.data.sizes["window"]

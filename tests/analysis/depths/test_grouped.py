@@ -1,4 +1,4 @@
-"""``bathyscope.grouped``: each group as a run of its own prompts, differences, tests, and clear refusals."""
+"""``bathyscope.group``: each group as a run of its own prompts, differences, tests, and clear refusals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RUN = a_labelled_run()
 
 
 def test_a_group_is_the_run_of_its_prompts_alone() -> None:
-    found = bathyscope.grouped(RUN, "solved_by", level=0.9, seed=3, **QUICK)
+    found = bathyscope.group(RUN, "solved_by", level=0.9, seed=3, **QUICK)
     assert found["group"].values.tolist() == ["neither", "only deep", "both"]
     assert found["prompts"].values.tolist() == [6, 8, 7]
     (side,) = sides_of([RUN])
@@ -49,7 +49,7 @@ def test_a_group_is_the_run_of_its_prompts_alone() -> None:
 
 
 def test_differences_are_those_of_two_samples_and_corrected_together() -> None:
-    found = bathyscope.grouped(RUN, "solved_by", seed=3, **QUICK)
+    found = bathyscope.group(RUN, "solved_by", seed=3, **QUICK)
     assert found["pair"].values.tolist() == ["only deep − neither", "both − neither", "both − only deep"]
     readings = sides_of([RUN])[0].readings()
     for pair in found["pair"].values:
@@ -86,7 +86,7 @@ def test_a_planted_difference_is_found_and_its_absence_is_not() -> None:
     }
     tree["/lens"] = tree["/lens"].assign(settle_depth=depth)
     run = Run(xr.DataTree.from_dict(tree), shifted.manifest)
-    found = bathyscope.grouped(run, "hops", estimators=["settle", "prediction"], resamples=500)
+    found = bathyscope.group(run, "hops", estimators=["settle", "prediction"], resamples=500)
     one = found.sel(pair="3 − 2")
     assert one["difference"].sel(estimator="settle").item() == pytest.approx(0.2, abs=0.03)
     assert one["difference_low"].sel(estimator="settle").item() > 0.15
@@ -101,7 +101,7 @@ def test_clusters_within_groups_are_dealt_whole_and_others_paired() -> None:
     run = a_run(prompts=21, labels={"solved_by": CLASSES, "book": within, "image": across}, spread=0.1)
     reading = sides_of([run])[0].readings()["settle"]
     for label, values in (("book", within), ("image", across)):
-        found = bathyscope.grouped(run, "solved_by", cluster=label, estimators=["settle"], **QUICK)
+        found = bathyscope.group(run, "solved_by", cluster=label, estimators=["settle"], **QUICK)
         one = found.sel(pair="both − only deep", estimator="settle")
         number = np.array([list(dict.fromkeys(values)).index(value) for value in values])
         first, second = (
@@ -112,8 +112,8 @@ def test_clusters_within_groups_are_dealt_whole_and_others_paired() -> None:
         p = permutation_p(first, second, permutations=99) if label == "book" else wanted.p_value
         assert one["p_value"].item() == p
         assert found.attrs["cluster"] == label
-    own = bathyscope.grouped(run, "solved_by", cluster="book", **QUICK).sel(group="both", estimator="settle")
-    plain = bathyscope.grouped(run, "solved_by", **QUICK).sel(group="both", estimator="settle")
+    own = bathyscope.group(run, "solved_by", cluster="book", **QUICK).sel(group="both", estimator="settle")
+    plain = bathyscope.group(run, "solved_by", **QUICK).sel(group="both", estimator="settle")
     assert own["value"].item() == plain["value"].item()
     assert own["ci_low"].item() != plain["ci_low"].item()
 
@@ -121,9 +121,9 @@ def test_clusters_within_groups_are_dealt_whole_and_others_paired() -> None:
 def test_groups_of_few_clusters_are_reported() -> None:
     run = a_run(prompts=21, labels={"solved_by": CLASSES, "book": [place // 4 for place in range(21)]}, spread=0.1)
     with pytest.warns(UserWarning, match=r"Groups of fewer than 3 clusters: both \(2\)\. Their intervals say next"):
-        bathyscope.grouped(run, "solved_by", cluster="book", estimators=["settle"], **QUICK)
+        bathyscope.group(run, "solved_by", cluster="book", estimators=["settle"], **QUICK)
     with pytest.raises(OptionError, match=r"no label 'boo'. Did you mean 'book'"):
-        bathyscope.grouped(run, "solved_by", cluster="boo")
+        bathyscope.group(run, "solved_by", cluster="boo")
 
 
 def test_small_groups_are_reported_with_a_warning() -> None:
@@ -135,7 +135,7 @@ def test_small_groups_are_reported_with_a_warning() -> None:
             UserWarning, match=r"Groups of fewer than 5 prompts: only deep \(1\), both \(4\)\. Their intervals"
         ),
     ):
-        found = bathyscope.grouped(run, "solved_by", **QUICK)
+        found = bathyscope.group(run, "solved_by", **QUICK)
     alone = found.sel(group="only deep")
     assert np.isfinite(alone["value"]).all()
     assert alone["ci_low"].isnull().all()
@@ -151,7 +151,7 @@ def test_small_groups_are_reported_with_a_warning() -> None:
 def test_groups_stand_in_their_natural_order() -> None:
     def groups(values: list[object], by: str = "kind") -> list[str]:
         run = a_run(prompts=len(values), labels={by: values})
-        return [str(name) for name in bathyscope.grouped(run, by, estimators=["settle"], **QUICK)["group"].values]
+        return [str(name) for name in bathyscope.group(run, by, estimators=["settle"], **QUICK)["group"].values]
 
     assert groups([10, 9, 10, 9] * 3) == ["9", "10"]
     assert groups([1234568, 1234567] * 5) == ["1234567", "1234568"]
@@ -166,7 +166,7 @@ def test_the_data_sets_of_a_union_are_groups() -> None:
     run = a_run(prompts=12)
     where = np.array(["gsm8k:6"] * 6 + ["aime2024:6"] * 6, dtype=object)
     tree = {f"/{name}": run[name].assign_coords(dataset=("prompt", where)) for name in run.measures}
-    found = bathyscope.grouped(Run(xr.DataTree.from_dict(tree), run.manifest), "dataset", **QUICK)
+    found = bathyscope.group(Run(xr.DataTree.from_dict(tree), run.manifest), "dataset", **QUICK)
     assert found["group"].values.tolist() == ["gsm8k:6", "aime2024:6"]
 
 
@@ -182,7 +182,7 @@ def surveyed() -> Run:
 
 
 def test_depth_scores_are_those_of_the_measure_by_level(surveyed: Run) -> None:
-    found = bathyscope.grouped(surveyed, "level", resamples=1000, permutations=99)
+    found = bathyscope.group(surveyed, "level", resamples=1000, permutations=99)
     measured = surveyed["depth_score"].sel(reduction="mean")
     for kind in ("layer", "output"):
         own = found.sel(estimator=f"depth_score_{kind}")
@@ -205,7 +205,7 @@ def test_depth_scores_are_those_of_the_measure_by_level(surveyed: Run) -> None:
 def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
     alone = without(surveyed, "residual", "lens", "skip", "effective_depth", "noise")
     assert alone.measures == ("depth_score",)
-    found = bathyscope.grouped(alone, "level", **QUICK)
+    found = bathyscope.group(alone, "level", **QUICK)
     assert found["estimator"].values.tolist() == ["depth_score_layer", "depth_score_output"]
     assert found["group"].values.tolist() == ["1", "2"]
 
@@ -238,5 +238,5 @@ def test_a_run_of_depth_scores_alone_is_enough(surveyed: Run) -> None:
 )
 def test_mistakes(run: Run, options: dict[str, object], said: str) -> None:
     with pytest.raises(OptionError) as caught:
-        bathyscope.grouped(run, **{"by": "solved_by", **options})  # type: ignore[arg-type]
+        bathyscope.group(run, **{"by": "solved_by", **options})  # type: ignore[arg-type]
     assert said in str(caught.value)

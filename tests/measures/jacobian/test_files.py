@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-import bathyscope
 from bathyscope.errors import StoreError
+from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 
 
@@ -29,7 +29,7 @@ def published(**changes: Any) -> dict[str, Any]:
 
 def test_a_lens_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = lens().save(tmp_path / "deeper" / "lens.safetensors")
-    found = bathyscope.open_lens(path)
+    found = open_lens(path)
     assert torch.equal(found.sums_HBDD, lens().sums_HBDD)
     assert (found.origin, found.boundaries, found.counts) == (lens().origin, (0, 1), (3, 2))
     assert torch.equal(found.squares_B, lens().squares_B)
@@ -39,7 +39,7 @@ def test_a_lens_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_a_published_file_is_converted(tmp_path: Path) -> None:
     torch.save(published(), tmp_path / "lens.pt")
-    found = bathyscope.open_lens(tmp_path / "lens.pt")
+    found = open_lens(tmp_path / "lens.pt")
     assert found.boundaries == (1, 2, 3)  # layer 0 of the reference is what block 0 gives
     assert torch.equal(found.matrix(2), torch.full((4, 4), 2.0))
     assert found.prompts == 10
@@ -63,19 +63,19 @@ class Harm:
 def test_other_pickles_are_refused(content: Any, message: str, tmp_path: Path) -> None:
     torch.save(content, tmp_path / "lens.pt", pickle_module=pickle)
     with pytest.raises(StoreError, match=message):
-        bathyscope.open_lens(tmp_path / "lens.pt")
+        open_lens(tmp_path / "lens.pt")
 
 
 def test_what_is_no_lens_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no such file. Give a file that fit_lens"):
-        bathyscope.open_lens(tmp_path / "none.safetensors")
+        open_lens(tmp_path / "none.safetensors")
     save_file({"weight": torch.zeros(2)}, tmp_path / "weights.safetensors")
     with pytest.raises(StoreError, match=r"is no Jacobian lens. Give a file that fit_lens"):
-        bathyscope.open_lens(tmp_path / "weights.safetensors")
+        open_lens(tmp_path / "weights.safetensors")
     whole = lens().save(tmp_path / "lens.safetensors").read_bytes()
     (tmp_path / "cut.safetensors").write_bytes(whole[:-40])
     with pytest.raises(StoreError, match=r"is no whole Jacobian lens .* Fit it again"):
-        bathyscope.open_lens(tmp_path / "cut.safetensors")
+        open_lens(tmp_path / "cut.safetensors")
 
 
 def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from transformers.modeling_outputs import CausalLMOutput
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.measures.jacobian import fitting
+from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.matrices import FittedLens
 
 FIRST = 2
@@ -286,7 +287,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch
         with pytest.raises(KeyboardInterrupt):
             fitted("llama", out=out)
     with pytest.raises(StoreError, match=r"was interrupted after 2 prompts. Give the same command again to finish it."):
-        bathyscope.open_lens(out)
+        open_lens(out)
     resumed = fitted("llama", out=out)
     assert torch.equal(resumed.sums_HBDD, whole.sums_HBDD)
     assert resumed.fingerprint == whole.fingerprint

@@ -17,10 +17,12 @@ from support.synthetic import replaced
 import bathyscope
 from bathyscope.errors import OptionError
 from bathyscope.pages.profile import drawing, layout
-from bathyscope.pages.profile.classes import COLOURS, class_of, write_cost
+from bathyscope.pages.profile.classes import COLOURS, DARK_COLOURS, DARK_LETTERS, LETTERS, class_of, write_cost
 from bathyscope.pages.profile.numbers import Profile, read_profile
 
 SVG = "{http://www.w3.org/2000/svg}"
+TILES = tuple(f"bp-cost{level}" for level in range(len(COLOURS)))
+"""Class of the tiles by what a block costs."""
 EVIL = "<script>alert(1)</script>\u202eabc\x07"
 
 
@@ -50,8 +52,8 @@ def test_marks_points_and_tiles_are_at_their_places(draw: Any, sizes: layout.Pro
     foot, top = points[0][1], points[-1][1]
     heights = [(foot - y) / (foot - top) for _, y in points]
     assert heights == pytest.approx(list(profile.share.mean), abs=0.002)
-    tiles = [tile for tile in picture.iter(f"{SVG}rect") if tile.get("fill") in COLOURS][:12]
-    assert [tile.get("fill") for tile in tiles] == [COLOURS[class_of(loss)] for loss in profile.costs.mean]
+    tiles = [tile for tile in picture.iter(f"{SVG}rect") if tile.get("class") in TILES][:12]
+    assert [tile.get("class") for tile in tiles] == [TILES[class_of(loss)] for loss in profile.costs.mean]
     written = texts(picture)
     short = sizes is layout.NARROW
     assert all(write_cost(loss, short=short) in written for loss in profile.costs.mean)
@@ -61,7 +63,7 @@ def test_marks_points_and_tiles_are_at_their_places(draw: Any, sizes: layout.Pro
 def test_many_blocks_are_bars_that_grow_with_the_loss(blocks: int) -> None:
     costs = np.geomspace(0.01, 8, blocks).tolist()
     picture = parsed(drawing.wide(read_profile(profiled_run(blocks, costs=costs))))
-    bars = [bar for bar in picture.iter(f"{SVG}rect") if bar.get("fill") in COLOURS and not bar.get("rx")]
+    bars = [bar for bar in picture.iter(f"{SVG}rect") if bar.get("class") in TILES and not bar.get("rx")]
     assert len(bars) == blocks
     heights = [float(bar.get("height", "")) for bar in bars]
     assert heights == sorted(heights)
@@ -172,3 +174,33 @@ def test_a_picture_alone_follows_the_theme(chromium: Any, tmp_path: Path) -> Non
         "light": ["rgb(254, 254, 254)", "rgb(32, 36, 43)"],
         "dark": ["rgb(21, 24, 29)", "rgb(230, 233, 238)"],
     }
+
+
+def lightness(colour: str) -> float:
+    """Relative luminance of a colour."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def contrast(one: str, other: str) -> float:
+    high, low = sorted((lightness(one), lightness(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("ground", "fills", "letters"), [("#fefefe", COLOURS, LETTERS), ("#15181d", DARK_COLOURS, DARK_LETTERS)]
+)
+def test_the_costlier_a_block_the_more_its_tile_stands_out(
+    ground: str, fills: tuple[str, ...], letters: tuple[str, ...]
+) -> None:
+    """On either ground, with letters that can be read."""
+    contrasts = [contrast(fill, ground) for fill in fills]
+    assert contrasts == sorted(contrasts)
+    assert all(contrast(fill, letter) >= 4.5 for fill, letter in zip(fills, letters))
+
+
+def test_the_style_of_a_dark_page_has_the_dark_tiles() -> None:
+    sheet = (Path(drawing.__file__).parents[1] / "explorer" / "views" / "dark.css").read_text()
+    assert all(f"--cost{level}: {fill};" in sheet for level, fill in enumerate(DARK_COLOURS))
+    assert all(f"--cost{level}-letter: {letter};" in sheet for level, letter in enumerate(DARK_LETTERS))

@@ -47,7 +47,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     return around
 
 
-def asked(model: object, seed: int, count: int = 6, **options: object) -> bathyscope.ExitAdvice:
+def asked(model: object, seed: int, count: int = 6, **options: object) -> bathyscope.extend.ExitAdvice:
     ids = zoo.prompts(zoo.build("llama"), (9, 7) * (count // 2), seed)
     return bathyscope.exit_advice(model, ids, new_tokens=NEW, progress=False, **{"longest": 3, **options})  # type: ignore[arg-type]
 
@@ -132,7 +132,7 @@ def test_generate_eats_nothing_up_where_drafts_are_faster_with_it() -> None:
     assert advice.exit == 2
     data = advice.data.copy(deep=True)
     data["speed_low"].values[:] = 0.9
-    unsure = bathyscope.ExitAdvice(data)
+    unsure = bathyscope.extend.ExitAdvice(data)
     assert unsure.text.startswith("Not recommended: no exit and draft length is reliably faster")
     assert "eats that up" not in unsure.text
 
@@ -225,12 +225,12 @@ def test_the_fastest_exit_is_sought_among_those_that_are_reliably_faster() -> No
     # within an exit too: a longer draft seems faster, and is not surely so
     data["speed"].loc[{"exit": 2, "draft": 3}] = 1.4
     data["speed_low"].loc[{"exit": 2, "draft": 3}] = 0.9
-    advice = bathyscope.ExitAdvice(data)
+    advice = bathyscope.extend.ExitAdvice(data)
     assert (advice.exit, advice.draft) == (2, 2)
     assert advice.text.startswith("Draft with the first 2 of 5 blocks")
     assert advice.table["draft"].tolist() == [2, 2, 2, 2]
     # what was slower when it was run is passed over for what was not
-    ran = bathyscope.ExitAdvice(data.assign(measured_speed=("exit", [1.2, 0.9, 1.5, 0.4])))
+    ran = bathyscope.extend.ExitAdvice(data.assign(measured_speed=("exit", [1.2, 0.9, 1.5, 0.4])))
     assert (ran.exit, ran.draft) == (1, 2)
 
 

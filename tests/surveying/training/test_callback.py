@@ -26,6 +26,7 @@ from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArgu
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.surveying.training import watch as watching
+from bathyscope.surveying.training.steps import open_course
 from bathyscope.surveying.training.twin import twin_of
 from bathyscope.training import DepthCallback
 
@@ -129,7 +130,7 @@ def test_a_training_that_goes_on_continues_the_course(tmp_path: Path) -> None:
         callbacks=[callback()],
     )
     trainer.train(resume_from_checkpoint=str(tmp_path / "t" / "checkpoint-4"))
-    found = bathyscope.open_course(tmp_path / "course")
+    found = open_course(tmp_path / "course")
     assert found.step.values.tolist() == [0, 2, 4, 6]
     assert np.isfinite(found.readable).all()
     assert found.added_loss.dims == ("step", "block")
@@ -354,7 +355,7 @@ def test_two_processes_train_the_same_to_the_bit(tmp_path: Path) -> None:
     for rank in (0, 1):
         results = [torch.load(tmp_path / name / f"result_{rank}.pt") for name in ("watched", "plain")]
         assert_same(*results)
-    assert bathyscope.open_course(tmp_path / "course").step.values.tolist() == [0, 2, 4, 6]
+    assert open_course(tmp_path / "course").step.values.tolist() == [0, 2, 4, 6]
 
 
 @pytest.mark.thorough
@@ -362,11 +363,11 @@ def test_a_killed_training_ends_with_the_course_of_one_that_was_not(tmp_path: Pa
     """SIGKILL in the middle of the survey of step 4; the checkpoint of step 2 is what it goes on from."""
     course = ["--course", str(tmp_path / "course")]
     assert drive(tmp_path / "killed", *course, "--kill-in", "4") == -signal.SIGKILL
-    assert bathyscope.open_course(tmp_path / "course").step.values.tolist() == [0, 2]
+    assert open_course(tmp_path / "course").step.values.tolist() == [0, 2]
     assert (tmp_path / "course" / "step-00000004").exists()
     assert drive(tmp_path / "killed", *course, "--resume", str(tmp_path / "killed" / "checkpoint-2")) == 0
     assert drive(tmp_path / "straight", "--course", str(tmp_path / "whole")) == 0
     assert_same(*(torch.load(tmp_path / name / "result_0.pt")["weights"] for name in ("killed", "straight")))
-    resumed, whole = (bathyscope.open_course(tmp_path / name) for name in ("course", "whole"))
+    resumed, whole = (open_course(tmp_path / name) for name in ("course", "whole"))
     assert resumed.step.values.tolist() == [0, 2, 4, 6]
     xr.testing.assert_identical(resumed.data.drop_attrs(), whole.data.drop_attrs())

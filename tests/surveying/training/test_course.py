@@ -17,6 +17,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.surveying.training import steps as courses
 from bathyscope.surveying.training.course import _checkpoints as checkpoints_of
+from bathyscope.surveying.training.steps import open_course
 
 PROMPTS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2], [9, 9, 2, 31, 5]]
 STEPS = (100, 20, 3)
@@ -121,7 +122,7 @@ def test_steps_surveyed_on_other_prompts_are_no_course(checkpoints: Path, tmp_pa
         StoreError,
         match=r"The steps of this course were surveyed on different prompts \(step 20 on others than step 3\)",
     ):
-        bathyscope.open_course(place)
+        open_course(place)
 
 
 def test_checkpoints_of_other_shape_or_missing_are_left_out(checkpoints: Path, tmp_path: Path) -> None:
@@ -183,4 +184,4 @@ def test_steps_must_be_told(given: Any, message: str, tmp_path: Path) -> None:
 
 def test_a_folder_without_a_course_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no finished survey in .*; give the folder of a course."):
-        bathyscope.open_course(tmp_path)
+        open_course(tmp_path)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from support.trainings import PROMPTS, trained
 
-import bathyscope
+from bathyscope.surveying.training.steps import open_course
 from bathyscope.training import DepthCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -23,7 +23,7 @@ def logged_by(tracker: str, folder: Path, **arguments: Any) -> dict[int, dict[st
     """Train under the callback, reporting to a tracker; return the depths that the Trainer logged, by step."""
     callback = DepthCallback(PROMPTS, every=3, out=folder / "course", max_share=1e9, progress=False)
     trainer, _ = trained(folder / "t", callback, report_to=[tracker], **arguments)
-    assert bathyscope.open_course(folder / "course").step.values.tolist() == [0, 3, 6]
+    assert open_course(folder / "course").step.values.tolist() == [0, 3, 6]
     rows = [row for row in trainer.state.log_history if "depth/own" in row]
     return {row["step"]: {name: row[f"depth/{name}"] for name in NAMES} for row in rows}
 

@@ -157,7 +157,7 @@ def open_maps(path: str | Path) -> LabelledResult:
         StoreError: it cannot be read, was altered, or holds something else.
 
     Example:
-        >>> bathyscope.open_maps("maps.nc")  # doctest: +SKIP
+        >>> bathyscope.open("maps.nc")  # doctest: +SKIP
     """
     groups = read_results(path, GROUP)
     if GROUP not in groups:

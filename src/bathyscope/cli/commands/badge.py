@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, make_app
+from bathyscope.cli.arguments import Partial, make_app, open_run
 from bathyscope.cli.console import say, write
 
 _EXAMPLES = """\
@@ -30,7 +30,7 @@ def badge_command(
         run: folder that a survey wrote.
         out: the SVG file; not given = standard output.
     """
-    content = bathyscope.badge(bathyscope.open(run, partial=partial), out)
+    content = bathyscope.badge(open_run(run, partial), out)
     if out is None:
         write(content)
     else:

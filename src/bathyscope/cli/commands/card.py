@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import Partial, make_app
+from bathyscope.cli.arguments import Partial, make_app, open_run
 from bathyscope.cli.console import say, write
 
 _EXAMPLES = """\
@@ -30,7 +30,7 @@ def card_command(
         run: folder that a survey wrote.
         out: the Markdown file, next to which the picture is written; not given = standard output, no picture.
     """
-    content = bathyscope.card(bathyscope.open(run, partial=partial), out)
+    content = bathyscope.card(open_run(run, partial), out)
     if out is None:
         write(content)
     else:

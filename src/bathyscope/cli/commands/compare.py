@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.analysis.options import CompareOptions
-from bathyscope.cli.arguments import Partial, ResultFormat, make_app
+from bathyscope.cli.arguments import Partial, ResultFormat, make_app, open_run
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.errors import OptionError
@@ -50,7 +50,7 @@ def compare_command(
 
         check_out(out)
     folders, pairs = _split_pairs(runs)
-    opened = [bathyscope.open(folder, partial=partial) for folder in folders]
+    opened = [open_run(folder, partial) for folder in folders]
     comparison = bathyscope.compare(opened, pairs=pairs, paired=paired, **options)
     print_result(comparison, format, lambda: _view(comparison))
     # CSV and JSON hold numbers alone, so notes and the conclusion go to the person at the terminal.

@@ -46,7 +46,6 @@ def demo_command(
         run = demo(out, real=real, progress=not quiet, command=session.current().command_line)
     print_result(run, "table", lambda: run_view(run))
     write(f"Report: {out / 'report.html'}")
-    write(run.headline())
     return 0
 
 

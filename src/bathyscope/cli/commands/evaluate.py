@@ -60,7 +60,7 @@ def evaluate_command(
 
     place = model
     if is_plan(model):
-        plan = bathyscope.open_plan(model)
+        plan = bathyscope.open(model)
         if options.get("schedules") is not None:
             raise OptionError(
                 "A plan holds its own schedule; leave --schedules out, or give the model in place of the plan."

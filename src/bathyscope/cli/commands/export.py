@@ -48,7 +48,7 @@ def export_command(
             raise OptionError(
                 "A plan holds its own schedule; leave --schedule out, or give the model in place of the plan."
             )
-        order = bathyscope.open_plan(model)
+        order = bathyscope.open(model)
         # The plan names the model it was made of; another model would get the wrong evidence in its card.
         order.require_choice()
         place = order.place

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import bathyscope
 from bathyscope.analysis.options import GroupOptions
-from bathyscope.cli.arguments import Partial, Picture, ResultFormat, check_picture, make_app, write_picture
+from bathyscope.cli.arguments import Partial, Picture, ResultFormat, check_picture, make_app, open_run, write_picture
 from bathyscope.cli.printing import TextTable, View, print_result
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def group_command(
         by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
     """
     check_picture(out)
-    result = bathyscope.grouped(bathyscope.open(run, partial=partial), by, **options)
+    result = bathyscope.group(open_run(run, partial), by, **options)
     print_result(result, format, lambda: _view(result.data))
     write_picture(out, "grouped", result.data)
     return 0

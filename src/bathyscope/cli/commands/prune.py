@@ -70,7 +70,7 @@ def prune_command(
     try:
         with report_interruption(lambda: stored), quiet_libraries(downloads=not quiet):
             plan = bathyscope.prune(loaded, *sources, progress=not quiet, **options)
-    except bathyscope.PruningError as error:
+    except bathyscope.errors.PruningError as error:
         refused_plan: Any = error.plan
         if refused_plan is not None:
             # The numbers are the evidence that no block can go, so they are printed before the error.

@@ -76,7 +76,7 @@ def repair_command(
     place = model
     order: Any = schedule
     if is_plan(model):
-        plan = bathyscope.open_plan(model)
+        plan = bathyscope.open(model)
         _require_no_schedule(schedule)
         plan.as_schedule()
         place, order = plan.place, plan

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OptionalText, Partial, make_app, take_options
+from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run, take_options
 from bathyscope.cli.console import say, write
 from bathyscope.cli.flags import join_options
 from bathyscope.core.paths import require_writable
@@ -131,21 +131,17 @@ def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathysc
     acts: list[Any] = []
     runs: list[bathyscope.Run] = []
     for folder in folders:
-        if is_plan(folder):
-            acts.append(bathyscope.open_plan(folder))
-        elif is_repaired(folder):
-            acts.append(bathyscope.open_repaired(folder))
-        elif is_course(folder):
-            acts.append(bathyscope.open_course(folder))
+        if is_plan(folder) or is_repaired(folder) or is_course(folder):
+            acts.append(bathyscope.open(folder))
         else:
-            runs.append(bathyscope.open(folder, partial=partial))
+            runs.append(open_run(folder, partial))
     return runs, acts
 
 
 def _write_figures(runs: list[bathyscope.Run], folder: Path, request: _Request) -> None:
     """Write every figure as a file, and print its path."""
     from bathyscope.pages.export import save_figures, save_side_by_side
-    from bathyscope.pages.plotting import save_panels
+    from bathyscope.pages.panel_files import save_panels
 
     if not runs:
         raise OptionError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OptionalText, Partial, ResultFormat, make_app
+from bathyscope.cli.arguments import OptionalText, Partial, ResultFormat, make_app, open_run
 from bathyscope.cli.console import Format, terminal_width
 from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
@@ -77,7 +77,7 @@ def show_command(
     if is_course(run):
         _show_course(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
-    opened = bathyscope.open(run, partial=partial)
+    opened = open_run(run, partial)
     if any(part is not None for part in selection.values()):
         opened = opened.select(**selection)
     if measure is None and cluster is None and not raw:
@@ -114,9 +114,9 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
     # Called for its refusals: what prune and repair write has no measures to select.
     bathyscope.show(run, measure, **options)
     if is_plan(run):
-        print_plan(bathyscope.open_plan(run), format_)
+        print_plan(bathyscope.open(run), format_)
     else:
-        print_repair(bathyscope.open_repaired(run), format_)
+        print_repair(bathyscope.open(run), format_)
 
 
 def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
@@ -126,7 +126,7 @@ def _show_course(run: str, measure: str | None, format_: Format, **options: Any)
             f"{run!r} is the folder of a course, with a survey of each step; give one of these, such as "
             f"{run.rstrip('/')}/step-00000000, or the course without options."
         )
-    print_result(bathyscope.open_course(run), format_)
+    print_result(bathyscope.open(run), format_)
 
 
 def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import bathyscope
 from bathyscope.analysis.options import WrittenOptions
-from bathyscope.cli.arguments import Partial, ResultFormat, make_app
+from bathyscope.cli.arguments import Partial, ResultFormat, make_app, open_run
 from bathyscope.cli.printing import print_result
 
 _EXAMPLES = """\
@@ -19,7 +19,7 @@ def written_command(run: str, /, *, format: ResultFormat = "table", partial: Par
     Args:
         run: folder of a survey with --write, on prompts with answers.
     """
-    print_result(bathyscope.written(bathyscope.open(run, partial=partial), **options), format)
+    print_result(bathyscope.written(open_run(run, partial), **options), format)
     return 0
 
 

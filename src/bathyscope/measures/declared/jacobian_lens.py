@@ -23,7 +23,7 @@ def _of_the_band(what: str, units: str, formula: str = "", source: str = SOURCE)
 
 @runtime_checkable
 class LensLike(Protocol):
-    """What ``fit_lens`` and ``open_lens`` return; here without torch."""
+    """What ``fit_lens`` and ``open`` return; here without torch."""
 
     @property
     def fingerprint(self) -> str:

@@ -35,7 +35,7 @@ def open_lens(path: str | Path) -> FittedLens:
         StoreError: no such file, an interrupted fit, or anything else than a lens.
 
     Example:
-        >>> bathyscope.open_lens("lens.safetensors").prompts  # doctest: +SKIP
+        >>> bathyscope.open("lens.safetensors").prompts  # doctest: +SKIP
         100
     """
     lens, unfinished = read_lens(path)

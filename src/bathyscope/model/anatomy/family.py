@@ -30,7 +30,7 @@ class Site:
             mixer next to attention); one whose path is absent from a block adds nothing there.
 
     Example:
-        >>> bathyscope.Site("mixer", scale="multiplier").paths
+        >>> bathyscope.extend.Site("mixer", scale="multiplier").paths
         ('mixer',)
     """
 
@@ -96,10 +96,10 @@ class Family:
         refused: the reason why this family cannot be measured at all, else None.
 
     Example:
-        >>> family = bathyscope.Family("mine", ("llama",), attention=bathyscope.Site("self_attn"))
+        >>> family = bathyscope.extend.Family("mine", ("llama",), attention=bathyscope.extend.Site("self_attn"))
         >>> bathyscope.load("model", family=family).anatomy.family.name
         'mine'
-        >>> bathyscope.Family("two", ("two",), blocks="low.layers + high.layers").block_lists
+        >>> bathyscope.extend.Family("two", ("two",), blocks="low.layers + high.layers").block_lists
         ('low.layers', 'high.layers')
     """
 

@@ -83,6 +83,9 @@ def _make_widget_class() -> Any:
             # Traits are synchronised; this is not one, and stays in Python until the widget is displayed.
             self._still = (tuple(runs), tuple(names))
 
+        def __repr__(self) -> str:
+            return f"<Explorer of {', '.join(self._still[1])}>" if hasattr(self, "_still") else "<Explorer>"
+
         def _repr_mimebundle_(self, **options: Any) -> Any:
             bundle = super()._repr_mimebundle_(**options)
             if bundle is None or not hasattr(self, "_still"):

@@ -12,9 +12,10 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.text import Text
@@ -23,8 +24,9 @@ from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
-from bathyscope.pages.figures.kit.fitting import fit_texts
+from bathyscope.pages.figures.kit.fitting import fit_texts, give_title_to_axes
 from bathyscope.pages.figures.kit.layout import MeasuredOnce, Rounded
+from bathyscope.pages.figures.kit.surface import AxesSurface, list_texts
 from bathyscope.pages.figures.kit.texts import drawn_text
 from bathyscope.pages.figures.options import FigureOptions, options_of
 from bathyscope.runs.run import Run
@@ -71,6 +73,9 @@ class Panel:
         alt: description for readers who cannot see the picture.
         size: width and height in inches when drawn alone.
         shared: content that is drawn together with that of other runs.
+        draw_one: fills a surface of one axes, where ``draw`` needs several; None where it needs one itself, or cannot
+            do with one.
+        cut: makes the same panel of some blocks alone; None where the panel has no axis of blocks.
     """
 
     name: str
@@ -78,6 +83,8 @@ class Panel:
     alt: str
     size: tuple[float, float] = style.PANEL_SIZE
     shared: tuple[Shared, ...] = ()
+    draw_one: Callable[[FigureBase], None] | None = None
+    cut: Callable[[range], Panel | None] | None = None
 
 
 @dataclass(frozen=True)
@@ -197,8 +204,27 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
     return figure
 
 
+class TitledAxes(Axes):
+    """Axes with one title, at the left: whoever sets it replaces it."""
+
+    def set_title(self, label: str, fontdict: dict[str, Any] | None = None, loc: Any = None, **look: Any) -> Text:
+        """Set the title; it looks as the one that it replaces."""
+        if loc is None and fontdict is None and (present := super().get_title("left")):
+            title: Any = getattr(self, "_left_title")
+            look = {"fontsize": title.get_fontsize(), "fontweight": title.get_fontweight(), **look} if present else look
+        return super().set_title(label, fontdict, loc or "left", **look)
+
+    def get_title(self, loc: Any = "left") -> str:
+        """Return the title."""
+        return super().get_title(loc)
+
+
 class Picture(Figure):
     """A figure that a notebook shows, whether or not the caller has imported ``pyplot``."""
+
+    def add_subplot(self, *place: Any, **settings: Any) -> Any:
+        """Add axes whose title stands at the left."""
+        return super().add_subplot(*place, **{"axes_class": TitledAxes, **settings})
 
     def _repr_png_(self) -> bytes:
         from bathyscope.pages.render import render
@@ -206,15 +232,38 @@ class Picture(Figure):
         return render(self, "png")
 
 
-def draw_panel(panel: Panel, width: float | None = None) -> Figure:
-    """Draw one panel as a figure of its own size, or of another width in inches, as high as its texts then need."""
-    with style.applied():
+def draw_panel(
+    panel: Panel,
+    width: float | None = None,
+    *,
+    changed_stay: bool = False,
+    finish: Callable[[Figure], None] | None = None,
+) -> Figure:
+    """Draw one panel as a figure of its own size, or of another width in inches, as high as its texts then need.
+
+    Args:
+        changed_stay: settings that the caller has changed from matplotlib's own stay in place of the style's.
+        finish: changes what is drawn before its texts are fitted.
+    """
+    with style.applied(changed_stay):
         size = panel.size if width is None else (width, panel.size[1] * width / panel.size[0])
         # In a narrow figure the place of axes changes which ticks they have, and so how far their labels reach.
         figure = Picture(figsize=size, layout=MeasuredOnce() if width is None else Rounded())
         fill(figure, panel)
+        if finish is not None:
+            finish(figure)
         if width is not None:
             fit_texts(figure)
+    return figure
+
+
+def draw_for_user(panel: Panel, width: float | None, finish: Callable[[Figure], None]) -> Figure:
+    """Draw one panel as a figure that its caller may change: it has the caller's settings, and its axes their title."""
+    figure = draw_panel(panel, width, changed_stay=True, finish=finish)
+    with style.applied(changed_stay=True):
+        give_title_to_axes(figure)
+        # matplotlib creates ticks at the first drawing, with the settings of that moment: draw while the style applies.
+        figure.draw_without_rendering()
     return figure
 
 
@@ -236,8 +285,27 @@ def fill(figure: FigureBase, panel: Panel) -> None:
     """Draw a panel and replace what its texts cannot show; labels of ticks must arrive as :func:`drawn_text`."""
     panel.draw(figure)
     for text in _find_texts(figure):
-        lines = drawn_text(text.get_text()).split("\n")
-        text.set_text("\n".join(elided(line, _LONGEST_LINE) for line in lines))
+        _replace_letters(text)
+
+
+def fill_axes(ax: Axes, panel: Panel) -> AxesSurface:
+    """Draw a panel into somebody's axes, with their settings; texts of theirs stay as they are."""
+    surface = AxesSurface(ax)
+    present = set(list_texts(surface))
+    words = {text: text.get_text() for text in present}
+    draw = panel.draw_one or panel.draw
+    draw(cast(FigureBase, surface))
+    for text in list_texts(surface):
+        if text not in present or text.get_text() != words[text]:
+            _replace_letters(text)
+            # Names of models and data may hold a dollar sign; texts of the caller may be mathematics.
+            text.set_parse_math(False)
+    return surface
+
+
+def _replace_letters(text: Text) -> None:
+    lines = drawn_text(text.get_text()).split("\n")
+    text.set_text("\n".join(elided(line, _LONGEST_LINE) for line in lines))
 
 
 def _find_texts(artist: Artist) -> Iterator[Text]:

@@ -10,7 +10,7 @@ from typing import Final
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError
-from bathyscope.pages.arguments import read_runs
+from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.export import write_output
 from bathyscope.pages.profile.canvas import text_width
 from bathyscope.pages.profile.classes import COLOURS, class_of
@@ -44,7 +44,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
         >>> bathyscope.badge(run, "depth.svg").startswith("<svg ")
         True
     """
-    (run,) = read_runs(run)
+    run = read_one_run(run, "badge")
     path = None if out is None else given_path(out, "out")
     if path is not None and path.suffix.lower() != ".svg":
         raise OptionError(f"out={str(out)!r} is not the name of an SVG file; give one, such as 'depth.svg'.")

@@ -12,6 +12,7 @@ from html import escape
 from typing import Final
 
 from bathyscope.core.text import shown
+from bathyscope.pages.profile.classes import COLOURS, DARK_COLOURS, DARK_LETTERS, LETTERS
 
 ROLES: Final = {
     "ink": "#20242b",
@@ -22,6 +23,9 @@ ROLES: Final = {
     "green": "#007a58",
     "vermilion": "#b34a00",
     "purple": "#8f4a76",
+    # Classes of cost and the letters on them: on either ground what costs little is close to it.
+    **{f"cost{level}": colour for level, colour in enumerate(COLOURS)},
+    **{f"cost{level}-letter": colour for level, colour in enumerate(LETTERS)},
 }
 _DARK: Final = {
     "ink": "#e6e9ee",
@@ -32,6 +36,8 @@ _DARK: Final = {
     "green": "#2fc79b",
     "vermilion": "#f0894a",
     "purple": "#d68bbb",
+    **{f"cost{level}": colour for level, colour in enumerate(DARK_COLOURS)},
+    **{f"cost{level}-letter": colour for level, colour in enumerate(DARK_LETTERS)},
 }
 FONT: Final = "system-ui,'Segoe UI','DejaVu Sans',sans-serif"
 _REGULAR: Final = 0.615

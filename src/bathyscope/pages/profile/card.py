@@ -11,7 +11,7 @@ from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, shown
 from bathyscope.errors import OptionError
-from bathyscope.pages.arguments import read_runs
+from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.export import write_output
 from bathyscope.pages.profile import drawing
@@ -47,7 +47,7 @@ def card(run: Run, out: str | Path | None = None) -> str:
         >>> print(bathyscope.card(run, "depth.md").splitlines()[0])
         ## Depth
     """
-    (run,) = read_runs(run)
+    run = read_one_run(run, "card")
     profile = read_profile(run)
     if profile.empty:
         raise OptionError(

@@ -6,9 +6,12 @@ from typing import Final
 LIMITS: Final = (0.1, 0.3, 1.0)
 """Nats at which the next class begins."""
 COLOURS: Final = ("#d7dbe0", "#8fb8d8", "#e8a15d", "#c4501b")
-"""Fill of each class; the same on light and dark ground. They differ in lightness, in grey print too."""
+"""Fill of each class on light ground: the more it costs, the darker, in grey print too."""
 LETTERS: Final = ("#20242b", "#20242b", "#20242b", "#ffffff")
 """Colour of letters on each fill."""
+DARK_COLOURS: Final = ("#2b3139", "#35607f", "#c08242", "#ffa074")
+"""The same on dark ground, where what costs most is the brightest."""
+DARK_LETTERS: Final = ("#e6e9ee", "#ffffff", "#15181d", "#15181d")
 NAMES: Final = ("under 0.1", "0.1 to 0.3", "0.3 to 1", "1 and over")
 CARRIES: Final = 2
 """Class from where a block is said to carry the model."""

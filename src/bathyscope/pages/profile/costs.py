@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from bathyscope.pages.profile.canvas import Canvas, text_width
-from bathyscope.pages.profile.classes import CARRIES, COLOURS, LETTERS, class_of, write_cost
+from bathyscope.pages.profile.classes import CARRIES, class_of, write_cost
 from bathyscope.pages.profile.layout import WIDE, ProfileLayout
 from bathyscope.pages.profile.numbers import Points, Profile
 
@@ -55,7 +55,7 @@ def _draw_tiles(
             canvas.text(across(block + 0.5), y + layout.tile / 2 + 5, "–", 12, role="muted", anchor="middle")
             continue
         level = class_of(loss)
-        canvas.rect(x, y, width - 2 * gap, layout.tile, fill=COLOURS[level], radius=4)
+        canvas.rect(x, y, width - 2 * gap, layout.tile, role=f"cost{level}", radius=4)
         text = write_cost(loss, short=short)
         size = min(14.0, (width - 2 * gap - 1) / text_width(text, 1, bold=level >= CARRIES))
         canvas.text(
@@ -65,7 +65,7 @@ def _draw_tiles(
             size,
             anchor="middle",
             bold=level >= CARRIES,
-            fill=LETTERS[level],
+            role=f"cost{level}-letter",
         )
 
 
@@ -97,7 +97,7 @@ def _draw_bars(
         if math.isnan(loss):
             continue
         size = tall(loss)
-        canvas.rect(across(block) + gap, y + height - size, width - 2 * gap, size, fill=COLOURS[class_of(loss)])
+        canvas.rect(across(block) + gap, y + height - size, width - 2 * gap, size, role=f"cost{class_of(loss)}")
     return y + height
 
 

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from bathyscope.core.text import elided
 from bathyscope.pages.profile.canvas import Canvas, style, text_width, wrap
-from bathyscope.pages.profile.classes import COLOURS, NAMES
+from bathyscope.pages.profile.classes import NAMES
 from bathyscope.pages.profile.costs import draw_boundaries, draw_costs
 from bathyscope.pages.profile.depths import draw_curves, draw_grounds, draw_mark, list_rows
 from bathyscope.pages.profile.layout import NARROW, WIDE, ProfileLayout
@@ -106,8 +106,8 @@ def _draw_legend(canvas: Canvas, layout: ProfileLayout, profile: Profile, y: flo
         x = layout.left + text_width(words, size) + 16
         if layout is not WIDE:
             x, y = layout.left, y + 18
-        for colour, name in zip(COLOURS, NAMES):
-            canvas.rect(x, y - 10, 12, 12, fill=colour, radius=3)
+        for level, name in enumerate(NAMES):
+            canvas.rect(x, y - 10, 12, 12, role=f"cost{level}", radius=3)
             canvas.text(x + 17, y, name, size, role="muted")
             x += 17 + text_width(name, size) + (18 if layout is WIDE else 9)
     else:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 # A notebook has a theme of its own, which its colour of text tells.
 _THEME: Final = (
     "--ink:currentColor;--muted:color-mix(in srgb,currentColor 68%,transparent);"
-    "--grid:color-mix(in srgb,currentColor 20%,transparent);--paper:transparent"
+    "--grid:color-mix(in srgb,currentColor 20%,transparent);--paper:transparent;"
+    "--cost0:color-mix(in srgb,currentColor 16%,transparent);--cost0-letter:currentColor"
 )
 
 

@@ -123,6 +123,8 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
         title = "One block carries the model"
     elif len(blocks) == measured:
         title = "Every block carries the model"
+    elif len(blocks) > measured / 2 and len(blocks) >= len(_NUMBERS):
+        title = f"Most blocks carry the model, {len(blocks)} of {measured}"
     else:
         title = f"{count} blocks carry the model"
     listed = [

@@ -157,7 +157,7 @@ def open_evaluation(folder: str | Path) -> Evaluation:
         StoreError: no evaluation, or a damaged file.
 
     Example:
-        >>> bathyscope.open_evaluation("runs/hellaswag")  # doctest: +SKIP
+        >>> bathyscope.open("runs/hellaswag")  # doctest: +SKIP
     """
     settings, scores = read_evaluation(folder)
     names = sorted({score["schedule"] for score in scores}, key=_sort_key)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,13 @@ class Shelf(Pieces):
         """Write a finished result; it is wholly there or not at all."""
         content = {"schedule": schedule, "task": task, **score}
         self.put(_file_name(schedule, task), json.dumps(content, allow_nan=False).encode())
+
+
+def is_evaluation(folder: object) -> bool:
+    """Return whether a folder is one that ``bathyscope evaluate --out`` wrote."""
+    # os.path, not Path, which raises where a text is longer than a file's name may be
+    manifest = EVALUATION.manifest
+    return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), manifest))
 
 
 def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:

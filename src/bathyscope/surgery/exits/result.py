@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.result import result_html
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.surgery.records import Act, model_of, record_of, settings_of
@@ -63,6 +64,9 @@ class ExitAdvice:
     """
 
     data: xr.Dataset
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
 
     def __repr__(self) -> str:
         advice = (

@@ -52,7 +52,7 @@ def course(
         progress: show a progress bar on standard error when it takes long.
 
     Returns:
-        What ``open_course`` gives.
+        What ``bathyscope.open`` gives for the folder.
 
     Raises:
         OptionError: no checkpoint with a step in its name, or two of one step.

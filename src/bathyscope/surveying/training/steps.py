@@ -83,7 +83,7 @@ def open_course(folder: str | Path) -> Course:
         StoreError: no finished survey, or surveys of models of different depth or of different prompts.
 
     Example:
-        >>> bathyscope.open_course("runs/course").readable.dims  # doctest: +SKIP
+        >>> bathyscope.open("runs/course").readable.dims  # doctest: +SKIP
         ('step',)
     """
     place = folder_path(folder)

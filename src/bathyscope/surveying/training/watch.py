@@ -16,7 +16,7 @@ from torch import nn
 
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
-from bathyscope.core.text import duration
+from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, StoreError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import compare_models, identity_of
@@ -155,10 +155,11 @@ class Watch:
     def text(self) -> str:
         """What the surveys took, as a share of all the time since the watch began."""
         passed = max(time.monotonic() - self._began, 1e-9)
-        left_out = f"; {self.left_out} were left out, which would have taken more" if self.left_out else ""
+        verb = "was" if self.left_out == 1 else "were"
+        left_out = f"; {self.left_out} {verb} left out, which would have taken more" if self.left_out else ""
         return (
-            f"{self.surveys} surveys of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of the time"
-            f"{left_out}."
+            f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of "
+            f"the time{left_out}."
         )
 
     def end(self) -> None:

@@ -19,7 +19,7 @@ CHOSEN = ["cosine", "interpolated_kl", "settle"]
 def found() -> xr.Dataset:
     run = a_run(prompts=13, labels={"hops": [2] * 6 + [3] * 6 + [4]})
     with pytest.warns(UserWarning, match="Groups of fewer than 5 prompts"):
-        return bathyscope.grouped(run, "hops", estimators=CHOSEN, resamples=100, permutations=99)
+        return bathyscope.group(run, "hops", estimators=CHOSEN, resamples=100, permutations=99)
 
 
 @functools.cache
@@ -53,7 +53,7 @@ def test_whiskers_are_the_intervals_and_one_prompt_has_none() -> None:
 def test_groups_of_any_name_can_be_told_apart_and_none_acts() -> None:
     names = ["\x1b[31m" + "long " * 2000, "two\nlines"]
     run = a_run(prompts=12, labels={"mood": [names[0]] * 6 + [names[1]] * 6})
-    data = bathyscope.grouped(run, "mood", estimators=CHOSEN, resamples=50, permutations=19)
+    data = bathyscope.group(run, "mood", estimators=CHOSEN, resamples=50, permutations=19)
     texts = [text for text, _ in visible_texts(grouped.drawing(data).alone())]
     assert {r"\x1b[31mlong long long … (6)", r"two\nlines (6)"} <= set(texts)
 

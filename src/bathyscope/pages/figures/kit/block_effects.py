@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import xarray as xr
@@ -197,10 +197,24 @@ def _list_blocks(effect: xr.DataArray) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class _Profile:
-    """One number for each row of a map (L,), with its interval over prompts; ``label`` is that of its axis."""
+    """One number for each row of a map (L,), with its interval over prompts.
+
+    Args:
+        label: of its axis.
+        start: block of the first row.
+    """
 
     label: str
     summary: Summary
+    start: int = 0
+
+    def cut(self, blocks: range) -> Self | None:
+        """Return the profile of some blocks; None where none of them has a value."""
+        edges = (self.summary.mean, self.summary.low, self.summary.high)
+        mean, low, high = (None if edge is None else edge[blocks.start : blocks.stop] for edge in edges)
+        if mean is None or not np.isfinite(mean).any():
+            return None
+        return replace(self, summary=Summary(mean, low, high), start=blocks.start)
 
     @property
     def is_logarithmic(self) -> bool:
@@ -231,13 +245,34 @@ def _make_profile(effects: Effects, options: FigureOptions) -> _Profile | None:
 
 def _make_map_panel(name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel:
     """Make a panel of the map, with a profile of its rows on the right."""
-    L, profile = len(heat.values), _make_profile(effects, options)
+    profile = _make_profile(effects, options)
+    cut = partial(_cut_map_panel, name=name, heat=heat, effects=effects, options=options)
+    return replace(_make_panel(name, heat, profile, effects, options), cut=cut)
+
+
+def _cut_map_panel(blocks: range, name: str, heat: HeatMap, effects: Effects, options: FigureOptions) -> Panel | None:
+    cut, profile = heat.cut(blocks), _make_profile(effects, options)
+    if cut is None:
+        return None
+    return _make_panel(name, cut, None if profile is None else profile.cut(blocks), effects, options)
+
+
+def _make_panel(name: str, heat: HeatMap, profile: _Profile | None, effects: Effects, options: FigureOptions) -> Panel:
+    L = len(heat.values)
     alt = (
         f"Heat map of {L} skipped by {L} affected blocks. {heat.title}, {REDUCTIONS[options.reduction]}: "
         f"{heat_map.describe_largest(heat)}. {_describe_profile(profile, effects)}"
     ).strip()
     draw = partial(_draw_map, heat=heat, profile=profile)
-    return Panel(name, draw, alt, _MAP_SIZE if profile else style.MAP_SIZE, (multiples.share_map(name, heat),))
+    return Panel(
+        name,
+        draw,
+        alt,
+        _MAP_SIZE if profile else style.MAP_SIZE,
+        (multiples.share_map(name, heat),),
+        # One axes has room for the map alone; the profile is a panel of its own too.
+        draw_one=partial(_draw_map, heat=heat, profile=None),
+    )
 
 
 def _describe_map(heat: HeatMap) -> Iterator[str]:
@@ -264,16 +299,17 @@ def _describe_profile(profile: _Profile | None, effects: Effects) -> str:
         return "" if effects.output is None else "The change of the output was not measured."
     mean = profile.summary.mean
     most, least = int(np.nanargmax(mean)), int(np.nanargmin(mean))
+    start = profile.start
     what = "the output changes" if effects.output is not None else "later blocks change"
     return (
-        f"Profile: {what} most, {mean[most]:.3g}, without block {most}, and least, {mean[least]:.3g}, "
-        f"without block {least}."
+        f"Profile: {what} most, {mean[most]:.3g}, without block {most + start}, and least, {mean[least]:.3g}, "
+        f"without block {least + start}."
     )
 
 
 def _draw_profile(ax: Axes, profile: _Profile) -> None:
     mean, low, high = profile.summary.mean, profile.summary.low, profile.summary.high
-    rows = np.arange(len(mean))
+    rows = np.arange(len(mean)) + profile.start
     few = len(mean) <= style.MARKERS_UP_TO
     if low is not None and high is not None:
         ax.hlines(rows, low, high, color=style.VERMILION, linewidth=2 if few else 1, alpha=0.5)

@@ -1,6 +1,7 @@
 """Curves on one axes: lines with bands and reference lines, the scale of the axes, and a description in words."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import bent_axis, block_axis, log_axis
 from bathyscope.pages.figures.kit.series import Axis, Series
+from bathyscope.pages.figures.kit.summary import Summary
 
 MOST_TOGETHER: Final = 8
 """Curves of several runs in one axes, at most; for more, each quantity has its own axes."""
@@ -48,6 +50,21 @@ def _keep_means_in_view(ax: Axes, curves: Sequence[Series]) -> None:
     low, high = ax.get_ylim()
     room = float(np.ptp(means)) or float(np.abs(means).max()) or high - low
     ax.set_ylim(max(low, float(means.min()) - room), min(high, float(means.max()) + room))
+
+
+def cut_curves(curves: Sequence[Series], axis: Axis, blocks: range) -> list[Series]:
+    """Return the curves at these blocks, and at the boundaries around them; those that have none there are left out."""
+    cut = []
+    for curve in curves:
+        at_boundaries = "boundary" in (curve.place, axis.x.split(" ")[0])
+        inside = (curve.x >= blocks.start) & (curve.x < blocks.stop + at_boundaries)
+        mean, low, high = (
+            None if values is None else values[inside]
+            for values in (curve.summary.mean, curve.summary.low, curve.summary.high)
+        )
+        if mean is not None and mean.size:
+            cut.append(replace(curve, x=curve.x[inside], summary=Summary(mean, low, high)))
+    return cut
 
 
 def is_logarithmic(curves: Sequence[Series], axis: Axis) -> bool:

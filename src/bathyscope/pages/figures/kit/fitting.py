@@ -36,6 +36,8 @@ _FEWEST_ROWS: Final = 5
 _TALLEST_INCHES: Final = 40.0
 _NARROWEST_LINE: Final = 0.4
 _SLACK: Final = 1.03
+_EDGE: Final = 0.01
+"""Place of a heading, in widths of the figure."""
 
 
 def fit_texts(figure: Figure) -> None:
@@ -77,6 +79,24 @@ def _move_title(figure: Figure) -> None:
         for text in figure.findobj(Text):
             if text.get_text() == heading:
                 text.set_fontsize(style.TITLE_POINTS * _SMALLEST_SCALE)
+
+
+def give_title_to_axes(figure: Figure) -> None:
+    """Make the heading of a single plot the title of its axes, which begins at the figure's edge as before."""
+    heading = getattr(figure, "_suptitle", None)
+    plots = list(_list_plots(figure))
+    if heading is None or len(plots) != 1:
+        return
+    (ax,) = plots
+    text, look = heading.get_text(), {"fontsize": _points_of(heading), "fontweight": heading.get_fontweight()}
+    heading.remove()
+    figure._suptitle = None  # type: ignore[attr-defined]
+    title = ax.set_title(text, loc="left", **look)
+    title.set_parse_math(False)
+    _lay_out(figure)
+    box = ax.get_window_extent()
+    # In widths of the axes, so that it stays at the edge at any resolution.
+    title.set_x((figure.bbox.x0 + _EDGE * figure.bbox.width - box.x0) / box.width)
 
 
 def _shrink_texts(figure: FigureBase, ratio: float) -> None:

@@ -1,8 +1,8 @@
 """A heat map on one pair of axes: values, what stands on its axes, its colours, what it tells who cannot see it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -48,12 +48,21 @@ class Side:
         short: what one place is called in sentences.
         pieces: the texts of places that are tokens.
         marked: places with a triangle.
+        start: index of the first place, of a map of some blocks.
     """
 
     label: str
     short: str
     pieces: tuple[str, ...] | None = None
     marked: tuple[int, ...] = ()
+    start: int = 0
+
+    def find_span(self, blocks: range) -> slice | None:
+        """Return the places of these blocks, or of the boundaries around them; None for a side without a depth."""
+        kind = self.short.rpartition(" ")[2]
+        if self.pieces is not None or kind not in ("block", "boundary"):
+            return None
+        return slice(blocks.start - self.start, blocks.stop + (kind == "boundary") - self.start)
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,33 @@ class HeatMap:
         """The visible values in one row."""
         return self.values[np.isfinite(self.values)]
 
+    def cut(self, blocks: range) -> Self | None:
+        """Return the map of some blocks, in colours of their own; None where no side is a depth, or nothing is left."""
+        rows, columns = self.rows.find_span(blocks), self.columns.find_span(blocks)
+        if rows is None and columns is None:
+            return None
+        values = self.values[rows or slice(None), columns or slice(None)]
+        if not np.isfinite(values).any():
+            return None
+        row_side = self.rows if rows is None else replace(self.rows, start=self.rows.start + rows.start)
+        column_side = (
+            self.columns if columns is None else replace(self.columns, start=self.columns.start + columns.start)
+        )
+        last_row, last_column = row_side.start + values.shape[0], column_side.start + values.shape[1]
+        return replace(
+            self,
+            values=values,
+            rows=row_side,
+            columns=column_side,
+            colours=Colours.spanning(values, self.colours.kind, self.colours.clips),
+            hatched=tuple(row for row in self.hatched if row_side.start <= row < last_row),
+            starred=tuple(
+                (row, column)
+                for row, column in self.starred
+                if row_side.start <= row < last_row and column_side.start <= column < last_column
+            ),
+        )
+
 
 def measure_token_map(heat: HeatMap, narrowest: float = style.PANEL_SIZE[0]) -> tuple[float, float]:
     """Return width and height in inches at which a map fits every labelled token with its words on one line.
@@ -113,6 +149,7 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
         ticks: at most about so many on an axis of indices.
     """
     rows, columns = heat.values.shape
+    top, left = heat.rows.start - 0.5, heat.columns.start - 0.5
     image = ax.imshow(
         # Cells keep sharp edges when the page scales the picture: no interpolation between blocks.
         np.ma.masked_invalid(heat.colours.drawable(heat.values)),
@@ -120,6 +157,7 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
         norm=heat.colours.norm,
         aspect="auto",
         interpolation="none",
+        extent=(left, left + columns, top + rows, top),
     )
     if heat.colours.kind == "signed":
         image.set_gid(SIGNED)
@@ -139,7 +177,7 @@ def draw_heat(ax: Axes, heat: HeatMap, *, labels: bool = True, ticks: int = 9) -
     if labels:
         ax.set(xlabel=heat.columns.label, ylabel=heat.rows.label)
     # Marks above the map would otherwise widen the limits, and leave an empty margin around it.
-    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5))
+    ax.set(xlim=(left, left + columns), ylim=(top + rows, top))
     return image
 
 
@@ -207,7 +245,8 @@ def _describe_cell(heat: HeatMap, place: Any) -> str:
     pieces = heat.rows.pieces
     token = "" if pieces is None else f" ({pieces[row]})"
     value = heat.values[row, column]
-    return f"{value:.3g} at {heat.rows.short} {row}{token}, {heat.columns.short} {column}"
+    places = row + heat.rows.start, column + heat.columns.start
+    return f"{value:.3g} at {heat.rows.short} {places[0]}{token}, {heat.columns.short} {places[1]}"
 
 
 def _draw_stars(ax: Axes, heat: HeatMap) -> None:

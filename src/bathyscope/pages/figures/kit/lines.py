@@ -13,9 +13,15 @@ from matplotlib.figure import FigureBase
 from bathyscope.pages.figures.kind import Drawing, Panel, Shared
 from bathyscope.pages.figures.kit import legend, style
 from bathyscope.pages.figures.kit.axes import block_axis, head_figure
-from bathyscope.pages.figures.kit.curve_axes import describe_curves, draw_series, fill_axes, is_logarithmic
+from bathyscope.pages.figures.kit.curve_axes import (
+    cut_curves,
+    describe_curves,
+    draw_series,
+    fill_axes,
+    is_logarithmic,
+)
 from bathyscope.pages.figures.kit.lines_together import join_runs
-from bathyscope.pages.figures.kit.series import DEPTH_LABEL, PLACES, Axis, Curve, Series, summarise_curve
+from bathyscope.pages.figures.kit.series import DEPTH_LABEL, PLACES, Axis, Curve, Series, nth_look, summarise_curve
 from bathyscope.pages.figures.options import FigureOptions
 
 _DEPTHS: Final = {DEPTH_LABEL, *(label for dimension, label in PLACES.items() if dimension != "head")}
@@ -58,8 +64,20 @@ def make_panel(name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
         # Two rows of names fit into the usual height.
         room = legend.measure_height([*(curve.label for curve in visible), *filter(None, axis.rules.values())], width)
         draw, size = _draw_curves, (width, height + max(0.0, room - legend.measure_height("ab", 0)))
-    shared = (Shared(name, f"curves {name}", (visible, axis), join_runs),) if axis.x in _DEPTHS else ()
-    return Panel(name, partial(draw, curves=visible, axis=axis), describe_curves(visible, axis), size, shared)
+    along_depth = axis.x in _DEPTHS
+    return Panel(
+        name,
+        partial(draw, curves=visible, axis=axis),
+        describe_curves(visible, axis),
+        size,
+        (Shared(name, f"curves {name}", (visible, axis), join_runs),) if along_depth else (),
+        draw_one=partial(_draw_curves, curves=visible, axis=axis),
+        cut=partial(_cut_panel, name=name, curves=visible, axis=axis) if along_depth else None,
+    )
+
+
+def _cut_panel(blocks: range, name: str, curves: Sequence[Series], axis: Axis) -> Panel | None:
+    return make_panel(name, cut_curves(curves, axis, blocks), axis)
 
 
 def curves_of(line_panel: Panel) -> tuple[Sequence[Series], Axis]:
@@ -111,6 +129,22 @@ def select_curve(line_panel: Panel, name: str) -> Panel | None:
     """Return a panel of one variable's curve, under the variable's name; None without such a curve."""
     curves, axis = curves_of(line_panel)
     return make_panel(name, [curve for curve in curves if curve.name == name], axis)
+
+
+def look_like(line_panel: Panel, number: int) -> Panel:
+    """Return the panel with the looks of later series: behind this many that its axes hold, none looks like another."""
+    curves, axis = curves_of(line_panel)
+    if not number or not curves:
+        return line_panel
+    later = [replace(curve, look=nth_look(number + place)) for place, curve in enumerate(curves)]
+    return make_panel(line_panel.name, later, axis) or line_panel
+
+
+def name_curves(line_panel: Panel, names: Sequence[str]) -> Panel:
+    """Return a panel whose curves have these names, in their order."""
+    curves, axis = curves_of(line_panel)
+    named = [replace(curve, label=name) for curve, name in zip(curves, names, strict=True)]
+    return make_panel(line_panel.name, named, axis) or line_panel
 
 
 def _draw_curves(figure: FigureBase, curves: Sequence[Series], axis: Axis) -> None:

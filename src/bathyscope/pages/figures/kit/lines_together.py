@@ -41,10 +41,13 @@ def mark_depths(line_panel: Panel, places: Mapping[str, float], meaning: str) ->
     return replace(line_panel, alt=alt, draw=partial(_draw_marked, draw=line_panel.draw, marks=marks, meaning=meaning))
 
 
-def join_runs(name: str, members: Sequence[Member]) -> Panel | None:
+def join_runs(name: str, members: Sequence[Member], by_block: bool = False) -> Panel | None:
     """Draw all runs over the share of their depth: colour and marker tell the run, dashes the quantity.
 
     Where these are too many for one axes, each quantity has its own axes with all runs.
+
+    Args:
+        by_block: draw them over blocks or boundaries instead, each model's own.
     """
     axis = members[0].content[1]
     quantities = list(dict.fromkeys(curve.label for member in members for curve in member.content[0]))
@@ -58,13 +61,13 @@ def join_runs(name: str, members: Sequence[Member]) -> Panel | None:
         names.append((run, replace(run_look, line="-") if dashes else run_look))
         for curve in member.content[0]:
             label = f"{run}, {curve.label}" if dashes else run
-            x = _scale_places(curve.x, axis.x, member.blocks)
+            x = curve.x if by_block else _scale_places(curve.x, axis.x, member.blocks)
             dashed = replace(run_look, line=dashes.get(curve.label, run_look.line))
             rows[curve.label].append(replace(curve, label=label, x=x, look=dashed))
     names += [(quantity, Look(style.MUTED, "", line)) for quantity, line in dashes.items()]
     # A named rule, such as a threshold, belongs to one run; rules without a name (0) hold for all.
     rules = {height: rule_name for height, rule_name in axis.rules.items() if not rule_name}
-    joint_axis = Axis(axis.title, SHARE_LABEL, axis.y, axis.scale, rules, whole=False)
+    joint_axis = Axis(axis.title, axis.x if by_block else SHARE_LABEL, axis.y, axis.scale, rules, whole=by_block)
     parts = (
         [("", [curve for part_curves in rows.values() for curve in part_curves])] if together else list(rows.items())
     )
@@ -103,7 +106,8 @@ def _draw_together(
     axes = figure.subplots(1, len(parts), sharey=True, squeeze=False)[0]
     for ax, (title, part_curves) in zip(axes, parts):
         fill_axes(ax, part_curves, axis, logarithmic)
-        ax.set_title(title or axis.title, fontweight="normal" if title else "bold")
+        # The title of a single axes has the weight of all titles.
+        ax.set_title(title or axis.title, **({"fontweight": "normal"} if title else {}))
     for ax in axes[1:]:
         ax.set_ylabel("")
     for ax in set(axes) - {axes[len(axes) // 2]}:

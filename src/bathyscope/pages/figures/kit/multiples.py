@@ -40,7 +40,19 @@ def make_map_panel(name: str, heat: HeatMap) -> Panel:
         f"Heat map of {rows} {_pluralise(heat.rows.short)} by {columns} {_pluralise(heat.columns.short)}. "
         f"{heat.title}: {describe_largest(heat)}."
     )
-    return Panel(name, partial(_draw_alone, heat=heat), alt, style.MAP_SIZE, (share_map(name, heat),))
+    return Panel(
+        name,
+        partial(_draw_alone, heat=heat),
+        alt,
+        style.MAP_SIZE,
+        (share_map(name, heat),),
+        cut=partial(_cut_panel, name=name, heat=heat),
+    )
+
+
+def _cut_panel(blocks: range, name: str, heat: HeatMap) -> Panel | None:
+    cut = heat.cut(blocks)
+    return None if cut is None else make_map_panel(name, cut)
 
 
 def _pluralise(noun: str) -> str:

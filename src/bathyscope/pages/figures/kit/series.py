@@ -64,13 +64,19 @@ def looks(count: int) -> list[Look]:
 
 @dataclass(frozen=True)
 class Series:
-    """A named curve with its band over the places ``x``; ``name`` is that of the variable."""
+    """A named curve with its band over the places ``x``.
+
+    Args:
+        name: of the variable.
+        place: dimension of ``x``; boundaries are one more than blocks.
+    """
 
     label: str
     x: NDArray[Any]
     summary: Summary
     look: Look
     name: str = ""
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -121,8 +127,8 @@ def summarise_curve(dataset: xr.Dataset, curve: Curve, options: FigureOptions) -
     (place,) = (dim for dim in variable.dims if dim != "prompt")
     x = variable[place].values
     if "prompt" not in variable.dims:
-        return Series(curve.label, x, Summary(variable.values, None, None), curve.look)
+        return Series(curve.label, x, Summary(variable.values, None, None), curve.look, place=str(place))
     weights_P = np.ones(len(variable)) if curve.positions == "prompts" else labels.token_weights(dataset, curve.name)
     cluster, limits = clusters_in(variable, options.cluster), labels.mean_limits(curve.name, variable.values)
     summary = summarise(variable.values, weights_P, options, cluster, limits)
-    return Series(curve.label, x, summary, curve.look, curve.name)
+    return Series(curve.label, x, summary, curve.look, curve.name, str(place))

@@ -72,6 +72,9 @@ _OTHER_FONTS: Final = (
     "Microsoft YaHei",
 )
 
+_SIZES: Final = ("titlesize", "labelsize", "fontsize")
+"""Ends of the names of settings that are sizes of letters."""
+
 _RC: Final[Any] = {
     "font.size": 9,
     "text.color": INK,
@@ -116,9 +119,19 @@ _RC: Final[Any] = {
 }
 
 
-def applied() -> AbstractContextManager[None]:
-    """Return a context in which new figures have this style; the caller's settings return after it."""
-    return mpl.rc_context({**_RC, "font.family": families()})
+def applied(changed_stay: bool = False) -> AbstractContextManager[None]:
+    """Return a context in which new figures have this style; the caller's settings return after it.
+
+    Args:
+        changed_stay: settings that the caller has changed from matplotlib's own stay in place of the style's.
+    """
+    settings = {**_RC, "font.family": families()}
+    if changed_stay:
+        changed = {name for name in settings if mpl.rcParams[name] != mpl.rcParamsDefault[name]}
+        # Sizes follow that of the font, so whoever chose it has chosen all.
+        sizes = {name for name in settings if name.endswith(_SIZES)} if "font.size" in changed else set()
+        settings = {name: value for name, value in settings.items() if name not in changed | sizes}
+    return mpl.rc_context(settings)
 
 
 @cache

@@ -136,7 +136,13 @@ def _make_panel(name: str, shared_name: str, heat: HeatMap) -> Panel:
     title = _fit_title(heat.title, width)
     size = (width, height + style.LINE_INCHES * title.count("\n"))
     draw = partial(_draw_map, heat=replace(heat, title=title))
-    return Panel(name, draw, _describe_map(heat), size, (share_map(shared_name, heat),))
+    cut = partial(_cut_panel, name=name, shared_name=shared_name, heat=heat)
+    return Panel(name, draw, _describe_map(heat), size, (share_map(shared_name, heat),), cut=cut)
+
+
+def _cut_panel(blocks: range, name: str, shared_name: str, heat: HeatMap) -> Panel | None:
+    cut = heat.cut(blocks)
+    return None if cut is None else _make_panel(name, shared_name, cut)
 
 
 def _fit_title(title: str, width: float) -> str:

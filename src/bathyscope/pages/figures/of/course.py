@@ -1,4 +1,4 @@
-"""A course: depth over the steps of a training, and which blocks matter when. Drawn from ``open_course``."""
+"""A course: depth over the steps of a training, and which blocks matter when. Drawn from a course."""
 
 from functools import partial
 from typing import Final

@@ -1,0 +1,35 @@
+"""For those who build on the instrument: what declares families, measures and figures, and the classes of results.
+
+from bathyscope.extend import Family, Measure, MeasureProbe, Range, Site, variable
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from bathyscope.core.lazy import homes, load_name
+
+if TYPE_CHECKING:
+    from bathyscope.analysis.written import WrittenDepth as WrittenDepth
+    from bathyscope.labels import variable as variable
+    from bathyscope.measures.base import Measure as Measure
+    from bathyscope.measures.base import MeasureProbe as MeasureProbe
+    from bathyscope.measures.jacobian.matrices import FittedLens as FittedLens
+    from bathyscope.model.anatomy.family import Family as Family
+    from bathyscope.model.anatomy.family import Site as Site
+    from bathyscope.options import Range as Range
+    from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
+    from bathyscope.surgery.repaired import Repaired as Repaired
+    from bathyscope.surgery.repeats import RepeatScan as RepeatScan
+
+# Declarations of a family or an option need no torch, so each name is imported when it is asked for.
+_LAZY = homes(__file__)
+
+__all__ = sorted(_LAZY)
+
+
+def __getattr__(name: str) -> Any:
+    globals()[name] = load_name(__name__, _LAZY, name)
+    return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return list(__all__)
