@@ -13,7 +13,7 @@ from bathyscope.pages.profile.sentences import MATTERS, SHORT_LABELS, interval_t
 
 _ROLE: Final = {"half": "blue", "readable": "blue", "own": "green"}
 _SHORTER: Final = {
-    "half of the tokens keep their prediction": "half of tokens are final",
+    "half of the tokens": "half",
     "the average ": "",
     "of the effect": "of effect",
 }

@@ -57,7 +57,7 @@ def basis(profile: Profile) -> str:
 def mark_label(mark: Mark) -> tuple[str, str]:
     """Return how a depth is written at its mark: the sentence, and its interval or nothing."""
     sentences = {
-        "half": f"half of the tokens keep their prediction from {mark.value:.1f}",
+        "half": f"half of the tokens final from {mark.value:.1f}",
         "readable": f"the average token is final after {mark.value:.1f}",
         "own": f"90 % of the effect on output by {mark.value:.1f}",
     }
