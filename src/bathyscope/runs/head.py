@@ -31,7 +31,7 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True)
-class Head:
+class RunHead:
     """What is said first of a run.
 
     Args:
@@ -142,15 +142,15 @@ class Head:
 
 
 def head_of(
-    lens: xr.Dataset, half: DepthReading, readable: DepthReading, own: DepthReading, cycle: Cycle | None
-) -> Head:
+    lens: xr.Dataset, half: DepthReading, readable: DepthReading, effect: DepthReading, cycle: Cycle | None
+) -> RunHead:
     """Return the head of a run from its lens and its readings."""
     n_blocks = readable.n_blocks
     by_boundary = {name: _pooled(lens, name, n_blocks) for name in (AGREEMENT, _NEAR_TIES, _LOSS)}
     before_last = -2 if n_blocks else -1
-    return Head(
+    return RunHead(
         half if KEPT in lens else readable,
-        own,
+        effect,
         n_blocks,
         1 - float(by_boundary[AGREEMENT][before_last]),
         float(by_boundary[_NEAR_TIES][before_last]),

@@ -21,7 +21,7 @@ from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
-from bathyscope.runs.head import Head, count_of, head_of
+from bathyscope.runs.head import RunHead, count_of, head_of
 from bathyscope.runs.kept import QUANTILES, kept_readings
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, Datasets, DepthReading, Null, readings_by_prompt
 from bathyscope.statistics.bootstrap import Interval
@@ -70,7 +70,7 @@ class Verdict:
     readable: DepthReading
     own: DepthReading
     later: DepthReading
-    head: Head
+    head: RunHead
     departed: tuple[Departure, ...] = ()
     skipped_parts: tuple[str, ...] = ("block",)
     cut: bool = False

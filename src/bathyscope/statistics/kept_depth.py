@@ -32,8 +32,8 @@ def kept_from(share: ArrayLike, quantile: float) -> FloatArray:
     share_before = np.take_along_axis(values, lower[..., None], -1)[..., 0]
     rise = np.where(share_there > share_before, share_there - share_before, 1.0)
     place = upper - np.where(upper > 0, np.clip((share_there - quantile) / rise, 0, 1), 0)
-    known = reached.any(-1) & ~np.isnan(values).any(-1)
-    return np.asarray(np.where(known, place, np.nan), dtype=np.float64)
+    exists = reached.any(-1) & ~np.isnan(values).any(-1)
+    return np.asarray(np.where(exists, place, np.nan), dtype=np.float64)
 
 
 def kept_reading(share_PB: ArrayLike, tokens_P: ArrayLike, quantile: float, cluster: IntArray | None = None) -> Reading:

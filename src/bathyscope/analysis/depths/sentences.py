@@ -124,7 +124,7 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
 
 
 def _both_depths(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:
-    """Return the two depths in brackets; empty for slopes, and where there are none."""
+    """Return the two depths in brackets; empty for slopes, and without depths."""
     if row is None or comparison.quantity != DIFFERENCE:
         return ""
     reference, other = (str(comparison.data[end].values[number]) for end in ("reference", "other"))

@@ -23,7 +23,7 @@ from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
-    from bathyscope.runs.head import Head
+    from bathyscope.runs.head import RunHead
     from bathyscope.runs.run import Run
     from bathyscope.runs.verdict import Verdict
 
@@ -130,7 +130,7 @@ class Profile:
     notes: tuple[str, ...] = ()
 
     @property
-    def head(self) -> Head | None:
+    def head(self) -> RunHead | None:
         """What is said first; None without the lens."""
         return None if self.verdict is None else self.verdict.head
 
