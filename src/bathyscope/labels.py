@@ -17,8 +17,23 @@ if TYPE_CHECKING:
 
 REDUCTIONS: Final = ("mean", "p95", "max")
 """Over tokens, in the order of the dimension ``reduction``."""
-_PARTS_OF_KL: Final = ("kl_top_p", "kl_tail")
-"""A divergence is never negative, but what some of its tokens add to it may be."""
+RANGES: Final[Mapping[str, tuple[float, float]]] = {
+    r"kl_top_p|kl_tail|\w*(change|interaction|advantage|attribution|completeness|log_p|slope|skew|gain)\w*": (
+        -math.inf,  # a divergence is never negative, but what some of its tokens add to it may be
+        math.inf,
+    ),
+    r"(published_)?cos_\w+|self|index|adjacent|half_agreement\w*|cka": (-1.0, 1.0),
+    r"overlap|(top1|exit)_agreement\w*|top1_kept|near_ties|mrr|hits|deep_thinking_ratio|gate_exit|jsd|angular|"
+    r"identity_share|weight|total_prev5|mean_prev5|self_weight|first_key|head_prev\d|\w*probability|\w*_share|"
+    r"\w*_fraction": (0.0, 1.0),
+    r"output_(all|future|effect)": (0.0, math.sqrt(2.0)),  # two distributions are never further apart
+    r"(kl|added_kl|norm|ratio|output|given|received|fixed_point|entropy|loss|baseline|cross_entropy|(layer_)?effect|published|largest|"
+    r"settle_depth|prediction_depth|exit_depth|variance|kurtosis)(_\w+)?": (0.0, math.inf),
+}
+"""Names of variables → the smallest and largest value that they, and so their means, can have; the first that fits.
+
+Variables that no name fits (counts, numbers of tokens, texts) have no range. This is the only place that says so.
+"""
 _ROUNDING: Final = 1e-9
 _BLANK = re.compile(r"\{(\w+)=([^}]*)\}")
 
@@ -136,20 +151,26 @@ def labelled(
     return xr.Dataset({name: table[name].of(value, **texts) for name, value in values.items()}, coords)
 
 
+def range_of(name: str) -> tuple[float, float]:
+    """Smallest and largest value that a variable can have, by its name (``RANGES``); infinite where none is known."""
+    for pattern, limits in RANGES.items():
+        if re.fullmatch(pattern, name):
+            return limits
+    return -math.inf, math.inf
+
+
 def mean_limits(name: str, values: NDArray[Any]) -> tuple[float, float]:
-    """Smallest and largest mean that a variable can have, by its name: to these its intervals are cut.
+    """Smallest and largest mean that a variable can have, by its name: its intervals never leave them.
+
+    A mean that is estimated lies between them, and so do the means that an interval is to hold. What of an interval
+    lies beyond holds no possible mean, so that cutting it off leaves the interval's coverage as it was.
 
     Args:
         values: of the variable; where one of them lies beyond, the name is another quantity's, and there are no limits.
     """
     import numpy as np
 
-    if name in ("overlap", "top1_agreement", "mrr", "hits"):
-        low, high = 0.0, 1.0
-    elif name in _PARTS_OF_KL or name.partition("_")[0] not in ("kl", "jsd", "norm", "ratio", "output"):
-        return -math.inf, math.inf
-    else:
-        low, high = 0.0, math.inf
+    low, high = range_of(name)
     numbers = np.asarray(values, dtype=np.float64)
     within = (numbers >= low - _ROUNDING) & (numbers <= high + _ROUNDING)
     return (low, high) if bool((within | np.isnan(numbers)).all()) else (-math.inf, math.inf)

@@ -145,6 +145,34 @@ def test_token_depths_written_out(name: str) -> None:
     assert len(set(settled)) > 2
 
 
+@pytest.mark.parametrize("times", [2.0, 6.0, 20.0], ids=["flat", "between", "sharp"])
+def test_shares_of_kept_tokens_are_those_of_their_depths(times: float) -> None:
+    """Token by token: which have, and keep, their final token, and which of the others are nearly tied at the end."""
+    model = zoo.entry("llama").build()
+    with torch.no_grad():
+        model.get_output_embeddings().weight.mul_(times)
+    loaded = load(model)
+    prompts = zoo.prompts(model, LENGTHS)
+    found = waves.run(loaded, prompts, {"lens": {"norm": ["recompute", "frozen"]}})["lens"].sel(norm="recompute")
+    n_blocks = found.sizes["boundary"] - 1
+    for prompt, own in enumerate(prompts):
+        with torch.no_grad():
+            reads = [loaded.anatomy.readout(h) for h in naive.boundaries(model, naive.blocks_of(model), own)]
+        final = naive.logits(model, own).double().softmax(-1).topk(2).values
+        tied = (final[:, 0] - final[:, 1] < 0.1).numpy()
+        top = torch.stack([logits.argmax(-1) for logits in reads]).numpy()
+        for boundary in range(n_blocks + 1):
+            kept = (top[boundary:] == top[-1]).all(0)
+            assert float(found.top1_kept[prompt, boundary]) == pytest.approx(kept.mean())
+            undecided = (top[boundary] != top[-1]) & tied
+            assert float(found.near_ties[prompt, boundary]) == pytest.approx(undecided.mean())
+    # a mean depth counts the boundaries at which a token is not yet kept
+    np.testing.assert_allclose(found.prediction_depth, (1 - found.top1_kept).sum("boundary"), rtol=1e-12)
+    assert (found.top1_kept <= found.top1_agreement + 1e-12).all()
+    assert (found.top1_kept.diff("boundary") >= 0).all()
+    assert (found.top1_kept.isel(boundary=-2) == found.top1_agreement.isel(boundary=-2)).all()
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_token_depths_lie_on_the_boundaries(name: str) -> None:
     found = lens(name, norm=["recompute", "frozen"])

@@ -6,6 +6,7 @@ import acting
 import afterwards
 import asking
 import differences
+import headlines
 import joins
 import while_measuring
 from bug import Bug
@@ -16,5 +17,6 @@ BUGS: tuple[Bug, ...] = (
     *acting.BUGS,
     *asking.BUGS,
     *differences.BUGS,
+    *headlines.BUGS,
     *joins.BUGS,
 )

@@ -55,7 +55,7 @@ def test_show_and_pages_name_loop_and_block(folder: Path, tmp_path: Path, capsys
 
 def test_the_verdict_counts_in_blocks_and_in_loops(folder: Path) -> None:
     verdict = bathyscope.open(folder).verdict
-    expected = f"of 6 blocks ({verdict.depth / 2:.1f} of 3 loops)"  # type: ignore[operator]
+    expected = f"of 6 blocks ({verdict.half.value / 2:.1f} of 3 loops) on"
     assert expected in verdict.text
 
 

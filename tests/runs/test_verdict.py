@@ -14,6 +14,7 @@ import pytest
 import xarray as xr
 from numpy.typing import NDArray
 from support.idle import after_each, behind_all, with_idle_blocks
+from support.kept import half_by_hand, ramps
 
 import bathyscope
 from bathyscope.errors import OptionError
@@ -21,7 +22,7 @@ from bathyscope.model import load
 from bathyscope.model.reading import tokenized
 from bathyscope.runs.readings import Null, blocks_until
 from bathyscope.runs.verdict import verdict_of
-from bathyscope.statistics.bootstrap import mean_interval
+from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.sample_size import units_needed
 from bathyscope.statistics.sampling import Sampling
 
@@ -34,8 +35,13 @@ LATE = [1.0, 1.0, 1.0, 7.0]
 def run(
     prediction: list[float], own: list[list[float]], later: list[list[float]] | None = None
 ) -> dict[str, xr.Dataset]:
-    """Lens and skip of a model of four blocks on as many prompts as are given."""
-    lens = xr.Dataset({"prediction_depth": ("prompt", prediction)}).assign_coords(boundary=range(5))
+    """Lens and skip of a model of four blocks on as many prompts as are given.
+
+    Args:
+        prediction: mean prediction depth of each prompt, and from where half of its tokens keep their prediction.
+    """
+    kept = ("prompt", "boundary"), ramps(prediction, 4)
+    lens = xr.Dataset({"prediction_depth": ("prompt", prediction), "top1_kept": kept}, {"boundary": range(5)})
 
     def effects(values: list[list[float]]) -> tuple[tuple[str, ...], np.ndarray]:
         twice = np.stack([np.array(values), 9 * np.array(values)[:, ::-1]], 1)
@@ -67,48 +73,71 @@ def test_each_reading_is_a_mean_over_prompts_with_an_interval() -> None:
     assert found.later.ratio == pytest.approx(found.later.value / 4)
 
 
-def test_one_depth_is_stated_where_two_readings_agree() -> None:
+def test_the_head_says_half_of_the_tokens_and_then_the_effect() -> None:
     found = verdict_of(run([2.0, 2.0], [EARLY, EARLY]))
-    assert found.agree
-    assert found.depth == pytest.approx(1.75)
-    assert found.reasons == ()
+    assert (found.half.value, found.head.tokens, found.head.effect) == (2.0, found.half, found.own)
     assert found.text == (
-        "The prediction settles after about 1.8 (1.8 to 1.8) of 4 blocks on average (no control: an untrained model "
-        "has depths too). 90 % of the effect on later tokens is done by 1.5 (1.5 to 1.5)."
+        "Half of the tokens keep their final prediction from 2.0 (2.0 to 2.0) of 4 blocks on. 90 % of the effect on "
+        "the output is done by 1.5 (1.5 to 1.5), against 3.6 if all blocks counted alike (no control: an untrained "
+        "model has depths too)."
     )
 
 
-@pytest.mark.parametrize(("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (4.0, EARLY, "back each other up")])
-def test_readings_that_disagree_give_no_depth_but_a_reason(prediction: float, effects: list[float], why: str) -> None:
+def test_tokens_of_all_prompts_are_pooled() -> None:
+    """A long prompt weighs by its tokens, which a mean over prompts would not see."""
+    given = run([1.0, 3.0], [EARLY, EARLY])
+    given["lens"]["n_averaged"] = ("prompt", [90, 10])
+    shares = given["lens"]["top1_kept"].values
+    found = verdict_of(given)
+    assert found.half.value == pytest.approx(half_by_hand(shares, [90, 10]))
+    assert found.tokens_90.value == pytest.approx(half_by_hand(shares, [90, 10], 0.9))
+    assert found.half.value < 1.3 < found.readable.value
+    np.testing.assert_allclose(found.half.by_prompt, [1.0, 3.0])
+
+
+@pytest.mark.parametrize(("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (3.5, EARLY, "back each other up")])
+def test_tokens_and_effects_that_differ_have_a_reason(prediction: float, effects: list[float], why: str) -> None:
     found = verdict_of(run([prediction] * 2, [effects] * 2))
-    assert not found.agree
-    assert found.depth is None
+    assert found.agreement == "different"
     assert why in found.reasons[0]
-    assert found.text.startswith("A token is final after ")
-    assert " The two readings disagree (no control: an untrained model has depths too)." in found.text
-    assert found.details[0] == f"Why they may differ: {found.reasons[0]}."
-    assert found.details[1] == f"90 % of the effect on later tokens is done by {found.later}."
+    tokens, effect = found.tokens_90.value, found.own.value
+    apart = f"{effect - tokens:+.1f}"
+    assert found.details[:3] == (
+        f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
+        f"done by {effect:.1f}: different ({apart}, {apart} to {apart}).",
+        f"Why they may differ: {found.reasons[0]}.",
+        f"90 % of the effect on later tokens is done by {found.later}.",
+    )
 
 
-def test_the_edge_of_agreement_is_one_block() -> None:
-    assert verdict_of(run([2.5, 2.5], [EARLY, EARLY])).agree
-    assert not verdict_of(run([2.51, 2.51], [EARLY, EARLY])).agree
+def test_agreement_is_read_off_the_interval_and_not_off_the_values() -> None:
+    # 90 % of the tokens by d + 0.8, 90 % of the effect by 1.5: apart by 0.3
+    close = verdict_of(run([1.0] * 6, [EARLY] * 6))
+    assert (close.agreement, close.reasons) == ("within", ())
+    assert abs(close.apart.estimate) < 1
+    # the same distance of values where prompts lie far apart
+    wide = verdict_of(run([0.0, 2.0, 0.0, 2.0, 0.0, 2.0], [EARLY, LATE, EARLY, EARLY, EARLY, LATE]))
+    low, high = wide.apart.ci_low, wide.apart.ci_high
+    assert low <= 0 <= high
+    assert high - low > 1
+    assert wide.agreement == "open"
+    assert "whether they differ is open" in wide.details[0]
+    alone = verdict_of(run([1.0], [EARLY]))
+    assert (alone.agreement, np.isnan(alone.apart.ci_low)) == ("open", True)
+    assert verdict_of({"lens": run([1.0], [EARLY])["lens"]}).agreement == "unknown"
 
 
 def test_wide_intervals_say_how_many_prompts_would_do() -> None:
     found = verdict_of(run([0.5, 3.5, 0.5, 3.5, 2.0, 2.5], [EARLY] * 6))
-    low, high = found.interval
-    fewest, most = units_needed(high - low, 6, 1.0, 0.95)
+    fewest, most = units_needed(found.half.high - found.half.low, 6, 1.0, 0.95)
     # what later tokens use may be less certain, and is not what is counted for
-    assert found.text.endswith(f"To know the depth to within one block, survey about {fewest} to {most} prompts.")
-    apart = verdict_of(run([0.1, 2.5, 0.1, 2.5, 0.1, 2.5], [LATE] * 6))
-    assert "To know both depths to within one block, survey about " in apart.text
+    assert found.text.endswith(f"To know both depths to within one block, survey about {fewest} to {most} prompts.")
 
 
-@pytest.mark.parametrize(("prompts", "said"), [(2, "2 prompts are too few"), (4, "4 prompts are too few")])
-def test_few_prompts_cannot_tell_how_many_are_needed(prompts: int, said: str) -> None:
+@pytest.mark.parametrize(("prompts", "begins"), [(2, "2 prompts are too few"), (4, "4 prompts are too few")])
+def test_few_prompts_cannot_tell_how_many_are_needed(prompts: int, begins: str) -> None:
     found = verdict_of(run([1.0, 3.0, 1.0, 3.0][:prompts], [EARLY] * prompts))
-    assert found.advice == f"{said} to tell how many would give the depth to within one block: survey ten or more."
+    assert found.advice == f"{begins} to tell how many would give both depths to within one block: survey ten or more."
 
 
 def test_an_interval_that_is_missing_says_why() -> None:
@@ -117,28 +146,32 @@ def test_an_interval_that_is_missing_says_why() -> None:
     partly = verdict_of(run([1.4, 1.5, 1.6], [EARLY, [np.nan] * 4, [np.nan] * 4]))
     assert np.isnan(partly.own.low)
     assert partly.advice == f"Only 1 of 3 prompts has the reading own: {needed}"
-    # the depth is the mean of the two readings that are shown, each over its own prompts
-    assert partly.depth == pytest.approx((1.5 + 1.5) / 2)
-    assert partly.details[0] == "Readings that not all prompts have: own for 1 of 3 prompts, later for 1 of 3 prompts."
+    # what is compared at equal shares is of the one prompt that has both
+    assert partly.apart.n_prompts == (1,)
+    assert partly.details[2] == "Readings that not all prompts have: own for 1 of 3 prompts, later for 1 of 3 prompts."
     together = verdict_of(run([1.0, 2.0], [EARLY] * 2), cluster=np.array([7, 7]))
     assert together.advice == (
         "All 2 prompts belong to one cluster: an interval needs at least two clusters, better ten or more."
     )
 
 
-def test_the_interval_of_the_depth_is_that_of_the_mean_of_both_readings() -> None:
-    readable, own = [1.0, 2.0, 3.0, 3.0, 1.5], [EARLY, LATE, LATE, EARLY, LATE]
-    found = verdict_of(run(readable, own), seed=3)
-    by_prompt = (np.array(readable) + blocks_until(own)) / 2
-    assert found.depth == pytest.approx(by_prompt.mean())
-    assert found.interval == pytest.approx(mean_interval(by_prompt, Sampling(seed=3), limits=(0, 4)))
+def test_the_difference_at_equal_shares_is_paired_by_prompt() -> None:
+    effects = [EARLY, LATE, LATE, EARLY, LATE]
+    together = verdict_of(run(blocks_until(effects).tolist(), effects), seed=3)
+    expected = paired_difference(together.tokens_90.statistic, together.own.statistic, Sampling(1000, 0.95, 3))
+    assert (together.apart.ci_low, together.apart.ci_high) == (expected.ci_low, expected.ci_high)
+    assert together.apart.estimate == pytest.approx(together.own.value - together.tokens_90.value)
+    assert together.apart.estimates == pytest.approx((together.tokens_90.value, together.own.value))
 
 
 def test_blocks_without_effects_are_none_that_are_needed() -> None:
     idle = verdict_of(run([0.0, 0.0], [[0.0] * 4] * 2))
-    assert (idle.own.value, idle.later.value, idle.depth) == (0, 0, 0)
+    assert (idle.own.value, idle.later.value, idle.half.value) == (0, 0, 0)
     assert idle.advice == ""
-    assert idle.text.startswith("The prediction settles after about 0.0 (0.0 to 0.0) of 4 blocks on average")
+    assert idle.text.startswith(
+        "Half of the tokens keep their final prediction from 0.0 (0.0 to 0.0) of 4 blocks on. Leaving out single "
+        "blocks changes no output (no control"
+    )
 
 
 def test_a_prompt_whose_tokens_are_all_protected_has_no_effect_to_read() -> None:
@@ -154,13 +187,28 @@ def test_the_last_blocks_share_of_tokens_is_told() -> None:
     given["lens"]["top1_agreement"] = (("prompt", "boundary"), agreement)
     assert verdict_of(given).changed_by_last == pytest.approx(0.31)
     only_lens = {"lens": given["lens"]}
-    assert verdict_of(only_lens).text.startswith(
-        "A token is final after 3.0 (3.0 to 3.0) of 4 blocks on average; the last block still changes 31 % (no control"
+    begins = (
+        "Half of the tokens keep their final prediction from 3.0 (3.0 to 3.0) of 4 blocks on; the last block still "
     )
-    assert verdict_of(given).text.startswith(
-        "The prediction settles after about 3.4 (3.4 to 3.4) of 4 blocks on average; the last block still changes 31 % "
-        "of tokens (no control: an untrained model has depths too)."
-    )
+    assert verdict_of(only_lens).text.startswith(f"{begins}changes 31 % (no control")
+    assert verdict_of(given).text.startswith(f"{begins}changes 31 %. 90 % of the effect on the output is done by 3.9 (")
+    given["lens"]["near_ties"] = (("prompt", "boundary"), 0.25 * (1 - agreement))
+    assert verdict_of(given).text.startswith(f"{begins}changes 31 % (25 % of them near-ties). 90 %")
+    # of a long prompt more tokens are changed
+    given["lens"]["n_averaged"] = ("prompt", [30, 10])
+    assert verdict_of(given).changed_by_last == pytest.approx((30 * 0.6 + 10 * 0.02) / 40)
+
+
+def test_what_stopping_costs_is_told_at_the_heads_boundary_and_at_the_end() -> None:
+    given = run([1.5, 1.5], [LATE] * 2)
+    loss = np.array([[9.0, 7.0, 4.0, 3.0, 1.0], [9.0, 7.0, 6.0, 3.0, np.nan]])
+    given["lens"]["cross_entropy"] = (("prompt", "boundary"), loss)
+    given["lens"]["n_averaged_cross_entropy"] = ("prompt", [3, 1])
+    head = verdict_of(given).head
+    assert (head.boundary, head.loss_at_boundary, head.loss_at_end) == (2, pytest.approx(4.5), 1.0)
+    assert "Read out after 2 blocks, the loss is 4.50 nats; at the end it is 1.00." in verdict_of(given).details
+    assert head.record()["loss_by_boundary"] == pytest.approx([9.0, 7.0, 4.5, 3.0, 1.0])
+    assert verdict_of(run([1.5] * 2, [LATE] * 2)).head.stopping_sentence == ""
 
 
 # --- options that make a reading another quantity -------------------------------------------------------
@@ -173,7 +221,7 @@ def test_the_published_slip_has_no_reading_of_later_tokens() -> None:
     assert slip.own.value == verdict_of(given).own.value
     assert "not the standard definition: skip.axis=channels" in slip.text
     assert "later tokens" not in slip.text
-    assert slip.details == (
+    assert slip.details[2:] == (
         "With skip.axis=channels, a published slip skips channels in place of earlier tokens, so later is not read.",
     )
 
@@ -200,13 +248,12 @@ def test_a_lens_read_with_both_norms_is_the_definition() -> None:
 def test_what_was_not_measured_is_not_spoken_of() -> None:
     only_lens = {"lens": run([1.0, 2.0], [EARLY, EARLY])["lens"]}
     found = verdict_of(only_lens)
-    assert (found.depth, found.agree) == (None, False)
-    assert found.text.startswith("A token is final after 1.5 (")
+    assert (found.agreement, found.reasons) == ("unknown", ())
+    assert found.text.startswith("Half of the tokens keep their final prediction from 1.5 (")
     assert found.details == ()
     assert found.text.endswith(
         "To learn how long blocks change the output, survey with skip too (--measures lens,skip)."
     )
-    assert "not both measured" in found.reasons[0]
     parts = run([1.0, 2.0], [EARLY, EARLY])
     parts["skip"] = parts["skip"].assign_coords(part=["mlp"])
     assert np.isnan(verdict_of(parts).own.value)
@@ -216,7 +263,7 @@ def test_what_was_not_measured_is_not_spoken_of() -> None:
     nothing = verdict_of(run([np.nan], [[np.nan] * 4]))
     assert nothing.text == (
         "No depth was read: no prompt has one (no control: an untrained model has depths too). "
-        "No prompt has the reading readable or own: survey longer prompts."
+        "No prompt has the reading half or own: survey longer prompts."
     )
     with pytest.raises(OptionError, match=r"A verdict needs the lens.*this run has drop.*measures=\['lens', 'skip'\]"):
         verdict_of({"drop": xr.Dataset()})
@@ -242,7 +289,7 @@ def test_a_notebook_shows_the_sentences() -> None:
 def test_nothing_is_said_twice() -> None:
     wide = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3))
     assert wide.advice in wide.text
-    assert len(wide.details) == 2
+    assert not set(wide.details) & set(re.split(r"(?<=[.!?]) ", wide.text))
     with_controls = verdict_of(run([1.0, 3.9, 1.0], [LATE] * 3), {"untrained-0": run([1.0] * 3, [LATE] * 3)})
     assert with_controls.advice not in with_controls.text
     assert with_controls.details[-1] == with_controls.advice
@@ -282,7 +329,7 @@ def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
     assert null.interval.high - null.moved == pytest.approx(reach, rel=1e-3)
     assert found.own.null is not None
     assert found.own.null.moved == pytest.approx(1.5 - (3 + 6 / 7))
-    assert [row["control"] for row in found.rows()] == ["untrained", "shuffled_text"] * 3
+    assert [row["control"] for row in found.rows()] == ["untrained", "shuffled_text"] * 5
 
 
 def test_training_is_said_to_move_what_it_moved_alone() -> None:
@@ -290,10 +337,11 @@ def test_training_is_said_to_move_what_it_moved_alone() -> None:
     found = verdict_of(beside(2.0, LATE), controls)
     assert found.own.null is not None
     assert found.own.null.differs
-    assert found.text.endswith(
+    begins = (
         "Against 3 untrained models of this shape, training moved the work of blocks by +2.4 (+2.4 to +2.4) blocks; "
-        "whether training moved the depth of tokens (+0.0, -9.9 to +9.9) is open."
     )
+    assert f"{begins}whether training moved the depth of tokens (" in found.text
+    assert found.text.endswith(") is open.")
 
 
 def test_no_difference_is_said_only_within_a_block() -> None:
@@ -335,15 +383,15 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
     for given in (2.0, 3.5):
         text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
         assert text.endswith(
-            "One untrained model of this shape reads 2.0 (the depth of tokens) and 1.5 (the work of blocks); "
-            "at least three would tell what training moved."
+            "One untrained model of this shape reads 2.0 (the depth of tokens) and 1.5 (the work of "
+            "blocks); at least three would tell what training moved."
         )
         assert "same" not in text
 
 
 def test_without_controls_a_row_is_a_reading() -> None:
     rows = verdict_of(beside(2.0, EARLY)).rows()
-    assert [row["reading"] for row in rows] == ["readable", "own", "later"]
+    assert [row["reading"] for row in rows] == ["half", "tokens_90", "readable", "own", "later"]
     assert set(rows[0]) == {"reading", "blocks", "low", "high", "ratio"}
 
 
@@ -407,7 +455,7 @@ def test_clusters_are_drawn_whole_in_every_interval() -> None:
         {name: {m: data.isel(prompt=copies) for m, data in one.items()} for name, one in untrained.items()},
         cluster=copies,
     )
-    for name in ("readable", "own", "later"):
+    for name in ("half", "tokens_90", "readable", "own", "later"):
         one, other = getattr(once, name), getattr(many, name)
         assert (other.value, other.low, other.high) == pytest.approx((one.value, one.low, one.high))
         assert other.null.interval == pytest.approx(one.null.interval)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from support.kept import ramps
 from support.synthetic_runs import identity
 
 from bathyscope.runs.run import Run
@@ -55,6 +56,7 @@ def a_run(
         "overlap": (("prompt", "boundary"), overlap),
         "settle_depth": (("prompt",), depth),
         "prediction_depth": (("prompt",), depth + 1),
+        "top1_kept": (("prompt", "boundary"), ramps(np.clip(depth + 1, 0, blocks - 0.5), blocks)),
     }
     dims = ("prompt", "part", "reduction", "skipped", "block")
     skip_at = {"part": ["block"], "reduction": ["max"], "skipped": at["block"], "block": at["block"]}

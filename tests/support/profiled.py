@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import xarray as xr
+from support.kept import ramps
 from support.synthetic import plain_run
 
 from bathyscope.runs.run import Run
@@ -25,18 +26,20 @@ def profiled_run(
     spread: float = 0.1,
     measures: Sequence[str] = ("lens", "skip", "drop"),
     controls: Mapping[str, Run] | None = None,
+    old: bool = False,
     model: str = "example/model",
     dataset: str = "gsm8k:5",
 ) -> Run:
     """A run with these numbers as means over prompts.
 
     Args:
-        readable: mean prediction depth.
+        readable: mean prediction depth, and from where half of the tokens keep their prediction (L − ½ at most).
         last: share of tokens that are final before the last block.
         effects: of leaving out each block on the output; None = all the same.
         costs: loss added without each block; None = 2 for the first, 0.05 for the others.
         spread: how far prompts lie apart.
         measures: which of lens, skip and drop there are.
+        old: an earlier version wrote the run, which did not store the share of tokens that keep their prediction.
     """
     around = np.linspace(-spread, spread, prompts) if prompts > 1 else np.zeros(1)
     coords = {
@@ -47,9 +50,14 @@ def profiled_run(
     agreement = np.clip(share + around[:, None] * share * (1 - share), 0, 1)
     agreement = np.concatenate([agreement, np.ones((prompts, 1))], axis=1)
     lens = xr.Dataset(
-        {"prediction_depth": ("prompt", readable + around), "top1_agreement": (("prompt", "boundary"), agreement)},
+        {
+            "prediction_depth": ("prompt", readable + around),
+            "top1_agreement": (("prompt", "boundary"), agreement),
+            "top1_kept": (("prompt", "boundary"), ramps(readable + around, n_blocks)),
+        },
         {"boundary": range(n_blocks + 1), **coords},
     )
+    lens = lens.drop_vars("top1_kept") if old else lens
     effect = np.ones(n_blocks) if effects is None else np.asarray(effects, dtype=float)
     output = np.tile(effect, (prompts, 1))[:, None, None]
     skip = xr.Dataset(

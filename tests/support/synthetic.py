@@ -188,6 +188,11 @@ def _lens(L: int, prompts: int, rng: np.random.Generator, norms: Sequence[str]) 
     values = {name: np.stack([curves_of_norm[name] for curves_of_norm in by_norm]) for name in curves}
     for name in ("overlap", "top1_agreement", "mrr"):
         values[name] = np.clip(values[name], 0, 1)
+    values["top1_kept"] = np.minimum.accumulate(values["top1_agreement"][..., ::-1], axis=-1)[..., ::-1] * (
+        0.7 + 0.3 * x
+    )
+    values["top1_kept"][..., -1] = 1
+    values["near_ties"] = 0.4 * (1 - values["top1_agreement"])
     return values if len(norms) > 1 else {name: stacked[0] for name, stacked in values.items()}
 
 

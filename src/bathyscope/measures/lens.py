@@ -18,7 +18,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.lens import DECLARATION, EXIT_RULES, EXIT_THRESHOLDS, LensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.loop_exits import by_rule, gate_advantage, token_exits
-from bathyscope.measures.settling import is_deep, prediction_depth, settle_depth
+from bathyscope.measures.settling import is_deep, is_kept, is_near_tie, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
 from bathyscope.model.anatomy.gates import has_gate, require_gate
 from bathyscope.model.anatomy.plain import home_of
@@ -112,7 +112,7 @@ class LensProbe(MeasureProbe):
                 final.reader,
                 last,
                 [*self._boundaries, last],
-                (*_METRICS.values(), *(_TOP if self.tokens is not None or self._gated else ())),
+                (*_METRICS.values(), "final_margin", *(_TOP if self.tokens is not None or self._gated else ())),
                 targets_N=self._batch.next_ids_N,
                 norm_row=norm_by_last if norm == "frozen" else None,
                 k=self._options.k,
@@ -125,6 +125,8 @@ class LensProbe(MeasureProbe):
             values["settle_depth"] = settle_depth(comparison["jsd"])
             values["deep_thinking_ratio"] = is_deep(values["settle_depth"], self._facts.n_blocks)
             values["prediction_depth"] = prediction_depth(comparison["top1_agreement"])
+            values["top1_kept"] = is_kept(values["prediction_depth"], self._facts.n_blocks)
+            values["near_ties"] = is_near_tie(comparison["top1_agreement"], comparison["final_margin"])
             if self.tokens is not None and norm == of_tokens:
                 self._leave(self.tokens, values, comparison)
             if self._gated and norm == of_tokens:

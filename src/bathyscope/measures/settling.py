@@ -10,6 +10,8 @@ from torch import Tensor
 
 SETTLED: Final = 0.5
 """Bits of Jensen–Shannon divergence from the final distribution up to which a token counts as settled."""
+NEAR: Final = 0.1
+"""Lead in probability of the most probable final token over the next one, below which the two are nearly tied."""
 _DEEP_PERCENT: Final = 85
 
 
@@ -40,6 +42,26 @@ def prediction_depth(agreement_BN: Tensor) -> Tensor:
     differs_from_end = (agreement_BN[:-1] == 0).flip(0)
     beyond = torch.full_like(differs_from_end[:1], True)
     return n_blocks - _first(torch.cat([differs_from_end, beyond]))
+
+
+def is_kept(depth_N: Tensor, n_blocks: int) -> Tensor:
+    """1 where a token has its final top-1 token at a boundary and keeps it, else 0, [L + 1, N] float64.
+
+    Args:
+        depth_N: prediction depths of N tokens.
+    """
+    boundaries = torch.arange(n_blocks + 1, device=depth_N.device)
+    return (depth_N <= boundaries[:, None]).double()
+
+
+def is_near_tie(agreement_BN: Tensor, final_margin_BN: Tensor) -> Tensor:
+    """1 where the top-1 token is not the final one, and that one is nearly tied with the next, else 0, [B, N] float64.
+
+    Args:
+        agreement_BN: 1 where the top-1 token is the final one, else 0.
+        final_margin_BN: what the final distribution's most probable token is ahead of the next.
+    """
+    return ((agreement_BN == 0) & (final_margin_BN < NEAR)).double()
 
 
 def is_deep(settle_N: Tensor, n_blocks: int) -> Tensor:

@@ -1,8 +1,12 @@
-"""The three depths behind the verdict, each a mean over prompts in blocks done, with what controls read.
+"""The depths behind the verdict, in blocks done, with what controls read.
 
+- half, tokens_90: from which boundary on half, and nine tenths, of all tokens keep their final top-1 token (lens,
+  ``top1_kept``; ``runs.kept``);
 - readable: the mean over tokens of the boundary after which the top-1 token no longer changes (lens);
 - own: the blocks until 90 % of the summed effect on the output of leaving out one block (skip, ``output_all``);
 - later: the same of the effect on the output at later tokens only (skip, ``output_future``).
+
+The last three are means over prompts.
 
 How often these readings are right on models of known depth: docs/design/planted_depth.md.
 """
@@ -20,6 +24,7 @@ from scipy import stats
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
+from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.sampling import Sampling
 
 Datasets = Mapping[str, xr.Dataset]
@@ -61,7 +66,7 @@ class Null:
     @property
     def moved(self) -> float:
         """The mean difference, the run less its controls, over the prompts that all of them read; NaN without any."""
-        return mean_of(self.difference[:, self._paired])
+        return mean_of(self.difference[:, self.paired])
 
     @cached_property
     def interval(self) -> Interval:
@@ -72,14 +77,12 @@ class Null:
         seeds, so that the interval then speaks of that one control. NaN with fewer than two prompts, or clusters.
         """
         # Prompts are random in the same way in every control; seeds are, too. Their variances add up.
-        paired = self.difference[:, self._paired]
-        cluster = None if self.cluster is None else self.cluster[self._paired]
-        prompt_variance, prompt_freedom = mean_variance(paired.mean(0) if paired.size else [], cluster)
+        prompt_variance, prompt_freedom = self.variance_over_prompts()
         if math.isnan(prompt_variance):
             return Interval(math.nan, math.nan)
         parts = [(prompt_variance, prompt_freedom)]
         if self.seeds > 1:
-            parts.append(((1 + 1 / self.seeds) * float(paired.mean(1).var(ddof=1)), self.seeds - 1.0))
+            parts.append(((1 + 1 / self.seeds) * float(self.differences_of_seeds().var(ddof=1)), self.seeds - 1.0))
         total = sum(variance for variance, _ in parts)
         if total == 0:
             return Interval(self.moved, self.moved)
@@ -87,6 +90,23 @@ class Null:
         freedom = total**2 / sum(variance**2 / part_freedom for variance, part_freedom in parts)
         reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
         return Interval(self.moved - reach, self.moved + reach)
+
+    def variance_over_prompts(self) -> tuple[float, float]:
+        """Variance of ``moved`` over prompts or clusters, and its degrees of freedom; NaN with fewer than two."""
+        paired = self.difference[:, self.paired]
+        cluster = None if self.cluster is None else self.cluster[self.paired]
+        return mean_variance(paired.mean(0) if paired.size else [], cluster)
+
+    def differences_of_seeds(self) -> FloatArray:
+        """[S], the run less each control, over the prompts that all of them read."""
+        return np.asarray(self.difference[:, self.paired].mean(1))
+
+    def interval_of_value(self, sampling: Sampling, n_blocks: int) -> Interval:
+        """Return the interval of ``value`` over prompts, the controls being these; NaN with fewer than two."""
+        with np.errstate(invalid="ignore"):
+            by_prompt = self.by_control.mean(0)
+        has_value = ~np.isnan(by_prompt)
+        return mean_interval(by_prompt[has_value], sampling.take(has_value), limits=(0.0, float(n_blocks)))
 
     @property
     def differs(self) -> bool:
@@ -99,7 +119,7 @@ class Null:
         return self.interval.low > -CLOSE and self.interval.high < CLOSE
 
     @property
-    def _paired(self) -> np.ndarray:
+    def paired(self) -> np.ndarray:
         """[P], whether the run and every control read the prompt."""
         return np.asarray(~np.isnan(self.difference).any(0))
 
@@ -119,7 +139,7 @@ class DepthReading:
     """One depth of a run, in blocks done.
 
     Args:
-        name: ``readable``, ``own`` or ``later``.
+        name: ``readable``, ``own`` or ``later``; ``half`` and ``tokens_90`` are ``runs.kept.KeptReading``.
         by_prompt: [P], NaN for a prompt that has none.
         n_blocks: L.
         seed: of the resampling.
@@ -162,8 +182,16 @@ class DepthReading:
         """How prompts are resampled for its interval."""
         return Sampling(RESAMPLES, LEVEL, self.seed, self.cluster)
 
+    @property
+    def statistic(self) -> Reading:
+        """The reading as one that resamples, differences and slopes are computed of."""
+        limits = (0.0, float(self.n_blocks))
+        weights = np.ones(len(self.by_prompt))
+        return Reading(self.by_prompt[:, None], weights, only_entry, limits, cluster=self.cluster)
+
     @cached_property
-    def _interval(self) -> Interval:
+    def interval(self) -> Interval:
+        """Both ends, NaN with fewer than two prompts or clusters."""
         has_value = ~np.isnan(self.by_prompt)
         return mean_interval(
             self.by_prompt[has_value],
@@ -174,12 +202,12 @@ class DepthReading:
     @property
     def low(self) -> float:
         """Lower end of the interval over prompts; NaN with fewer than two."""
-        return self._interval.low
+        return self.interval.low
 
     @property
     def high(self) -> float:
         """Upper end of the interval over prompts."""
-        return self._interval.high
+        return self.interval.high
 
     @property
     def ratio(self) -> float:

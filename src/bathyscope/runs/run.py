@@ -68,7 +68,7 @@ class Run:
         >>> run.judged, run.cycle is None
         (True, True)
         >>> print(run.headline())
-        The prediction settles after about ... of 4 blocks on average...
+        Half of the tokens keep their final prediction from ... of 4 blocks on...
         >>> print(run.caption())
         model on prompts.jsonl: 12 prompts, ... tokens, float32; noise floor ...
         >>> run.noise_holds
@@ -298,6 +298,7 @@ class Run:
         return {
             "run": None if self.path is None else str(self.path),
             "verdict": self.headline() or None,
+            "head": self.verdict.head.record() if self.judged else None,
             "caption": self.caption(),
             "model": self.identity.model,
             "dataset": self.identity.dataset,
@@ -313,7 +314,7 @@ class Run:
 
     @property
     def verdict(self) -> Verdict:
-        """How many of its blocks the model uses: three readings on one scale, and what they say together.
+        """How many of its blocks the model uses: its head, the readings behind it, and what they say together.
 
         Raises:
             OptionError: the run has no lens.
@@ -334,6 +335,8 @@ class Run:
 
         if "blocks" in self.cut:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
+        if cluster in self._verdicts:
+            return self._verdicts[cluster]
         member = None if cluster is None else self.prompts.clusters(cluster)
         measures = {name: self[name] for name in self}
         controls = {
@@ -342,7 +345,8 @@ class Run:
             # Differences are paired by prompt, which a control with other prompts, or unfinished, does not allow.
             if run.judged and run["lens"].sizes.get("prompt") == self["lens"].sizes.get("prompt")
         }
-        return verdict_of(
+        # A page, a card and a terminal ask again and again, and each time means resampling every reading.
+        self._verdicts[cluster] = verdict_of(
             measures,
             controls,
             seed=self.identity.seed,
@@ -351,6 +355,12 @@ class Run:
             settings=self.identity.measures,
             cycle=self.cycle,
         )
+        return self._verdicts[cluster]
+
+    @cached_property
+    def _verdicts(self) -> dict[str | None, Verdict]:
+        """The verdicts that were computed, by label of clusters; a part of a run has its own."""
+        return {}
 
     def beside_controls(self, measure: str) -> xr.Dataset:
         """A measure of the run and of its controls, along the dimension ``control`` (``none`` is the run itself).

@@ -1,55 +1,53 @@
-"""The verdict: how deep in a model its predictions are made, as three readings and at most three sentences.
+"""The verdict: how deep in a model its predictions are made, as a head, its readings, and at most three sentences.
 
-The readings (``runs.readings``) are means over prompts in *blocks done*, x of L in [0, L], with bootstrap intervals;
-clusters of prompts are resampled whole. Where *readable* and *own* lie within one block of each other, one depth is
-stated, the mean of the two; else the verdict says that the readings disagree, and why that may be.
+The head (``runs.head``) says where half of the tokens keep their prediction and where 90 % of the effect on the output
+is done, in *blocks done*, x of L in [0, L], with bootstrap intervals over prompts; clusters of prompts are resampled
+whole. Tokens and effects are compared at equal quantiles, 90 % of each, with an interval of their difference: within
+one block of each other, different, or open.
 
-Where controls were surveyed with the model (``survey(control="untrained:3")``), each reading is compared with theirs,
-and only the difference, paired by prompt, is put down to training: an untrained model has depths too.
+Where controls were surveyed with the model (``survey(control="untrained:3")``), each number of the head is compared
+with theirs, and only the difference, paired by prompt, is put down to training: an untrained model has depths too.
 """
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 import numpy as np
-import xarray as xr
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
-from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError
-from bathyscope.measures.curves import one_norm
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
-from bathyscope.runs.readings import (
-    CLOSE,
-    LEVEL,
-    Datasets,
-    DepthReading,
-    Null,
-    mean_of,
-    readings_by_prompt,
-)
-from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
-from bathyscope.statistics.reduce import weighted_mean
+from bathyscope.runs.head import RunHead, count_of, head_of
+from bathyscope.runs.kept import QUANTILES, kept_readings
+from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, Datasets, DepthReading, Null, readings_by_prompt
+from bathyscope.statistics.bootstrap import Interval
+from bathyscope.statistics.difference import Contrast, paired_difference
 from bathyscope.statistics.sample_size import FEWEST, units_needed
-from bathyscope.statistics.sampling import cluster_weights
+from bathyscope.statistics.sampling import Sampling
 
 __all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
 
 Row = dict[str, str | float]
 
-EFFECT_DONE = "90 % of the effect on output is done by"
-"""How the reading *own* is worded, in sentences and on pages alike."""
-NO_EFFECT = "leaving out single blocks changes no output"
-"""How it is worded where it is 0."""
-_SUBJECTS = {"readable": "the depth of tokens", "own": "the work of blocks"}
-_REASONS = {
+_SUBJECTS: Final = {
+    "half": "the depth of tokens",
+    "readable": "the mean depth of tokens",
+    "own": "the work of blocks",
+}
+_REASONS: Final = {
     "sharpened": "blocks go on changing the output after the top-1 token is final, as where they sharpen "
     "probabilities, or where blocks share weights",
     "hidden": "leaving out one block shows less than the lens, as where blocks back each other up",
-    "missing": "lens and skip effects of blocks were not both measured",
 }
+WITHIN: Final = "within"
+DIFFERENT: Final = "different"
+OPEN: Final = "open"
+UNKNOWN: Final = "unknown"
+_OLD: Final = "When half of the tokens keep theirs is not stored in this run: survey again."
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,66 +55,68 @@ class Verdict:
     """What a run says of its model's use of depth.
 
     Args:
-        readable, own, later: the three readings, NaN where they were not measured.
-        n_blocks: L.
-        changed_by_last: share of tokens whose top-1 token the last block changes; NaN where the lens does not tell.
+        half, tokens_90: from where half, and 90 %, of all tokens keep their prediction; NaN where the run does not
+            store it.
+        readable, own, later: means over prompts, NaN where they were not measured.
+        head: what is said first.
         departed: options under which a reading is not the definition's.
         skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
-        cycle: which loop and block each step is, of a model that runs blocks several times; None for others.
     """
 
+    half: DepthReading
+    tokens_90: DepthReading
     readable: DepthReading
     own: DepthReading
     later: DepthReading
-    n_blocks: int
-    changed_by_last: float = math.nan
+    head: RunHead
     departed: tuple[Departure, ...] = ()
     skipped_parts: tuple[str, ...] = ("block",)
     cut: bool = False
     has_means: bool = True
-    cycle: Cycle | None = None
 
     @property
-    def agree(self) -> bool:
-        """Whether readable and own lie within one block of each other."""
-        return abs(self.readable.value - self.own.value) <= CLOSE
+    def n_blocks(self) -> int:
+        """L, the number of blocks."""
+        return self.head.n_blocks
 
     @property
-    def depth(self) -> float | None:
-        """The one depth, the mean of readable and own; None where they disagree."""
-        return self._middle if self.agree else None
+    def changed_by_last(self) -> float:
+        """Share of tokens whose top-1 token the last block changes; NaN where the lens does not tell."""
+        return self.head.changed_by_last
 
-    @property
-    def interval(self) -> Interval:
-        """The interval of the mean of readable and own over prompts, or clusters; NaN where either has none."""
-        # Two means of the same prompts: their own intervals say nothing of how far they go together.
-        if math.isnan(self.readable.low) or math.isnan(self.own.low):
-            return Interval(math.nan, math.nan)
-        both = self.readable, self.own
-        sampling = self.readable.sampling
-        # One draw of prompts serves both readings, which are of the same prompts and go together.
-        counts_RP = sampling.counts(self.readable.by_prompt.size)
-        # each reading over the prompts that have it, as it is printed; a resample without any of them says nothing
-        resampled = [weighted_mean(reading.by_prompt[:, None], counts_RP)[:, 0] for reading in both]
-        fewest = min(both, key=lambda reading: reading.units)
-        has_value = ~np.isnan(fewest.by_prompt)
-        return bootstrap_interval(
-            self._middle,
-            np.asarray((resampled[0] + resampled[1]) / 2),
-            cluster_weights(np.ones(has_value.sum()), sampling.take(has_value).cluster),
-            level=sampling.level,
-            limits=(0.0, float(self.n_blocks)),
-        )
+    @cached_property
+    def apart(self) -> Contrast:
+        """Blocks until 90 % of the effect on the output, less those until 90 % of tokens keep their prediction.
+
+        Paired by prompt, with an interval; NaN where no prompt has both.
+        """
+        both = (self.tokens_90.statistic, self.own.statistic)
+        if not np.logical_and(*(reading.has_value for reading in both)).any():
+            return Contrast(math.nan, (), ())
+        return paired_difference(*both, Sampling(RESAMPLES, LEVEL, self.own.seed))
+
+    @cached_property
+    def agreement(self) -> str:
+        """Tokens and effects at 90 % of each: ``within`` a block, ``different``, ``open``, or ``unknown``.
+
+        Within where the interval of ``apart`` lies within one block of 0, different where it leaves out 0 and does not,
+        else open; unknown where one of them was not measured.
+        """
+        if math.isnan(self.apart.estimate):
+            return UNKNOWN
+        low, high = self.apart.ci_low, self.apart.ci_high
+        if low > -CLOSE and high < CLOSE:
+            return WITHIN
+        return DIFFERENT if low > 0 or high < 0 else OPEN
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why no single depth is stated; empty where one is."""
-        if self.agree:
+        """Why tokens and effects may lie apart; empty where they are not shown to."""
+        if self.agreement != DIFFERENT:
             return ()
-        difference = self.own.value - self.readable.value
-        return (_REASONS["missing" if math.isnan(difference) else "sharpened" if difference > 0 else "hidden"],)
+        return (_REASONS["sharpened" if self.apart.estimate > 0 else "hidden"],)
 
     @property
     def advice(self) -> str:
@@ -125,23 +125,32 @@ class Verdict:
 
     @property
     def text(self) -> str:
-        """At most three short sentences."""
-        second = self._later_sentence() if self.agree else self._disagreement_sentence()
+        """At most three short sentences, the head first."""
         last = self._control_sentence() or self.advice
-        return " ".join(sentence for sentence in (self._depth_sentence(), second, last) if sentence)
+        return " ".join(sentence for sentence in (*self._head_sentences(), last) if sentence)
 
     @property
     def details(self) -> tuple[str, ...]:
-        """What stands under the text, a sentence each: why readings differ, the third reading, what would tell more."""
-        why = [f"Why they may differ: {reason}." for reason in self.reasons if not math.isnan(self.own.value)]
+        """What stands under the text, a sentence each: equal quantiles, what stopping costs, what would tell more."""
         departed = [f"With {departure.option}, {departure.meaning}." for departure in self.departed]
-        sentences = [*why, self._later_sentence(), *departed, self._coverage_sentence(), self.advice]
+        sentences = [
+            self._agreement_sentence(),
+            *(f"Why they may differ: {reason}." for reason in self.reasons),
+            self.head.stopping_sentence,
+            self._later_sentence(),
+            _OLD if self.head.is_mean and not math.isnan(self.head.tokens.value) else "",
+            *departed,
+            self._coverage_sentence(),
+            self.advice,
+        ]
         return tuple(sentence for sentence in sentences if sentence and sentence not in self.text)
 
     def rows(self) -> list[Row]:
         """A row for every reading and kind of control, for tables; one a reading where there are no controls."""
         rows: list[Row] = []
-        for reading in (self.readable, self.own, self.later):
+        for reading in (self.half, self.tokens_90, self.readable, self.own, self.later):
+            if reading.name in QUANTILES and math.isnan(reading.value):
+                continue
             head: Row = {
                 "reading": reading.name,
                 "blocks": reading.value,
@@ -159,61 +168,36 @@ class Verdict:
         row: Row = {"control": kind, "seeds": null.seeds, "null": null.value}
         return row | {"difference": null.moved, "difference_low": low, "difference_high": high}
 
-    @property
-    def _middle(self) -> float:
-        return (self.readable.value + self.own.value) / 2
+    def _head_sentences(self) -> list[str]:
+        """The head's sentences; what a reader must know to read them right stands at the end."""
+        sentences = [text for text in (self.head.tokens_sentence, self.head.effect_sentence) if text]
+        if not sentences:
+            sentences = ["No depth was read: no prompt has one"]
+        *first, last = sentences
+        return [*(f"{sentence}." for sentence in first), f"{last}{self._caveats()}."]
 
-    def in_loops(self, depth: float) -> str:
-        """Return a depth in loops, in brackets, such as `` (2.6 of 4 loops)``; empty for a model without loops."""
-        text = "" if self.cycle is None else self.cycle.in_loops(depth)
-        return f" ({text})" if text else ""
-
-    def _depth_sentence(self) -> str:
-        counted = _counted(self.n_blocks, "block")
-        last = f"; the last block still changes {_percent(self.changed_by_last)}" if self._last_block_matters else ""
-        if self.agree:
-            depth = f"{self._middle:.1f}{_between(self.interval)}"
-            return (
-                f"The prediction settles after about {depth} of {counted}{self.in_loops(self._middle)} on average"
-                f"{f'{last} of tokens' if last else ''}{self._caveats()}."
-            )
-        if math.isnan(self.own.value) and math.isnan(self.readable.value):
-            return f"No depth was read: no prompt has one{self._caveats()}."
-        if math.isnan(self.own.value):
-            loops = self.in_loops(self.readable.value)
-            return f"A token is final after {self.readable} of {counted}{loops} on average{last}{self._caveats()}."
-        if math.isnan(self.readable.value):
-            if self.own.value == 0:
-                return f"{capitalised(NO_EFFECT)}{self._caveats()}."
-            loops = self.in_loops(self.own.value)
-            return f"{EFFECT_DONE} {self.own} of {counted}{loops} on average{self._caveats()}."
-        return self._both_sentence()
-
-    def _disagreement_sentence(self) -> str:
-        """That the readings disagree; empty where one is missing, since the first sentence then has the other."""
-        if math.isnan(self.own.value) or math.isnan(self.readable.value):
+    def _agreement_sentence(self) -> str:
+        """How far tokens and effects lie apart at 90 % of each; empty where one was not measured."""
+        if self.agreement == UNKNOWN:
             return ""
-        return f"The two readings disagree{self._caveats()}."
-
-    def _both_sentence(self) -> str:
-        """Both readings in one sentence, where they disagree."""
-        last = f" (the last block still changes {_percent(self.changed_by_last)})" if self._last_block_matters else ""
-        loops, done = self.in_loops(self.readable.value), f"{self.own}{self.in_loops(self.own.value)}"
-        token = f"A token is final after {self.readable} of {_counted(self.n_blocks, 'block')}{loops} on average{last}"
-        if self.own.value == 0:
-            return f"{token}; {NO_EFFECT}."
-        already = "" if self.own.value > self.readable.value else "already "
-        return f"{token}; {already}{EFFECT_DONE} {done}."
-
-    @property
-    def _last_block_matters(self) -> bool:
-        return not math.isnan(self.changed_by_last) and round(100 * self.changed_by_last) > 0
+        # each from the prompts that have both, as the difference is
+        tokens, effect = self.apart.estimates
+        interval = Interval(self.apart.ci_low, self.apart.ci_high)
+        counted = {
+            WITHIN: "within one block of each other",
+            DIFFERENT: "different",
+            OPEN: "whether they differ is open",
+        }[self.agreement]
+        return (
+            f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
+            f"done by {effect:.1f}: {counted} ({self.apart.estimate:+z.1f}{_ends(interval)})."
+        )
 
     def _caveats(self) -> str:
         """What a reader must know to read the number right, in brackets: no control, departures from the definition."""
         caveats = []
         if self._untrained is None:
-            other = "untrained " if self.readable.nulls else ""
+            other = "untrained " if self.head.tokens.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
         if self.departed:
             caveats.append(f"not the standard definition: {', '.join(departure.option for departure in self.departed)}")
@@ -227,11 +211,16 @@ class Verdict:
     def _coverage_sentence(self) -> str:
         """How many prompts have each reading, where it is not all of them."""
         partial = [
-            f"{reading.name} for {reading.units} of {_counted(reading.all_units, self._unit)}"
-            for reading in (self.readable, self.own, self.later)
+            f"{reading.name} for {reading.units} of {count_of(reading.all_units, self._unit)}"
+            for reading in (self.head.tokens, self.own, self.later)
             if 0 < reading.units < reading.all_units
         ]
         return f"Readings that not all {self._unit}s have: {', '.join(partial)}." if partial else ""
+
+    @property
+    def _deciding(self) -> tuple[DepthReading, DepthReading]:
+        """The two numbers of the head."""
+        return self.head.tokens, self.head.effect
 
     @property
     def _unit(self) -> str:
@@ -239,7 +228,7 @@ class Verdict:
 
     @property
     def _untrained(self) -> Null | None:
-        return self.readable.null
+        return self.head.tokens.null
 
     def _control_sentence(self) -> str:
         """What of the depth is due to training; empty without untrained controls."""
@@ -248,10 +237,10 @@ class Verdict:
         seeds = self._untrained.seeds
         nulls = {
             reading.name: reading.null
-            for reading in (self.readable, self.own)
+            for reading in self._deciding
             if reading.null is not None and not math.isnan(reading.null.moved)
         }
-        models = _counted(seeds, "untrained model")
+        models = count_of(seeds, "untrained model")
         if not nulls:
             return f"Nothing can be said of training: no prompt has a reading here and in the {models} of this shape."
         if seeds == 1:  # which shows nothing of how far untrained models lie apart
@@ -276,7 +265,7 @@ class Verdict:
 
     def _missing_advice(self) -> str:
         """What to survey for a reading that the run does not have."""
-        if not math.isnan(self.readable.value) and not math.isnan(self.own.value):
+        if not any(math.isnan(reading.value) for reading in self._deciding):
             return ""
         if self.cut:
             return "This part of the run is without skip effects on the output: ask the whole run."
@@ -287,12 +276,12 @@ class Verdict:
             return f"Skip left out {parts} alone: leave out whole blocks too (--skip.parts block)."
         if not self.has_means:
             return "Skip was asked for no means of the output: survey with them too (--skip.output_reductions mean)."
-        lacking = [reading.name for reading in (self.readable, self.own) if math.isnan(reading.value)]
+        lacking = [reading.name for reading in self._deciding if math.isnan(reading.value)]
         return f"No prompt has the reading {' or '.join(lacking)}: survey longer prompts."
 
     def _interval_advice(self) -> str:
         """Why a reading has no interval; empty where both have one."""
-        lacking = next((reading for reading in (self.readable, self.own) if math.isnan(reading.low)), None)
+        lacking = next((reading for reading in self._deciding if math.isnan(reading.low)), None)
         if lacking is None:
             return ""
         unit, prompts = self._unit, self.readable.by_prompt.size
@@ -305,17 +294,12 @@ class Verdict:
 
     def _precision_advice(self) -> str:
         """How many prompts would make the interval a block wide; empty where it is."""
-        ends = (
-            [self.interval]
-            if self.agree
-            else [Interval(reading.low, reading.high) for reading in (self.readable, self.own)]
-        )
         # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
-        widest = max(high - low for low, high in ends)
+        widest = max(reading.high - reading.low for reading in self._deciding)
         if widest <= CLOSE:
             return ""
-        what = "the depth" if self.agree else "both depths"
-        units, plural = min(self.readable.units, self.own.units), f"{self._unit}s"
+        what = "both depths"
+        units, plural = min(reading.units for reading in self._deciding), f"{self._unit}s"
         if self._unit == "cluster":
             plural = "clusters of prompts"
         if units < FEWEST:
@@ -373,45 +357,27 @@ def verdict_of(
             datasets, later_is_read=reads_later_tokens(settings), protect_first=protected_tokens(settings)
         )
 
-    controls_by_kind: dict[str, list[dict[str, FloatArray]]] = {}
+    controls_by_kind: dict[str, list[Datasets]] = {}
     for label, datasets in (controls or {}).items():
-        controls_by_kind.setdefault(label.rpartition("-")[0], []).append(by_prompt(datasets))
-    readings: dict[str, DepthReading] = {}
+        controls_by_kind.setdefault(label.rpartition("-")[0], []).append(datasets)
+    read = {kind: [by_prompt(datasets) for datasets in seeds] for kind, seeds in controls_by_kind.items()}
+    lenses = {kind: [datasets["lens"] for datasets in seeds] for kind, seeds in controls_by_kind.items()}
+    readings: dict[str, DepthReading] = dict(kept_readings(measures["lens"], lenses, n_blocks, seed, cluster))
     for name, values in by_prompt(measures).items():
-        rows = {kind: np.stack([seed_of[name] for seed_of in seeds]) for kind, seeds in controls_by_kind.items()}
+        rows = {kind: np.stack([seed_of[name] for seed_of in seeds]) for kind, seeds in read.items()}
         nulls = {kind: Null(row, values - row, cluster) for kind, row in rows.items()}
         readings[name] = DepthReading(name, values, n_blocks, seed, nulls, cluster)
     skip = measures.get("skip")
     return Verdict(
-        readable=readings["readable"],
-        own=readings["own"],
-        later=readings["later"],
-        n_blocks=n_blocks,
-        changed_by_last=_changed_by_last(measures["lens"]),
+        **readings,
+        head=head_of(measures["lens"], readings["half"], readings["readable"], readings["own"], cycle),
         departed=departures(settings, has_skip=skip is not None),
         skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
-        cycle=cycle,
     )
 
 
-def _changed_by_last(lens: xr.Dataset) -> float:
-    """Share of tokens whose top-1 token before the last block is not the final one, a mean over prompts."""
-    if "top1_agreement" not in lens or lens.sizes["boundary"] < 2:
-        return math.nan
-    agreement = one_norm(lens)["top1_agreement"].isel(boundary=-2)
-    return mean_of(1 - np.asarray(agreement.values, dtype=np.float64))
-
-
-def _between(interval: Interval) -> str:
-    """`` (low to high)``, empty where there is no interval."""
-    return "" if math.isnan(interval.low) else f" ({interval.low:.1f} to {interval.high:.1f})"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+def _ends(interval: Interval) -> str:
+    """``, low to high``, empty where there is no interval."""
+    return "" if math.isnan(interval.low) else f", {interval.low:+z.1f} to {interval.high:+z.1f}"

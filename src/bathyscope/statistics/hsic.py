@@ -28,6 +28,8 @@ FEWEST = 4
 
 # Below this share of the points' size, what is left after centring is rounding.
 _EQUAL = 1e-12
+_CERTAIN = 1 - 1e-12
+"""From here on a ratio is 1 but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,11 @@ def minibatch_sums(first_ANN: Array, second_BNN: Array, groups: Sequence[Sequenc
 
 
 def cka(sums: HsicSums, level: float = 0.95) -> CkaEstimate:
-    """The ratio of the sums, with Student's interval from its linearisation around them."""
+    """The ratio of the sums, with Student's interval of its z = artanh(ratio), by linearisation around the sums.
+
+    A ratio lies between −1 and 1, as a correlation does, and so does an interval that is made of Fisher's z: near 1 it
+    is as long below as above on that scale alone.
+    """
     pair, first, second = sums.values[0], *np.where(sums.values[1:] > 0, sums.values[1:], np.nan)
     size = np.sqrt(first * second)
     ratio = pair / size
@@ -114,7 +120,13 @@ def cka(sums: HsicSums, level: float = 0.95) -> CkaEstimate:
     variance = np.einsum("kab,klab,lab->ab", gradient, sums.covariance, gradient)
     quantile = float(stats.t.ppf((1 + level) / 2, sums.degrees_of_freedom)) if sums.degrees_of_freedom else np.nan
     reach = quantile * np.sqrt(np.maximum(variance, 0.0))  # rounding may leave −1e-20 where it is 0
-    return CkaEstimate(ratio, ratio - reach, ratio + reach)
+    # Rounding may leave a ratio of 1 + 1e-16; where it is 1, nothing of it is uncertain.
+    inside = np.clip(ratio, -_CERTAIN, _CERTAIN)
+    z, z_reach = np.arctanh(inside), reach / (1 - inside**2)
+    low, high = np.tanh(z - z_reach), np.tanh(z + z_reach)
+    certain = (np.abs(ratio) >= _CERTAIN) | (reach == 0)
+    low, high = (np.where(certain & ~np.isnan(reach), ratio, end) for end in (low, high))
+    return CkaEstimate(ratio, np.minimum(low, ratio), np.maximum(high, ratio))
 
 
 def even_groups(n: int, most: int) -> list[list[int]]:

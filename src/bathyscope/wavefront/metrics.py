@@ -106,6 +106,13 @@ def rank(pair: Pair) -> Tensor:
     return 1 + pair.row.count_above(value).double()
 
 
+def final_margin(pair: Pair) -> Tensor:
+    """How far the reference's most probable token is ahead of the next one, in probability."""
+    largest = pair.ref.p.gather(-1, pair.ref.top_k(2))
+    margin = largest[..., 0] - (largest[..., 1] if largest.shape[-1] > 1 else 0)
+    return margin.expand(pair.row.logits.shape[:-1])
+
+
 def top1_id(pair: Pair) -> Tensor:
     """The row's most probable token."""
     return pair.row.top1.double()
@@ -140,6 +147,6 @@ METRICS: dict[str, Callable[[Pair], Tensor]] = {
     metric.__name__: metric
     for metric in (
         *(kl_from_reference, kl_to_reference, jsd, l2, entropy, top1_agreement, top1_id, top1_probability),
-        *(loss, overlap, rank, kl_top_p, kl_tail, top_ids, top_probabilities),
+        *(loss, overlap, rank, kl_top_p, kl_tail, top_ids, top_probabilities, final_margin),
     )
 }

@@ -22,7 +22,8 @@ def other(*, later: float = 0.0, costlier: int | None = None, **changes: object)
     """The same prompts under a model whose tokens are final later, and which needs one block more."""
     lens, drop = RUN["lens"], RUN["drop"]
     rng = np.random.default_rng(3)
-    lens = lens.assign(prediction_depth=lens["prediction_depth"] + later)
+    kept = lens["top1_kept"].copy(data=np.clip(lens["top1_kept"] - 2 * later * (lens["boundary"] < 6), 0, 1))
+    lens = lens.assign(prediction_depth=lens["prediction_depth"] + later, top1_kept=kept)
     loss = drop["loss"].copy(deep=True)
     if costlier is not None:
         loss.loc[{"dropped": costlier}] += 0.5 + 0.01 * rng.normal(size=12)
@@ -47,11 +48,15 @@ def test_readings_are_those_of_the_verdict_paired_by_prompt() -> None:
         assert float(cell["reference_ratio"]) == pytest.approx(first.value / 6)
         assert float(cell["other_ratio"]) == pytest.approx(second.value / 6)
     assert float(row.sel(reading="readable")["difference"]) == pytest.approx(0.05)
+    halves = [run.verdict.half.ratio for run in (RUN, changed)]
+    cell = row.sel(reading="half")
+    assert [float(cell["reference_ratio"]), float(cell["other_ratio"])] == pytest.approx(halves)
+    assert halves[1] > halves[0] + 0.01
     assert result.text.startswith(
-        "other reaches its final prediction after a larger share of its blocks than model-12: 86 % against 81 %."
+        "Half of the tokens keep their prediction from a larger share of the blocks on in other than in model-12: "
     )
-    named = "1 of 3 differences of the verdict's readings have an interval without 0, uncorrected: readable +0.050"
-    assert f" {named}" in result.text
+    assert " of 5 differences of the verdict's readings have an interval without 0, uncorrected: half +" in result.text
+    assert "readable +0.050" in result.text
 
 
 def test_the_block_that_costs_more_is_named_and_no_other() -> None:
@@ -65,7 +70,7 @@ def test_the_block_that_costs_more_is_named_and_no_other() -> None:
     named = f"block 2 {float(row['difference'].sel(block=2)):+.3g} nats"
     assert f"1 of 6 differences of the loss added without a block hold after Holm's correction: {named}." in result.text
     # the sentence on top, which stands alone on pages, does not deny what follows it
-    assert sentence(result).startswith("No difference of depth is proved on 12 prompts; ")
+    assert sentence(result).startswith("No difference of depth is proved on 12 prompts (half of the tokens keep")
     assert sentence(result).endswith(". What a block costs differs in 1 of 6 blocks")
     tables = leading_tables(result, 0)
     assert [table.title.partition(": ")[2] for table in tables] == [
@@ -85,9 +90,9 @@ def test_costs_that_were_measured_differently_are_not_compared_silently() -> Non
 
 def test_a_model_and_itself_do_not_differ() -> None:
     result = bathyscope.compare([RUN, other()], resamples=200)
-    assert result.text.startswith("No difference of depth is proved on 12 prompts; ")
+    assert result.text.startswith("No difference of depth is proved on 12 prompts (half of the tokens keep")
     assert (
-        " 0 of 3 differences of the verdict's readings have an interval without 0, uncorrected. 0 of 6 " in result.text
+        " 0 of 5 differences of the verdict's readings have an interval without 0, uncorrected. 0 of 6 " in result.text
     )
     assert "nan" not in result.text
 

@@ -43,48 +43,72 @@ def with_values(comparison: Comparison, estimator: str, **values: float) -> Comp
     return replace(comparison, data=data)
 
 
+def with_head(comparison: Comparison, **values: float) -> Comparison:
+    """The comparison with other numbers of what heads it."""
+    readings = comparison.readings.copy(deep=True)
+    for name, value in values.items():
+        readings[name].loc[{"reading": "half"}] = value
+    return replace(comparison, readings=readings)
+
+
+def changed_by(difference: float, reach: float = 0.05, **values: float) -> dict[str, float]:
+    """Numbers of a head that differs from a reference of one half."""
+    numbers = {"reference_ratio": 0.5, "other_ratio": 0.5 + difference, "difference": difference, "p_value": 0.01}
+    return numbers | {"difference_low": difference - reach, "difference_high": difference + reach} | values
+
+
 @pytest.mark.parametrize(("sign", "word"), [(-1, "smaller"), (1, "larger")])
-def test_the_estimator_that_survives_is_stated(found: Comparison, sign: int, word: str) -> None:
-    numbers = {"reference_ratio": 0.5, "other_ratio": 0.5 + 0.1 * sign, "difference": 0.1 * sign, "p_holm": 0.01}
-    numbers |= {"ci_low": 0.1 * sign - 0.05, "ci_high": 0.1 * sign + 0.05}
-    comparison = with_values(found, "prediction", **numbers)
+def test_a_head_that_differs_is_stated(found: Comparison, sign: int, word: str) -> None:
+    comparison = with_head(found, **changed_by(0.1 * sign))
     other, reference = (str(comparison.data[name].values[0]) for name in ("other", "reference"))
     assert sentence(comparison) == (
-        f"{other} reaches its final prediction after a {word} share of its blocks than {reference}: "
-        f"{50 + 10 * sign} % against 50 %"
+        f"Half of the tokens keep their prediction from a {word} share of the blocks on in {other} than in "
+        f"{reference}: {50 + 10 * sign} % against 50 %"
     )
-    sign_text = "+" if sign > 0 else "−"
-    assert support(comparison).startswith(f"{sign_text}10.0 points (")
-    assert "p = 0.01 after correction for 1 test." in support(comparison)
+    assert support(comparison).startswith(f"{'+' if sign > 0 else '−'}10.0 points (")
+    # it is asked first and alone
+    assert ", p = 0.01. Of " in support(comparison)
+
+
+def test_estimators_that_survive_are_counted_with_their_direction(found: Comparison) -> None:
+    comparison = with_head(with_values(found, "prediction", difference=-0.1, p_holm=0.01), **changed_by(0.1))
+    assert support(comparison).endswith(
+        "Of 1 estimators one differs after correction for 1 test, one of them the other way."
+    )
+    alike = with_head(with_values(found, "prediction", difference=0.1, p_holm=0.01), **changed_by(0.1))
+    assert support(alike).endswith("Of 1 estimators one differs after correction for 1 test, in the same direction.")
 
 
 def test_depths_are_also_given_in_blocks_where_models_have_different_numbers_of_them(found: Comparison) -> None:
     """The deeper model is earlier by its share and later by its blocks: 8 of 20 against 5 of 10."""
-    numbers = {"reference_ratio": 0.5, "other_ratio": 0.4, "difference": -0.1, "p_holm": 0.01}
-    comparison = with_values(found, "prediction", **numbers)
+    comparison = with_head(found, **changed_by(-0.1))
     assert state_blocks(comparison) == "In blocks: 8.0 of 20 against 5.0 of 10."
     assert "In blocks: 8.0 of 20 against 5.0 of 10." in comparison_html(comparison)
-    assert state_blocks(with_values(found, "prediction", p_holm=0.5)) == ""
+    assert state_blocks(with_head(found, **changed_by(-0.1, reach=0.2))) == ""
     alike = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", seed=1)], resamples=50)
-    assert state_blocks(with_values(alike, "prediction", **numbers)) == ""
+    assert state_blocks(with_head(alike, **changed_by(-0.1))) == ""
 
 
 @pytest.mark.parametrize("error", [0.05, 0.1, 0.5])
 def test_what_would_be_needed_where_nothing_is_proved(found: Comparison, error: float) -> None:
     """One test at 5 % with a power of 80 % needs (1.96 + 0.84)² (error / difference)² as many prompts."""
-    comparison = with_values(found, "prediction", difference=0.1, standard_error=error, p_holm=0.4)
+    comparison = with_head(found, **changed_by(0.1, reach=0.2, standard_error=error))
     prompts = int(comparison.data["n_prompts"].max())
     text = sentence(comparison)
-    assert text.startswith(f"No difference of depth is proved on {prompts} prompt")
+    other, reference = (str(comparison.data[name].values[0]) for name in ("other", "reference"))
+    assert text.startswith(
+        f"No difference of depth is proved on {prompts} prompts (half of the tokens keep their prediction from 60 % of "
+        f"the blocks of {other} on, and 50 % of {reference})"
+    )
     exact = prompts * 2.8016**2 * (error / 0.1) ** 2
     needed = float(re.search(r"about ([\d,]+) would be needed", text)[1].replace(",", ""))  # type: ignore[index]
     assert max(exact, prompts + 1) <= needed <= 1.11 * max(exact, prompts + 1) + 1
 
 
 def test_a_difference_of_nothing_asks_for_no_number(found: Comparison) -> None:
-    comparison = with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0)
+    comparison = with_head(found, **changed_by(0.0, standard_error=0.1))
     assert "would need more than 100,000" in sentence(comparison)
-    untested = with_values(found, "prediction", difference=0.1)
+    untested = with_head(found, **changed_by(0.1, reach=math.nan, p_value=math.nan))
     assert sentence(untested).startswith("No difference of depth can be tested: ")
 
 
@@ -100,8 +124,7 @@ def test_only_what_survives_is_stated(found: Comparison) -> None:
 def test_marks_and_curves_are_the_comparisons(found: Comparison) -> None:
     curves = run_curves(found)
     for curve, side in zip(curves, found.sides):
-        ratio = float(found.runs["ratio"].sel(run=side.name, estimator="prediction"))
-        assert curve.ratio == ratio or (math.isnan(curve.ratio) and math.isnan(ratio))
+        assert curve.ratio == side.run.verdict.half.ratio
         assert curve.n_blocks == side.n_blocks
     picture = ElementTree.fromstring(draw_comparison(curves, 1000.0))
     dots = sorted(float(dot.get("cx", "")) for dot in picture.iter(f"{SVG}circle"))
@@ -144,15 +167,15 @@ def test_any_two_shares_differ_by_the_difference_as_it_is_written() -> None:
 
 def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     """More prompts where nothing is proved, controls where a difference of two models is, else other text."""
-    unproved = with_values(found, "prediction", difference=0.1, standard_error=0.1, p_holm=0.4)
+    unproved = with_head(found, **changed_by(0.1, reach=0.2, standard_error=0.1))
     meaning, step = comparison_facts(unproved, 0)
-    assert meaning.text.startswith("Prediction depth: the blocks after which")
+    assert meaning.text.startswith("Half of the tokens kept: from which share")
     assert f"on {prompts_needed(unproved)} prompts" in step.text
     assert prompts_needed(unproved) in sentence(unproved)
     two_samples = unproved.data.assign_coords(kind=("comparison", ["two-sample"]))
     (_, step) = comparison_facts(replace(unproved, data=two_samples), 0)
     assert f"survey {prompts_needed(unproved)} prompts, half of them with each:" in step.text
-    (_, step) = comparison_facts(with_values(found, "prediction", difference=0.0, standard_error=0.1, p_holm=1.0), 0)
+    (_, step) = comparison_facts(with_head(found, **changed_by(0.0, standard_error=0.1)), 0)
     assert step.command == "bathyscope compare RUN RUN --equivalence 0.1"
     single = bathyscope.compare([a_run(model="own/one", prompts=1), a_run(model="own/two", prompts=1)], resamples=50)
     assert [step.text for step in comparison_facts(single, 0)[1:]] == [
@@ -163,8 +186,9 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     other = replace(second, run=replace(second.run, manifest={**second.run.manifest, "identity": altered}))
     two_models = replace(found, sides=(first, other))
     proved = with_values(two_models, "centre_of_mass", difference=0.1, ci_low=0.05, ci_high=0.15, p_holm=0.01)
+    proved = with_head(proved, **changed_by(0.1))
     meaning, step = comparison_facts(proved, 0)
-    assert meaning.text.startswith("Centre of mass: the mean position")
+    assert "; centre of mass: the mean position" in meaning.text
     assert step.command.startswith("bathyscope survey own/")
     assert step.command.endswith("--control untrained:3")
     assert "bathyscope survey own/" in comparison_html(proved)

@@ -78,14 +78,14 @@ def test_a_control_is_grey_and_over_its_own_depth() -> None:
     places = [float(x) for x in re.findall(r"[ML]([\d.]+) ", curve.get("d", ""))]
     wide = layout.WIDE
     assert places == pytest.approx([wide.left + wide.inner * place / 4 for place in range(5)], abs=0.06)
-    assert "; grey: 1 untrained, the same prompts" in " ".join(texts(picture))
+    assert "grey: 1 untrained, the same prompts" in " ".join(texts(picture))
 
 
 @pytest.mark.parametrize("measures", [("lens",), ("drop",), ("skip",), ("lens", "skip"), ("lens", "drop")])
 def test_what_is_missing_is_not_drawn(measures: tuple[str, ...]) -> None:
     profile = read_profile(profiled_run(measures=measures))
     written = " ".join(texts(parsed(drawing.alone(profile))))
-    assert ("equals the final one" in written) == ("lens" in measures)
+    assert ("that have, and keep, their final prediction" in written) == ("lens" in measures)
     assert ("loss added" in written) == ("drop" in measures)
     assert ("Nothing to draw" in written) == (measures == ("skip",))
 

@@ -21,10 +21,11 @@ from bathyscope.runs.run import Run
 def test_every_number_is_the_runs() -> None:
     run = complete_run(L=6, prompts=5)
     profile = read_profile(run)
-    agreement = one_norm(run["lens"])["top1_agreement"]
+    kept = one_norm(run["lens"])["top1_kept"]
+    tokens = run["lens"]["n_averaged"] if "n_averaged" in run["lens"] else run["lens"]["n_tokens"]
     assert profile.share is not None
     assert profile.share.places == tuple(range(7))
-    np.testing.assert_allclose(profile.share.mean, agreement.mean("prompt").values)
+    np.testing.assert_allclose(profile.share.mean, (kept * tokens).sum("prompt").values / float(tokens.sum()))
     assert all(
         low <= mean <= high for low, mean, high in zip(profile.share.low, profile.share.mean, profile.share.high)
     )
@@ -32,7 +33,7 @@ def test_every_number_is_the_runs() -> None:
     assert profile.costs is not None
     np.testing.assert_allclose(profile.costs.mean, cost.mean("prompt").values)
     verdict = run.verdict
-    for reading in (verdict.readable, verdict.own):
+    for reading in (verdict.half, verdict.own):
         mark = profile.mark(reading.name)
         assert mark is not None
         assert (mark.value, mark.low, mark.high) == (reading.value, reading.low, reading.high)
@@ -48,7 +49,7 @@ def test_what_was_not_measured_is_missing_and_nothing_else(measures: tuple[str, 
     assert (profile.share is None) == ("lens" not in measures)
     assert (profile.costs is None) == ("drop" not in measures)
     # without a lens there is no verdict, and so no depth
-    expected = [name for name, measure in (("readable", "lens"), ("own", "skip")) if {measure, "lens"} <= set(measures)]
+    expected = [name for name, measure in (("half", "lens"), ("own", "skip")) if {measure, "lens"} <= set(measures)]
     assert [mark.name for mark in profile.marks] == expected
     assert profile.empty == (measures == ("skip",))
 
@@ -61,7 +62,7 @@ def test_one_prompt_has_no_intervals() -> None:
 
 
 def test_missing_values_are_not_counted() -> None:
-    run = profiled_run(prompts=4)
+    run = profiled_run(prompts=4, old=True)
     lens, drop = run["lens"].copy(deep=True), run["drop"].copy(deep=True)
     lens["top1_agreement"].values[0] = np.nan
     drop["loss"].values[:, 2] = np.nan
@@ -83,7 +84,7 @@ def test_controls_are_means_over_seeds_of_the_same_prompts() -> None:
     (control,) = read_profile(run).controls
     assert (control.kind, len(control.curves), control.n_blocks) == ("untrained", 3, (6, 6, 6))
     assert {mark.name: mark.value for mark in control.marks} == {
-        "readable": pytest.approx(run.verdict.readable.nulls["untrained"].value),
+        "half": pytest.approx(run.verdict.half.nulls["untrained"].value),
         "own": pytest.approx(run.verdict.own.nulls["untrained"].value),
     }
 
@@ -93,7 +94,7 @@ def test_a_control_of_other_prompts_is_drawn_and_not_subtracted() -> None:
     profile = read_profile(run)
     assert len(profile.controls[0].curves) == 2
     assert profile.verdict is not None
-    assert profile.verdict.readable.nulls["untrained"].seeds == 1
+    assert profile.verdict.half.nulls["untrained"].seeds == 1
     assert profile.notes == ("1 control has other prompts or no depths, and no difference from the run is given.",)
 
 

@@ -6,7 +6,8 @@ Readings are compared as ratios of L, since models differ in L; costs of blocks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -21,7 +22,8 @@ from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
 from bathyscope.statistics.reading import Reading, only_entry
 
-READINGS: Final = ("readable", "own", "later")
+READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
+"""Those of the verdict, the one that a comparison states first."""
 _NAMED: Final = 3
 _SOURCE: Final = "own"
 _by_reading = partial(Label, "comparison reading", source=_SOURCE)
@@ -31,6 +33,7 @@ _READINGS: Final[Table] = {
     "other_ratio": _by_reading("the reading of the other run", formula="blocks done / L"),
     "difference": _by_reading("difference of the reading, or its slope", formula="other − reference"),
     **interval("difference", _by_reading, "its interval", formula="bootstrap over prompts"),
+    "standard_error": _by_reading("standard error of the difference", formula="bootstrap over prompts"),
     "p_value": _by_reading("two-sided p-value of no difference"),
     "n_prompts": _by_reading("prompts in use", "prompt"),
 }
@@ -60,11 +63,28 @@ class Leading(NamedTuple):
 
 def depth_readings(side: ComparedPrompts) -> dict[str, Reading]:
     """Return the verdict's readings as ratios of L; without a value for prompts that have none."""
-    by_name = dict.fromkeys(READINGS, np.full(len(side.run.prompts), np.nan))
-    if side.run.judged:
-        verdict = side.run.verdict
-        by_name = {name: getattr(verdict, name).by_prompt for name in READINGS}
-    return {name: _reading(side, values[:, None] / side.n_blocks, (0.0, 1.0))[0] for name, values in by_name.items()}
+    if not side.run.judged:
+        (none,) = _reading(side, np.full((len(side.run.prompts), 1), np.nan), (0.0, 1.0))
+        return dict.fromkeys(READINGS, none)
+    verdict = side.run.verdict
+    return {name: _as_ratio(side, getattr(verdict, name).statistic) for name in READINGS}
+
+
+def _as_ratio(side: ComparedPrompts, reading: Reading) -> Reading:
+    """Return a reading of all of a run's prompts, in blocks, as a ratio of L, of those of the side."""
+    chosen = reading.take(_places(side))
+    locate = partial(_ratio, reading.locate, side.n_blocks)
+    return replace(chosen, locate=locate, limits=(0.0, 1.0), cluster=side.curves.cluster)
+
+
+def _ratio(locate: Callable[[FloatArray], FloatArray], n_blocks: int, mean: FloatArray) -> FloatArray:
+    return np.asarray(locate(mean) / n_blocks)
+
+
+def _places(side: ComparedPrompts) -> list[int]:
+    """Return the numbers of the side's prompts among those of its run."""
+    place = {prompt.id: number for number, prompt in enumerate(side.run.prompts)}
+    return [place[name] for name in side.prompt_ids]
 
 
 def block_costs(sides: Sequence[ComparedPrompts]) -> list[dict[int, Reading]]:
@@ -82,8 +102,7 @@ def _reading(
     side: ComparedPrompts, values_PX: FloatArray, limits: tuple[float, float] = (-np.inf, np.inf)
 ) -> list[Reading]:
     """Return a reading of each column of values of all of a run's prompts, cut to those of the side."""
-    place = {prompt.id: number for number, prompt in enumerate(side.run.prompts)}
-    chosen = values_PX[[place[name] for name in side.prompt_ids]]
+    chosen = values_PX[_places(side)]
     return [
         Reading(column[:, None], np.ones(len(column)), only_entry, limits, cluster=side.curves.cluster)
         for column in chosen.T
@@ -94,7 +113,8 @@ def reading_data(comparisons: Sequence[str], rows: Sequence[Leading]) -> xr.Data
     """Return how the readings differ, by (comparison, reading)."""
     values = _columns([[row.readings[name] for name in READINGS] for row in rows])
     ends = np.array([[row.ends[name] for name in READINGS] for row in rows], dtype=np.float64)
-    values |= {"reference_ratio": ends[..., 0], "other_ratio": ends[..., 1]}
+    errors = [[row.readings[name].standard_error for name in READINGS] for row in rows]
+    values |= {"reference_ratio": ends[..., 0], "other_ratio": ends[..., 1], "standard_error": np.array(errors)}
     return labelled(_READINGS, values, {"comparison": list(comparisons), "reading": list(READINGS)})
 
 

@@ -1,9 +1,13 @@
-"""A comparison in one sentence: the difference that survives correction, or that none is proved, and what would do."""
+"""A comparison in one sentence: how its head differs, or that no difference is proved, and what would prove one.
+
+The head is that of a run: the share of its blocks from which half of the tokens keep their final prediction (a mean
+over tokens, where a run of an earlier version stores no more). It is asked first and alone, so that it is not corrected
+for the estimators below it.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -17,17 +21,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 LEADING: Final = ("prediction", "settle")
-"""Estimators that are named first where they survive correction; then those of the smallest p."""
+"""Estimators that are listed first where they survive correction; then those of the smallest p."""
+HEADS: Final = ("half", "readable")
+"""Readings that a comparison is headed by: the first that both runs have."""
 POWER: Final = 0.8
 _MOST: Final = 100_000
-_NAMES: Final = {
-    "interpolated_cosine": "the cosine criterion",
-    "interpolated_kl": "the KL criterion",
-    "interpolated_overlap": "the overlap criterion",
-    "centre_of_mass": "the centre of mass of skips",
-    "settle": "the settle depth of tokens",
-    "prediction": "the prediction depth of tokens",
-}
 
 
 class HasDifferences(Protocol):
@@ -35,6 +33,9 @@ class HasDifferences(Protocol):
 
     @property
     def data(self) -> xr.Dataset: ...
+
+    @property
+    def readings(self) -> xr.Dataset: ...
 
     @property
     def blocks(self) -> xr.Dataset | None: ...
@@ -48,13 +49,13 @@ class HasDifferences(Protocol):
 
 @dataclass(frozen=True)
 class ComparedDepth:
-    """One estimator in one comparison.
+    """One estimator, or the head, in one comparison.
 
     Args:
-        estimator: its name in the comparison's data.
+        estimator: its name in the comparison's data, or that of the head's reading.
         reference, other: the two ratios, NaN for a slope.
         difference, low, high: other − reference, or a slope, with its interval.
-        p: corrected for all tests of the comparison; NaN without a test.
+        p: corrected for all tests of the comparison, of the head alone; NaN without a test.
         error: standard error of the difference.
     """
 
@@ -88,21 +89,48 @@ def surviving(comparison: HasDifferences, number: int) -> list[ComparedDepth]:
     return [*leading, *(row for row in proved if row not in leading)]
 
 
+def head_row(comparison: HasDifferences, number: int = 0) -> ComparedDepth | None:
+    """Return what heads one comparison; None where no run tells it."""
+    data = comparison.readings.isel(comparison=number)
+    columns = ("reference_ratio", "other_ratio", "difference", "difference_low", "difference_high", "p_value")
+    for name in HEADS:
+        reading = data.sel(reading=name)
+        if not math.isnan(float(reading["difference"])):
+            return ComparedDepth(name, *(float(reading[column]) for column in (*columns, "standard_error")))
+    return None
+
+
+def differs(row: ComparedDepth) -> bool:
+    """Return whether the interval of a difference leaves out 0."""
+    return row.low > 0 or row.high < 0
+
+
 def sentence(comparison: HasDifferences, number: int = 0) -> str:
     """Return what one comparison says, without a full stop."""
-    proved = surviving(comparison, number)
-    if proved:
-        return _state_difference(comparison, number, proved[0])
-    rows = rows_of_comparison(comparison, number)
-    tested = [row for row in rows if not math.isnan(row.p)]
+    row = head_row(comparison, number)
     what = "difference" if comparison.quantity == DIFFERENCE else "slope"
-    if not tested:
-        return f"No {what} of depth can be tested: {_reason(comparison, number)}"
+    if row is None or math.isnan(row.low):
+        return f"No {what} of depth can be tested: {_reason(comparison, number)}{_both_depths(comparison, number, row)}"
+    if differs(row):
+        return _state_difference(comparison, number, row)
     prompts = _count_prompts(comparison, number)
-    needed = _count_needed(comparison, tested, prompts)
-    rest = f"differences of this size would need {needed}" if needed.startswith("more") else f"{needed} would be needed"
+    needed = prompts_needed(comparison, number)
+    rest = f"a difference of this size would need {needed}"
+    if not needed.startswith("more"):
+        rest = f"{needed} would be needed"
     of_prompts = f"{prompts} prompt{'' if prompts == 1 else 's'}"
-    return f"No {what} of depth is proved on {of_prompts}; {rest}{_differing_costs(comparison, number)}"
+    depths = _both_depths(comparison, number, row)
+    return f"No {what} of depth is proved on {of_prompts}{depths}; {rest}{_differing_costs(comparison, number)}"
+
+
+def _both_depths(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:
+    """Return the two depths in brackets; empty for slopes, and without depths."""
+    if row is None or comparison.quantity != DIFFERENCE:
+        return ""
+    reference, other = (str(comparison.data[end].values[number]) for end in ("reference", "other"))
+    first, second = percents(row)
+    keep = "half of the tokens keep" if row.estimator == HEADS[0] else "tokens keep, on average,"
+    return f" ({keep} their prediction from {second} of the blocks of {other} on, and {first} of {reference})"
 
 
 def _differing_costs(comparison: HasDifferences, number: int) -> str:
@@ -115,37 +143,32 @@ def _differing_costs(comparison: HasDifferences, number: int) -> str:
 
 
 def support(comparison: HasDifferences, number: int = 0) -> str:
-    """Return what stands behind the sentence: interval, pairing, p, and how many other estimators agree."""
-    proved, rows = surviving(comparison, number), rows_of_comparison(comparison, number)
-    tested = [row for row in rows if not math.isnan(row.p)]
+    """Return what stands behind the sentence: interval, pairing, p, and how many estimators agree."""
+    row = head_row(comparison, number)
     kind = str(comparison.data["kind"].values[number])
     prompts = _count_prompts(comparison, number)
     pairing = {"paired": f"the same {prompts} prompts", "two-sample": f"{prompts} prompts of both together"}.get(
         kind, f"{prompts} prompts"
     )
     parts = []
-    if proved:
-        first = proved[0]
-        parts = [
-            f"{difference_text(comparison, first)}, {pairing}, p {_p_text(first.p)} after "
-            f"correction for {_tests_text(comparison)}."
-        ]
-        same = sum(row.difference * first.difference > 0 for row in proved[1:])
-        opposite = len(proved) - 1 - same
-        votes = [
-            f"{_count(same)} more agree{'s' if same == 1 else ''}" if same else "",
-            f"{_count(opposite)} point{'s' if opposite == 1 else ''} the other way" if opposite else "",
-            _silent(len(tested) - len(proved)),
-        ]
-        listed = ", ".join(text for text in votes if text)
-        return " ".join([*parts, f"Of the other estimators {listed}." if listed else ""]).strip()
-    if tested:
-        first = tested[0]
-        return (
-            f"Closest: {_NAMES.get(first.estimator, first.estimator)}, {difference_text(comparison, first)}, p "
-            f"{_p_text(first.p)} after correction for {_tests_text(comparison)}; {pairing}."
-        )
-    return ""
+    if row is not None and not math.isnan(row.p):
+        parts.append(f"{difference_text(comparison, row)}, {pairing}, p {_p_text(row.p)}.")
+    estimators = _state_estimators(comparison, number, row)
+    return " ".join([*parts, *([estimators] if estimators else [])])
+
+
+def _state_estimators(comparison: HasDifferences, number: int, row: ComparedDepth | None) -> str:
+    """Return how many estimators differ after correction, and in which direction; empty where none has a test."""
+    tested = [estimator for estimator in rows_of_comparison(comparison, number) if not math.isnan(estimator.p)]
+    if not tested:
+        return ""
+    proved = surviving(comparison, number)
+    text = f"Of {len(tested)} estimators {_count(len(proved))} differ{'s' if len(proved) == 1 else ''}"
+    text += f" after correction for {_tests_text(comparison)}"
+    if row is None or not proved:
+        return f"{text}."
+    opposite = sum(estimator.difference * row.difference < 0 for estimator in proved)
+    return f"{text}, {_count(opposite)} of them the other way." if opposite else f"{text}, in the same direction."
 
 
 def difference_text(comparison: HasDifferences, row: ComparedDepth) -> str:
@@ -176,41 +199,34 @@ def decimals(row: ComparedDepth) -> int:
 
 def _state_difference(comparison: HasDifferences, number: int, row: ComparedDepth) -> str:
     data: xr.Dataset = comparison.data.isel(comparison=number)
+    whose = "half of the tokens keep" if row.estimator == HEADS[0] else "the average token keeps"
     if comparison.quantity != DIFFERENCE:
-        name = _NAMES.get(row.estimator, row.estimator)
-        return f"{capitalised(name)} changes by {_points(row.difference)} points with each doubling of size"
+        change = f"changes by {_points(row.difference)} points with each doubling of size"
+        return f"The share of the blocks from which {whose} {_their(row)} prediction {change}"
     reference, other = str(data["reference"].item()), str(data["other"].item())
-    lower = row.difference < 0
-    ratios = percents(row)
-    if row.estimator == "prediction":
-        return (
-            f"{other} reaches its final prediction after a {'smaller' if lower else 'larger'} share of its blocks "
-            f"than {reference}: {ratios[1]} against {ratios[0]}"
-        )
-    name = _NAMES.get(row.estimator, row.estimator)
+    first, second = percents(row)
     return (
-        f"{capitalised(name)} lies {'earlier' if lower else 'later'} in {other} than in {reference}: "
-        f"{ratios[1]} of its depth against {ratios[0]}"
+        f"{capitalised(whose)} {_their(row)} prediction from a {'smaller' if row.difference < 0 else 'larger'} share "
+        f"of the blocks on in {other} than in {reference}: {second} against {first}"
     )
+
+
+def _their(row: ComparedDepth) -> str:
+    return "their" if row.estimator == HEADS[0] else "its"
 
 
 def prompts_needed(comparison: HasDifferences, number: int = 0) -> str:
     """Return how many prompts would prove a difference of the size seen, such as ``about 40``; empty without a test."""
-    tested = [row for row in rows_of_comparison(comparison, number) if not math.isnan(row.p)]
-    return _count_needed(comparison, tested, _count_prompts(comparison, number)) if tested else ""
-
-
-def _count_needed(comparison: HasDifferences, tested: Sequence[ComparedDepth], prompts: int) -> str:
-    """Return the number, by the estimator that needs fewest."""
-    alpha = (1 - comparison.level) / _tests(comparison)
-    quantiles = float(stats.norm.ppf(1 - alpha / 2) + stats.norm.ppf(POWER))
-    # The standard error falls with the root of the prompts; Bonferroni's share bounds Holm's first step.
-    sizes = [
-        prompts * (quantiles * row.error / abs(row.difference)) ** 2
-        for row in tested
-        if row.difference != 0 and row.error > 0
-    ]
-    size = max(min(sizes, default=math.inf), prompts + 1)
+    row = head_row(comparison, number)
+    if row is None or math.isnan(row.p):
+        return ""
+    prompts = _count_prompts(comparison, number)
+    quantiles = float(stats.norm.ppf((1 + comparison.level) / 2) + stats.norm.ppf(POWER))
+    size = math.inf
+    # The standard error falls with the root of the prompts.
+    if row.difference != 0 and row.error > 0:
+        size = prompts * (quantiles * row.error / abs(row.difference)) ** 2
+    size = max(size, prompts + 1)
     if size > _MOST:
         return f"more than {_MOST:,}"
     digits = max(0, math.floor(math.log10(size)) - 1)
@@ -247,7 +263,3 @@ def _p_text(p: float) -> str:
 def _count(number: int) -> str:
     words = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
     return words[number] if number < len(words) else str(number)
-
-
-def _silent(number: int) -> str:
-    return "" if number == 0 else f"{_count(number)} {'is' if number == 1 else 'are'} not proved to differ"

@@ -29,6 +29,7 @@ _OTHER_COLUMNS: Final = 34
 _WIDE: Final = 120
 """With fewer columns of the terminal, the list of variables has fewer of its own."""
 _READINGS: Final = """\
+half, tokens_90: blocks from which half, and 90 %, of all tokens keep their final prediction.
 readable: blocks until the likeliest token is the final one, a mean over tokens.
 own: blocks until 90 % of the summed effect on the output of leaving out one.
 later: the same of the effect on the output at later tokens only."""

@@ -49,7 +49,7 @@ DECLARATION: Final = Declaration(
             "ci",
             _pairs,
             "the {percent=95 %} interval of the CKA",
-            formula="CKA ± Student's quantile × standard error, by a jackknife over groups of prompts",
+            formula="tanh(artanh CKA ± Student's quantile × its standard error), by a jackknife over groups of prompts",
         ),
     },
 )

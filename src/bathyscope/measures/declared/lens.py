@@ -58,6 +58,20 @@ DECLARATION: Final = Declaration(
         "top1_agreement": _closer(
             "top-1 agreement of lens and final distribution", "1", "mean of [argmax p_b = argmax p_L]", _CSORDAS
         ),
+        "top1_kept": _by_boundary(
+            "tokens that have, and keep, their final top-1 token",
+            "1",
+            "mean of [argmax p_j = argmax p_L for all j ≥ b]",
+            "Baldock et al. 2021, prediction depth",
+            direction="higher = more predictions are made",
+        ),
+        "near_ties": _by_boundary(
+            "tokens with another top-1 token than the final one, which leads by less than 0.1 at the end",
+            "1",
+            "mean of [argmax p_b ≠ argmax p_L and p_L(1st) − p_L(2nd) < 0.1]",
+            "own",
+            direction="lower = fewer predictions are undecided",
+        ),
         "mrr": _closer("reciprocal rank of the final top-1 token", "1", "mean of 1/rank_b(argmax p_L)", "logit lens"),
         "cross_entropy": _by_boundary(
             "cross-entropy of the next token under the lens",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths import Comparison
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import elided
+from bathyscope.labels import mean_limits
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit.lines import make_panel
 from bathyscope.pages.figures.kit.lines_together import mark_depths
@@ -26,6 +27,9 @@ _CURVES: Final = {
     "kl": Axis("KL of the lens from the final prediction", _X, "KL over its maximum", whole=False),
     "overlap": Axis("Top-k overlap of lens and final prediction", _X, "overlap (share)", whole=False),
 }
+
+_VARIABLES: Final = {"cosine": "cos_block", "kl": "kl_lens_final", "overlap": "overlap"}
+"""Curve → a variable of its range."""
 
 
 def drawing(comparison: Comparison) -> Drawing:
@@ -65,7 +69,8 @@ def _read_ratios(comparison: Comparison, estimator: str) -> dict[str, float]:
 
 def _make_curve(side: ComparedPrompts, name: str, look: Look) -> Series:
     values: NDArray[np.float64] = getattr(side.curves, name)
-    summary = summarise(values, side.curves.weights(name), FigureOptions(weighting="tokens"), side.curves.cluster)
+    options, limits = FigureOptions(weighting="tokens"), mean_limits(_VARIABLES[name], values)
+    summary = summarise(values, side.curves.weights(name), options, side.curves.cluster, limits)
     largest = np.nanmax(summary.mean, initial=0.0) if name == "kl" else 1.0
     if largest > 0:
         summary = Summary(

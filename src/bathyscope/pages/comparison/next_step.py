@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
-from bathyscope.analysis.depths.sentences import prompts_needed, surviving
+from bathyscope.analysis.depths.sentences import differs, head_row, prompts_needed, surviving
 from bathyscope.core.text import capitalised
 from bathyscope.model.identity import compare_models
 from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 _MEANINGS: Final = {
+    "half": "half of the tokens kept: from which share of its blocks on half of all tokens keep their final prediction",
+    "readable": "average token kept: the share of its blocks after which a token's most likely next token is the final "
+    "one, a mean over tokens",
     "prediction": "prediction depth: the blocks after which a token's most likely next token no longer changes",
     "settle": "settle depth: the blocks after which its whole prediction stays within half a bit of the final one",
     "centre_of_mass": "centre of mass: the mean position of what skipping blocks changes, 50 % where all matter alike",
@@ -31,8 +34,10 @@ def comparison_facts(comparison: Comparison, number: int) -> list[Fact]:
     """Return what the proved estimators mean, and the next command; nothing for slopes over several sizes."""
     if comparison.quantity != DIFFERENCE:
         return []
-    names = [row.estimator.removeprefix("interpolated_") for row in surviving(comparison, number)]
-    meanings = [_MEANINGS[name] for name in dict.fromkeys(names or ["prediction"]) if name in _MEANINGS]
+    head = head_row(comparison, number)
+    names = ["half" if head is None else head.estimator]
+    names += [row.estimator.removeprefix("interpolated_") for row in surviving(comparison, number)]
+    meanings = [_MEANINGS[name] for name in dict.fromkeys(names) if name in _MEANINGS]
     text = f"{'; '.join(meanings)}."
     return [Fact("What is compared", capitalised(text)), *_suggest_next(comparison, number)]
 
@@ -45,7 +50,8 @@ def _suggest_next(comparison: Comparison, number: int) -> list[Fact]:
     # Groups of one run's prompts need no other survey.
     if reference is None or other is None or reference is other:
         return []
-    if not surviving(comparison, number):
+    head = head_row(comparison, number)
+    if head is None or not differs(head):
         needed = prompts_needed(comparison, number)
         if not needed:
             alone = int(comparison.data["n_prompts"].values[number].max()) == 1

@@ -14,6 +14,8 @@ from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import (
     decimals,
     difference_text,
+    differs,
+    head_row,
     percents,
     rows_of_comparison,
     sentence,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 ROLES: Final = ("blue", "vermilion", "green", "purple")
 """Colours of the first runs; further ones are grey."""
+_HEADS: Final = {"half": "half of the tokens kept", "readable": "average token kept"}
 _LETTERS: Final = 34
 """Letters of a run's name on the picture."""
 
@@ -46,7 +49,7 @@ class RunCurve:
         name: as the comparison calls it.
         n_blocks: L.
         share: of tokens that are final, by boundary; None without it.
-        ratio, low, high: prediction depth as a share of L with its interval, from the comparison's own table.
+        ratio, low, high: the head's depth as a share of L with its interval, of all prompts of the side.
     """
 
     name: str
@@ -98,15 +101,15 @@ def state_blocks(comparison: Comparison, number: int = 0) -> str:
 
     The deeper of two models may be the earlier one by its share of blocks and the later one by their number.
     """
-    proved = surviving(comparison, number)
-    if not proved or comparison.quantity != DIFFERENCE:
+    row = head_row(comparison, number)
+    if row is None or not differs(row) or comparison.quantity != DIFFERENCE:
         return ""
     data = comparison.data.isel(comparison=number)
     n_blocks = {side.name: side.n_blocks for side in comparison.sides}
     reference, other = (n_blocks[str(data[role].item())] for role in ("reference", "other"))
     if reference == other:
         return ""
-    depths = (proved[0].other * other, proved[0].reference * reference)
+    depths = (row.other * other, row.reference * reference)
     return f"In blocks: {depths[0]:.1f} of {other} against {depths[1]:.1f} of {reference}."
 
 
@@ -222,24 +225,20 @@ def _read_side(comparison: Comparison, side: ComparedPrompts) -> RunCurve:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             run = run.select(prompts=side.prompt_ids)
+    ratio = low = high = math.nan
     try:
-        share = read_profile(run, comparison.data.attrs.get("cluster")).share
+        profile = read_profile(run, comparison.data.attrs.get("cluster"))
     except OptionError:
-        share = None
-    if "prediction" not in comparison.runs["estimator"].values or side.name not in comparison.runs["run"].values:
-        ratio = low = high = math.nan
-    else:
-        estimate = comparison.runs.sel(run=side.name, estimator="prediction")
-        ratio, low, high = (float(estimate[end]) for end in ("ratio", "ci_low", "ci_high"))
-    return RunCurve(side.name, side.n_blocks, share, ratio, low, high)
+        return RunCurve(side.name, side.n_blocks, None, ratio, low, high)
+    if profile.head is not None:
+        ratio, low, high = (end / side.n_blocks for end in (profile.head.tokens.value, *profile.head.tokens.interval))
+    return RunCurve(side.name, side.n_blocks, profile.share, ratio, low, high)
 
 
 def _leading(comparison: Comparison) -> int:
-    """Return the comparison with the smallest corrected p, the first of equal ones."""
-    best = [
-        min((row.p for row in rows_of_comparison(comparison, number) if not math.isnan(row.p)), default=2.0)
-        for number in range(comparison.data.sizes["comparison"])
-    ]
+    """Return the comparison whose head has the smallest p, the first of equal ones."""
+    rows = [head_row(comparison, number) for number in range(comparison.data.sizes["comparison"])]
+    best = [2.0 if row is None or math.isnan(row.p) else row.p for row in rows]
     return best.index(min(best))
 
 
@@ -247,13 +246,8 @@ def _choose_decimals(comparison: Comparison) -> int:
     """Return the decimals of depths on the picture, so that they show every difference that is stated of them."""
     if comparison.quantity != DIFFERENCE:
         return 0
-    rows = (
-        row
-        for number in range(comparison.data.sizes["comparison"])
-        for row in rows_of_comparison(comparison, number)
-        if row.estimator == "prediction"
-    )
-    return max((decimals(row) for row in rows), default=0)
+    rows = [head_row(comparison, number) for number in range(comparison.data.sizes["comparison"])]
+    return max((decimals(row) for row in rows if row is not None), default=0)
 
 
 def _ratio_names(comparison: Comparison, number: int) -> list[str]:
@@ -264,10 +258,12 @@ def _ratio_names(comparison: Comparison, number: int) -> list[str]:
 
 def _difference_rows(comparison: Comparison, number: int) -> list[list[str]]:
     rows = []
-    for row in surviving(comparison, number):
+    head = head_row(comparison, number)
+    for row in [*([] if head is None else [head]), *surviving(comparison, number)]:
         reference, other = percents(row)
         ratios = [other, reference] if comparison.quantity == DIFFERENCE else []
-        rows.append([estimator_name(row.estimator), *ratios, difference_text(comparison, row)])
+        name = _HEADS.get(row.estimator) or estimator_name(row.estimator)
+        rows.append([name, *ratios, difference_text(comparison, row)])
     return rows
 
 
@@ -285,7 +281,9 @@ def _name_silent(comparison: Comparison, number: int) -> str:
 def _describe(curves: list[RunCurve]) -> str:
     parts = []
     for curve in curves:
-        depth = "" if math.isnan(curve.ratio) else f", prediction final after {100 * curve.ratio:.0f} % of its depth"
+        depth = ""
+        if not math.isnan(curve.ratio):
+            depth = f", prediction kept from {100 * curve.ratio:.0f} % of its depth on"
         share = ""
         if curve.share is not None:
             places = zip(curve.share.places, curve.share.mean)

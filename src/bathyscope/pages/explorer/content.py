@@ -39,6 +39,7 @@ _SHORTEST_COMMON: Final = 12
 _ABOUT: Final = {
     "tokens": "length of the prompt",
     "loss": "mean loss of its tokens, in nats",
+    "depth, half": "blocks done from where half of its tokens keep their prediction",
     "depth, readable": "blocks done until its tokens are final, on average",
     "depth, own": "blocks done until 90 % of what leaving out single blocks changes of its output",
     "depth, later": "blocks done until 90 % of what leaving out single blocks changes of its later tokens",
@@ -146,9 +147,9 @@ def _list_prompt_numbers(run: Run) -> Iterator[tuple[str, np.ndarray]]:
         yield "loss", run["lens"]["cross_entropy"].isel(boundary=-1).values
     if run.judged:
         verdict = run.verdict
-        for reading, label in ((verdict.readable, "readable"), (verdict.own, "own"), (verdict.later, "later")):
+        for reading in (verdict.half, verdict.readable, verdict.own, verdict.later):
             if not np.isnan(reading.by_prompt).all():
-                yield f"depth, {label}", reading.by_prompt
+                yield f"depth, {reading.name}", reading.by_prompt
 
 
 def _list_pieces(run: Run, text: bool) -> dict[str, list[str]] | None:

@@ -109,3 +109,26 @@ def draw_boundaries(
     for boundary in range(0, n_blocks + 1, every):
         canvas.text(across(boundary), y, str(boundary), layout.small, role="muted", anchor="middle")
     canvas.text(layout.left, y + 17, "blocks done", layout.small, role="muted")
+
+
+def draw_losses(
+    canvas: Canvas, layout: ProfileLayout, profile: Profile, across: Callable[[float], float], y: float
+) -> None:
+    """Write the loss when the model is read out at a boundary, under it; where there is no room, at fewer of them.
+
+    The boundary of the head and the last one are always there.
+    """
+    losses, last = profile.losses, profile.n_blocks
+    room = text_width("00.0", layout.small) + 4
+    marked = None if profile.head is None else profile.head.boundary
+    apart = math.ceil(room / (layout.inner / last))
+    chosen = [last] if marked is None else list(dict.fromkeys([marked, last]))
+    if len(chosen) == 2 and abs(chosen[0] - chosen[1]) < apart:
+        chosen = chosen[:1]
+    chosen += [place for place in range(0, last + 1, apart) if all(abs(place - other) >= apart for other in chosen)]
+    for place in sorted(chosen):
+        if not math.isnan(losses[place]):
+            text = f"{losses[place]:.2f}" if losses[place] < 10 else f"{losses[place]:.1f}"
+            bold = place == marked
+            role = "ink" if bold else "muted"
+            canvas.text(across(place), y, text, layout.small, role=role, anchor="middle", bold=bold)

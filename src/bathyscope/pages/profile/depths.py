@@ -11,8 +11,12 @@ from bathyscope.pages.profile.layout import TILES_UP_TO, WIDE, ProfileLayout
 from bathyscope.pages.profile.numbers import Mark, Points, Profile
 from bathyscope.pages.profile.sentences import MATTERS, SHORT_LABELS, interval_text, mark_label
 
-_ROLE: Final = {"readable": "blue", "own": "green"}
-_SHORTER: Final = {"the average ": "", "of the effect": "of effect"}
+_ROLE: Final = {"half": "blue", "readable": "blue", "own": "green"}
+_SHORTER: Final = {
+    "half of the tokens": "half",
+    "the average ": "",
+    "of the effect": "of effect",
+}
 """Words of a label that are left out where there is no room."""
 
 
@@ -108,7 +112,9 @@ def draw_curves(
             role="muted",
             anchor="end",
         )
-    words = "share of tokens whose most likely next token equals the final one"
+    words = "share of tokens that have, and keep, their final prediction"
+    if profile.head is not None and profile.head.is_mean:
+        words = "share of tokens whose most likely next token equals the final one"
     if layout is not WIDE:
         words = "% of tokens with their final prediction"
     canvas.text(layout.left, top - 8, words, layout.note, role="muted", halo=True)

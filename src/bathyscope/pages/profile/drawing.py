@@ -12,7 +12,7 @@ from importlib.resources import files
 from bathyscope.core.text import elided
 from bathyscope.pages.profile.canvas import Canvas, style, text_width, wrap
 from bathyscope.pages.profile.classes import NAMES
-from bathyscope.pages.profile.costs import draw_boundaries, draw_costs
+from bathyscope.pages.profile.costs import draw_boundaries, draw_costs, draw_losses
 from bathyscope.pages.profile.depths import draw_curves, draw_grounds, draw_mark, list_rows
 from bathyscope.pages.profile.layout import NARROW, WIDE, ProfileLayout
 from bathyscope.pages.profile.numbers import Profile
@@ -75,6 +75,9 @@ def _draw(profile: Profile, layout: ProfileLayout, *, titled: bool = False) -> s
     for depth in profile.criteria.values():
         canvas.line(across(depth), foot + 1, across(depth), foot + 9, "muted", 1.5)
     bottom = foot + 14
+    if profile.losses:
+        draw_losses(canvas, layout, profile, across, foot + 24)
+        bottom += 18
     if profile.costs is not None:
         bottom = draw_costs(canvas, layout, profile, profile.costs, across, bottom)
     else:

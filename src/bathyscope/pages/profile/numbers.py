@@ -12,22 +12,23 @@ import numpy as np
 from bathyscope.core.text import without_folders
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.labels import mean_limits
-from bathyscope.measures.curves import in_blocks_done, one_norm
+from bathyscope.measures.curves import in_blocks_done
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving_out
 from bathyscope.runs.depth_rows import MEASURE
+from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
 from bathyscope.runs.readings import DepthReading
+from bathyscope.statistics.bootstrap import mean_intervals
+from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
-    import xarray as xr
-
+    from bathyscope.runs.head import RunHead
     from bathyscope.runs.run import Run
     from bathyscope.runs.verdict import Verdict
 
 CRITERIA: Final = {"kl": "KL", "cosine": "cosine", "overlap": "top-k overlap"}
 """The papers' whole-numbered criteria: estimator → its name on a picture."""
-_AGREEMENT: Final = "top1_agreement"
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ class Mark:
     """One depth in blocks done.
 
     Args:
-        name: ``readable`` or ``own``, the reading that it is.
-        value, low, high: the mean over prompts and its interval, NaN ends without one.
+        name: ``half`` (``readable`` in runs of earlier versions) or ``own``, the reading that it is.
+        value, low, high: the reading and its interval over prompts, NaN ends without one.
     """
 
     name: str
@@ -105,8 +106,9 @@ class Profile:
         model, dataset: names without folders.
         n_blocks: L; 0 where the run does not tell.
         prompts, tokens: how many were measured; 0 tokens where the run does not tell.
-        share: of tokens whose top-1 token is the final one, by boundary; None without the lens.
-        marks: the depths *readable* and *own*, those that were measured.
+        share: of tokens that have, and keep, their final prediction, by boundary (in runs of earlier versions: that
+            have it); None without the lens.
+        marks: the depths of the head, those that were measured.
         costs: loss added without one block, by block; None without drop.
         criteria: estimator → depth in blocks done, by the papers' criteria.
         controls: what controls show, by kind.
@@ -126,6 +128,18 @@ class Profile:
     controls: tuple[ControlProfile, ...] = ()
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> RunHead | None:
+        """What is said first; None without the lens."""
+        return None if self.verdict is None else self.verdict.head
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """Loss when the model is read out, by boundary, nats a token; empty where it is not known."""
+        if self.head is None or np.isnan(self.head.loss).all():
+            return ()
+        return tuple(self.head.loss.tolist())
 
     @property
     def empty(self) -> bool:
@@ -149,7 +163,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
     check_whole_depth(run)
     verdict = run.verdict_by(cluster) if run.judged else None
     costs = cost_of_leaving_out(run, cluster)
-    readings = () if verdict is None else (verdict.readable, verdict.own)
+    readings = () if verdict is None else (verdict.head.tokens, verdict.head.effect)
     cost_points = None if costs is None or np.isnan(costs.mean).all() else Points.of(costs)
     return Profile(
         model=model_names([run.identity.model])[0],
@@ -182,23 +196,26 @@ def _note_unpaired(run: Run) -> list[str]:
 
 
 def _read_share(run: Run, cluster: str | None) -> Points | None:
-    if "lens" not in run or _AGREEMENT not in run["lens"]:
+    if "lens" not in run or AGREEMENT not in run["lens"]:
         return None
-    values: xr.DataArray = one_norm(run["lens"])[_AGREEMENT]
-    by_prompt = np.asarray(values.transpose("prompt", "boundary").values, dtype=np.float64)
-    if by_prompt.size == 0 or np.isnan(by_prompt).all():
+    name = KEPT if KEPT in run["lens"] else AGREEMENT
+    shares = token_shares(run["lens"], name)
+    if shares is None or shares.by_prompt.size == 0 or np.isnan(shares.by_prompt).all():
         return None
-    quantity = ByPlace(
-        "share",
-        "share of tokens whose top-1 token is the final one",
-        "1",
-        tuple(int(place) for place in values["boundary"].values),
-        by_prompt,
-        run.identity.seed,
-        clusters_in(values, cluster),
-        mean_limits(_AGREEMENT, by_prompt),
+    values = run["lens"][name]
+    # Tokens are pooled, so that the curve passes one half where the head says so.
+    intervals = mean_intervals(
+        shares.by_prompt,
+        Sampling(seed=run.identity.seed, cluster=clusters_in(values, cluster)),
+        limits=mean_limits(name, shares.by_prompt),
+        weights=shares.tokens,
     )
-    return Points.of(quantity)
+    return Points(
+        tuple(int(place) for place in values["boundary"].values),
+        tuple(shares.pooled.tolist()),
+        tuple(interval.low for interval in intervals),
+        tuple(interval.high for interval in intervals),
+    )
 
 
 def _read_marks(readings: tuple[DepthReading, ...]) -> tuple[Mark, ...]:
@@ -225,21 +242,19 @@ def _read_controls(run: Run, verdict: Verdict | None, cluster: str | None) -> tu
     for kind, control_runs in runs_by_kind.items():
         shares = [(_read_share(control, cluster), control.n_blocks) for control in control_runs]
         present = [(share, n_blocks) for share, n_blocks in shares if share is not None]
-        nulls = (
-            [] if verdict is None else [(r, r.nulls[kind]) for r in (verdict.readable, verdict.own) if kind in r.nulls]
-        )
+        readings = () if verdict is None else (verdict.head.tokens, verdict.head.effect)
         # The mean over seeds is a reading of its own, with an interval over the same prompts as the run's.
-        with np.errstate(invalid="ignore"):
-            readings = tuple(
-                DepthReading(r.name, null.by_control.mean(0), r.n_blocks, r.seed, cluster=r.cluster)
-                for r, null in nulls
-            )
+        marks = [
+            Mark(r.name, r.nulls[kind].value, *r.nulls[kind].interval_of_value(r.sampling, r.n_blocks))
+            for r in readings
+            if kind in r.nulls
+        ]
         controls.append(
             ControlProfile(
                 kind,
                 tuple(share for share, _ in present),
                 tuple(n_blocks for _, n_blocks in present),
-                _read_marks(readings),
+                tuple(mark for mark in marks if not math.isnan(mark.value)),
             )
         )
     return tuple(controls)

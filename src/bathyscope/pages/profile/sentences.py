@@ -10,56 +10,54 @@ import numpy as np
 from bathyscope.core.text import capitalised
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.profile.numbers import CRITERIA
-from bathyscope.runs.verdict import EFFECT_DONE, NO_EFFECT
+from bathyscope.runs.head import count_of, percent
 
 if TYPE_CHECKING:
     from bathyscope.pages.profile.numbers import Mark, Points, Profile
-    from bathyscope.runs.verdict import Null, Verdict
+    from bathyscope.runs.readings import Null
 
 MATTERS: Final = 0.05
 """Share of tokens from where it is said that the last block still changes them."""
-UNTRAINED: Final = "untrained"
 _NAMED: Final = 3
 """Blocks that a sentence lists at most."""
 _NUMBERS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten")
 
 
-SHORT_LABELS: Final = {"readable": "final after", "own": "90 % of effect on output by"}
+SHORT_LABELS: Final = {"half": "half final from", "readable": "final after", "own": "90 % of effect on output by"}
 """How a depth is written at its mark where there is little room."""
 
 
 def headline(profile: Profile) -> str:
-    """Return one sentence, without its full stop: what training moved where that is known, else the depth."""
-    verdict = profile.verdict
-    null = None if verdict is None else verdict.readable.null
-    if verdict is not None and null is not None and null.seeds > 1 and not math.isnan(null.interval.low):
-        return _state_training(verdict, null)
-    if verdict is not None and profile.marks:
-        return _state_depth(profile, verdict)
+    """Return one sentence, without its full stop: the head's first, or what single blocks cost without a lens."""
+    head = profile.head
+    if head is not None and (head.tokens_sentence or head.effect_sentence):
+        return head.tokens_sentence or head.effect_sentence
     if profile.costs is not None:
         return _state_costs(profile.costs)
     return "This run says nothing of depth yet: survey with lens, skip and drop"
 
 
 def basis(profile: Profile) -> str:
-    """Return what the headline rests on: prompts and tokens, its interval or controls, and what would say more."""
-    tokens = f", {_count(profile.tokens, 'token')}" if profile.tokens else ""
-    sentences = [f"{_count(profile.prompts, 'prompt')}{tokens}."]
-    verdict = profile.verdict
-    null = None if verdict is None else verdict.readable.null
-    if verdict is not None and null is not None and not math.isnan(null.value):
-        sentences.append(_name_controls(verdict.readable.value, null))
-        effect = verdict.own.null
+    """Return what stands under the headline: the head's second sentence, prompts and tokens, controls, and advice."""
+    tokens = f", {count_of(profile.tokens, 'token')}" if profile.tokens else ""
+    head, sentences = profile.head, []
+    if head is not None and head.tokens_sentence and head.effect_sentence:
+        sentences.append(f"{head.effect_sentence}.")
+    sentences.append(f"{count_of(profile.prompts, 'prompt')}{tokens}.")
+    if head is not None and head.tokens.null is not None and not math.isnan(head.tokens.null.value):
+        sentences.append(_name_controls(head.tokens.value, head.tokens.null))
+        effect = head.effect.null
         if effect is not None and effect.seeds > 1 and not math.isnan(effect.moved):
-            sentences.append(f"90 % of the effect on output: {_write_moved(verdict.own.value, effect)}.")
-    if verdict is not None and verdict.advice:
-        sentences.append(verdict.advice)
+            sentences.append(f"90 % of the effect on the output: {_write_moved(head.effect.value, effect)}.")
+    if profile.verdict is not None and profile.verdict.advice:
+        sentences.append(profile.verdict.advice)
     return " ".join([*sentences, *profile.notes])
 
 
 def mark_label(mark: Mark) -> tuple[str, str]:
     """Return how a depth is written at its mark: the sentence, and its interval or nothing."""
     sentences = {
+        "half": f"half of the tokens final from {mark.value:.1f}",
         "readable": f"the average token is final after {mark.value:.1f}",
         "own": f"90 % of the effect on output by {mark.value:.1f}",
     }
@@ -77,13 +75,15 @@ def explain_picture(profile: Profile) -> list[str]:
         listed = ", ".join(f"{CRITERIA[name]} {depth:.0f}" for name, depth in ordered)
         curves = ", each on another curve" if len(ordered) > 1 else ""
         lines.append(f"ticks: where refinement begins by the papers' criteria: {listed} of {profile.n_blocks}{curves}")
+    if profile.losses:
+        lines.append("numbers under the curve: loss in nats if the model is read out there")
     if profile.mark("readable") is not None:
         lines.append("blue: mean over tokens (the curve need not be at 50 %)")
     kinds = [f"{len(control.curves)} {control.label}" for control in profile.controls if control.curves]
     if kinds:
         lines.append(f"grey: {', '.join(kinds)}, the same prompts")
     if profile.mark("own") is not None:
-        changed = math.nan if profile.verdict is None else profile.verdict.changed_by_last
+        changed = math.nan if profile.head is None else profile.head.changed_by_last
         rest = "; the rest can still change predictions" if changed >= MATTERS else ""
         lines.append(f"green: 90 % of how far skipping single blocks moves output probabilities lies before it{rest}")
     return lines
@@ -144,17 +144,20 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
 
 def describe(profile: Profile) -> str:
     """Return the picture in words, for readers who cannot see it."""
-    parts = [f"Depth profile of {profile.model}, {_count(profile.n_blocks, 'block')}."]
+    parts = [f"Depth profile of {profile.model}, {count_of(profile.n_blocks, 'block')}."]
     for mark in profile.marks:
         label, interval = mark_label(mark)
         parts.append(f"{capitalised(label)} blocks{f' ({interval})' if interval else ''}.")
     if profile.share is not None:
         shares = [
-            f"{_percent(share)} at {place}"
+            f"{percent(share)} at {place}"
             for place, share in zip(profile.share.places, profile.share.mean)
             if not math.isnan(share)
         ]
         parts.append(f"Share of tokens with their final prediction, by blocks done: {', '.join(shares)}.")
+    if profile.losses:
+        losses = [f"{loss:.2f} at {place}" for place, loss in enumerate(profile.losses) if not math.isnan(loss)]
+        parts.append(f"Loss in nats if the model is read out, by blocks done: {', '.join(losses)}.")
     if profile.costs is not None:
         costs = [
             f"{block}: {write_cost(cost)}"
@@ -167,41 +170,6 @@ def describe(profile: Profile) -> str:
             label, interval = mark_label(mark)
             parts.append(f"{capitalised(control.label)}: {label}{f' ({interval})' if interval else ''}.")
     return " ".join(parts)
-
-
-def _state_training(verdict: Verdict, null: Null) -> str:
-    blocks = f"{abs(null.moved):.1f} of {_count(verdict.n_blocks, 'block')}"
-    if null.differs and null.moved < 0:
-        return f"Training moves the final prediction {blocks} earlier"
-    if null.differs:
-        return f"Training moves the final prediction {blocks} deeper"
-    depth = f"a token is final after {verdict.readable.value:.1f} of {_count(verdict.n_blocks, 'block')}"
-    if null.same:
-        return f"Training leaves depth within a block of where it was: {depth}"
-    return f"Whether training moved depth is open: {depth}, and after {null.value:.1f} untrained"
-
-
-def _state_depth(profile: Profile, verdict: Verdict) -> str:
-    counted = _count(verdict.n_blocks, "block")
-    readable, effect_done = verdict.readable.value, verdict.own.value
-    changed = verdict.changed_by_last
-    last = ""
-    if not math.isnan(changed) and changed >= MATTERS:
-        last = f", but the last block still changes {_percent(changed)} of predictions"
-    if math.isnan(readable) and effect_done == 0:
-        return capitalised(NO_EFFECT)
-    if math.isnan(readable):
-        return f"{EFFECT_DONE} {effect_done:.1f} of {counted}{verdict.in_loops(effect_done)}"
-    if verdict.depth is not None:
-        loops = verdict.in_loops(verdict.depth)
-        return f"The prediction settles after about {verdict.depth:.1f} of {counted}{loops}{last}"
-    token = f"A token's prediction is final after {readable:.1f} of {counted}{verdict.in_loops(readable)} on average"
-    if last or math.isnan(effect_done):
-        return f"{token}{last}"
-    if effect_done == 0:
-        return f"{token}, and {NO_EFFECT}"
-    already = "and" if effect_done > readable else "but already"
-    return f"{token}, {already} {EFFECT_DONE} {effect_done:.1f}"
 
 
 def _state_costs(costs: Points) -> str:
@@ -244,11 +212,3 @@ def _costliest_first(costs: Points) -> list[int]:
     mean = np.asarray(costs.mean)
     # A stable order keeps ties in the order of blocks, so the page has the same bytes everywhere.
     return [int(place) for place in np.argsort(-mean, kind="stable") if not math.isnan(mean[place])]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

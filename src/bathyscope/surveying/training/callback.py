@@ -18,8 +18,9 @@ from bathyscope.surveying.training.watch import MEASURES, STEPS, Watch
 class DepthCallback(TrainerCallback):
     """Surveys the model every so many steps of a Trainer, and logs the depths with everything else.
 
-    The numbers are ``depth/readable``, ``depth/own``, ``depth/later`` (blocks), ``depth/idle_blocks`` and
-    ``depth/seconds``. Weights, optimiser, random states and the loss are what they are without it.
+    The numbers are the verdict's readings (``depth/half``, ``depth/tokens_90``, ``depth/readable``, ``depth/own`` and
+    ``depth/later``, in blocks), ``depth/idle_blocks`` and ``depth/seconds``. Weights, optimiser, random states and the
+    loss are what they are without it.
 
     Args:
         prompts: as for ``survey``.

@@ -19,11 +19,10 @@ from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
-from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.training.folder import finished_runs
 
-READINGS: Final = ("readable", "own", "later")
+READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 _STEP_FOLDER: Final = re.compile(r"(?:checkpoint-|step-?)\d+|steps|checkpoints")
@@ -38,7 +37,7 @@ _TABLE: Final[Table] = {
         name: label
         for reading in READINGS
         for name, label in {
-            reading: _by_step(f"the verdict's reading {reading}", "block", "mean over prompts"),
+            reading: _by_step(f"the verdict's reading {reading}", "block", "over all prompts"),
             **interval(reading, _by_step, f"the 95 % interval of {reading}", "block", "bootstrap over prompts"),
         }.items()
     },
@@ -161,8 +160,7 @@ def _row(run: Run) -> dict[str, Any]:
 
 
 def _readings_of(run: Run) -> dict[str, Any]:
-    verdict = run.verdict
-    return dict(zip(READINGS, (verdict.readable, verdict.own, verdict.later)))
+    return {name: getattr(run.verdict, name) for name in READINGS}
 
 
 def _first_steps(matters_SL: np.ndarray, steps: Sequence[int]) -> np.ndarray:
@@ -180,16 +178,7 @@ def _trends(runs: Sequence[Run], steps: Sequence[int]) -> dict[str, np.ndarray]:
     }
     by_run = [_readings_of(run) for run in runs]
     for name in READINGS:
-        readings = [
-            Reading(
-                of_run[name].by_prompt[:, None],
-                np.ones(len(of_run[name].by_prompt)),
-                only_entry,
-                (0.0, float(of_run[name].n_blocks)),
-                cluster=of_run[name].cluster,
-            )
-            for of_run in by_run
-        ]
+        readings = [of_run[name].statistic for of_run in by_run]
         coefficients = {"change": np.zeros(len(steps)), "slope": np.full(len(steps), np.nan)}
         if len(steps) > 1:
             coefficients["change"][[0, -1]] = -1.0, 1.0
@@ -211,14 +200,22 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         return _describe_step(data, n_blocks) + _no_interval_text(data)
     text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
     if "readable" in data:
-        ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
-        text += f" A token is final after {ends[0]} of {n_blocks} blocks at step {first}, and after {ends[1]} at {last}"
-        change, low, high = (float(data[f"change{end}"].sel(reading="readable")) for end in ("", "_low", "_high"))
+        name, subject = _head_of(data)
+        ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
+        text += f" {subject} from {ends[0]} of {n_blocks} blocks on at step {first}, and from {ends[1]} at {last}"
+        change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
         text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
     return text + _no_interval_text(data)
+
+
+def _head_of(data: xr.Dataset) -> tuple[str, str]:
+    """Return the reading that heads a course, and its subject: a mean over tokens where a run stores no more."""
+    if np.isnan(data["half"].values).any():
+        return "readable", "On average a token keeps its final prediction"
+    return "half", "Half of the tokens keep their final prediction"
 
 
 def _no_interval_text(data: xr.Dataset) -> str:
@@ -239,7 +236,8 @@ def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     """Return the readings of the only step."""
     text = f"One step was surveyed, {int(data['step'][0])}."
     if "readable" in data:
-        text += f" A token is final after {float(data['readable'][0]):.1f} of {n_blocks} blocks."
+        name, subject = _head_of(data)
+        text += f" {subject} from {float(data[name][0]):.1f} of {n_blocks} blocks on."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         text += f" Blocks shown to be idle: {int(data['idle_blocks'][0])}."
     return text
@@ -255,9 +253,7 @@ def depths_of(run: Run) -> dict[str, float]:
     """Return what a training logs of a run: the verdict's readings in blocks, and how many blocks are idle."""
     values: dict[str, float] = {}
     if "lens" in run:
-        verdict = run.verdict
-        readings = {"readable": verdict.readable, "own": verdict.own, "later": verdict.later}
-        values |= {f"depth/{name}": reading.value for name, reading in readings.items()}
+        values |= {f"depth/{name}": reading.value for name, reading in _readings_of(run).items()}
     if "drop" in run:
         values["depth/idle_blocks"] = count_idle_blocks(run)
     return {name: value for name, value in values.items() if not np.isnan(value)}

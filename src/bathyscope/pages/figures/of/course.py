@@ -15,7 +15,8 @@ from bathyscope.pages.figures.kit.heat_map import HeatMap, Side, describe_larges
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, Look
 
 _READINGS: Final = {
-    "readable": ("a token is final", Look(style.BLUE, "o", "-")),
+    "half": ("half of the tokens keep their prediction", Look(style.BLUE, "o", "-")),
+    "readable": ("a token is final, on average", Look(style.BLUE, "o", "-")),
     "own": ("90 % of the effect on output", Look(style.VERMILION, "s", "--")),
     "later": ("90 % of that on later tokens", Look(style.GREEN, "^", ":")),
 }
@@ -33,8 +34,10 @@ def drawing(data: xr.Dataset) -> Drawing:
     """Draw the readings and the loss over steps, and block × step maps of drop and skip effects."""
     panels = []
     if "readable" in data:
-        ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
-        alt = f"Readings of depth by step; blocks until a token is final: {ends[0]} at first, {ends[1]} at last."
+        name = _choose_head(data)
+        ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
+        what = _READINGS[name][0]
+        alt = f"Readings of depth by step; blocks until {what}: {ends[0]} at first, {ends[1]} at last."
         panels.append(Panel("depth", partial(_draw_readings, data=data), alt))
     if "loss" in data:
         alt = f"Loss of the prompts by step: {', '.join(f'{value:.3g}' for value in data['loss'].values)} nats."
@@ -52,6 +55,11 @@ def drawing(data: xr.Dataset) -> Drawing:
     return Drawing(panels, note, heading="Depth by step", blocks=int(data.attrs["n_blocks"]))
 
 
+def _choose_head(data: xr.Dataset) -> str:
+    """Return the reading of tokens that is drawn: their mean where a step of an earlier version stores no more."""
+    return "readable" if "half" not in data or np.isnan(data["half"].values).any() else "half"
+
+
 def _null_note(data: xr.Dataset) -> str:
     if int(data["step"][0]) == 0:
         return "Step 0 is the model before this training: what it reads there is the null of all that follows."
@@ -60,7 +68,8 @@ def _null_note(data: xr.Dataset) -> str:
 
 def _draw_readings(figure: FigureBase, data: xr.Dataset) -> None:
     ax, x = figure.subplots(), data["step"].values
-    for name, (label, look) in _READINGS.items():
+    for name in (_choose_head(data), "own", "later"):
+        label, look = _READINGS[name]
         if np.isfinite(data[name].values).any():
             ax.fill_between(x, data[f"{name}_low"], data[f"{name}_high"], color=look.colour, alpha=0.15, linewidth=0)
             ax.plot(x, data[name], look.line, marker=look.marker, color=look.colour, markersize=3.5, label=label)

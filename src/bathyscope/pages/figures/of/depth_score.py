@@ -17,6 +17,7 @@ from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from bathyscope.core.text import elided
+from bathyscope.labels import mean_limits
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
@@ -183,7 +184,8 @@ def _make_level_panel(data: xr.Dataset, kind: str, options: FigureOptions) -> Pa
         together = None if cluster is None else cluster[member == place]
         if len(level_effects):
             label = f"{elided(_find_label(data) or 'level', _LEVEL_LETTERS)} {_label_level(level)}"
-            summary = summarise(level_effects, np.ones(len(level_effects)), options, together)
+            limits = mean_limits(f"{kind}_effect", level_effects)
+            summary = summarise(level_effects, np.ones(len(level_effects)), options, together, limits)
             curves.append(Series(label, effect_PS["skipped"].values, summary, look))
     title = f"Effect of each block on {_ON[kind]}, by level"
     return make_panel(f"by_level_{kind}", curves, Axis(title, PLACES["skipped"], _EFFECTS[kind], "auto"))

@@ -41,7 +41,9 @@ class EstimatorGroup:
 
 
 _VERDICT: Final = {
-    "readable": "top-1 token settled",
+    "half": "half of the tokens keep their prediction",
+    "tokens_90": "90 % of the tokens keep their prediction",
+    "readable": "average token keeps its prediction",
     "own": "90 % of the effect on the output",
     "later": "the same, at later tokens",
 }
@@ -80,7 +82,7 @@ def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateR
     if not run.judged:
         return
     verdict = run.verdict_by(options.cluster)
-    readings = [reading for reading in (verdict.readable, verdict.own, verdict.later) if np.isfinite(reading.value)]
+    readings = [reading for reading in (getattr(verdict, name) for name in _VERDICT) if np.isfinite(reading.value)]
     if readings:
         yield EstimateRow("Verdict", style.INK), None
     for reading in readings:
