@@ -20,7 +20,8 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.pages.plan_page import plan_headline
 from bathyscope.surgery import ledger
-from bathyscope.surgery.plan_text import again_cells, cells, transfer_cells
+from bathyscope.surgery.plan_text import cells
+from bathyscope.surgery.stability_text import again_cells, transfer_cells
 
 
 @pytest.fixture(scope="module")

@@ -79,7 +79,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     choice = _choose_blocks(cost)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
-        cheap = f"Which blocks can go, by bathyscope prune: {plan.text}"
+        cheap = f"By bathyscope prune: {plan.text}"
         return Answer(headline, cheap, _name_costly_blocks(cost), tuple(trust), planned=True)
     purpose, command = _suggest_command(run, choice)
     return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
