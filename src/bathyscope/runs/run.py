@@ -50,7 +50,6 @@ class Run:
         controls: runs that the model is compared with, such as ``untrained-0``, on the same prompts.
         cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
         in_memory: the results of a run without a folder, by index in the plan; None = the run-level results.
-        stopped: why a survey with ``until=`` ended; empty for others, and for a run that is opened again.
 
     Example:
         >>> run.measures
@@ -88,7 +87,16 @@ class Run:
     controls: Mapping[str, Run] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
-    stopped: str = ""
+
+    @property
+    def stopped(self) -> str:
+        """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others."""
+        return str((self._until or {}).get("text", ""))
+
+    @property
+    def _until(self) -> Mapping[str, Any] | None:
+        stored = (self.manifest["record"].get("notes") or {}).get("until")
+        return stored if isinstance(stored, Mapping) else None
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -299,6 +307,7 @@ class Run:
             "run": None if self.path is None else str(self.path),
             "verdict": self.headline() or None,
             "caption": self.caption(),
+            "until": self._until,
             "model": self.identity.model,
             "dataset": self.identity.dataset,
             "prompts": self.identity.prompts,

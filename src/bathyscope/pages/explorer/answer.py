@@ -68,7 +68,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
         cluster: label of prompts that are resampled as one.
         plan: of ``prune`` for the same model. It measured the blocks together, so it decides which can be removed.
     """
-    trust = [run.caption(), *loading_warnings(run)]
+    trust = [run.caption(), *([run.stopped] if run.stopped else []), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
     if run.judged:
         verdict = run.verdict_by(cluster)
