@@ -36,7 +36,7 @@ def moved(hf: Any, amount: float, *names: str) -> Any:
 def course_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hf, folder = zoo.build("llama"), tmp_path_factory.mktemp("course") / "course"
     for step, amount in ((0, 0.0), (10, 0.1), (40, 0.3)):
-        watch = bathyscope.watch(moved(hf, amount), PROMPTS, folder, every=10, max_share=1e9, progress=False)
+        watch = bathyscope.watch(moved(hf, amount), PROMPTS, folder, every=10, progress=False)
         assert watch(step)
     return folder
 

@@ -42,7 +42,7 @@ class DepthCallback(TrainerCallback):
         out: str | Path = "runs/course",
         *,
         measures: Sequence[str] = MEASURES,
-        max_share: float = 0.05,
+        max_share: float | None = None,
         seed: int = 0,
         tokenizer: Any = None,
         progress: bool = True,
@@ -63,7 +63,10 @@ class DepthCallback(TrainerCallback):
     ) -> None:
         """Look at the model, and survey it before the first step (or where a training goes on)."""
         tokenizer = kwargs.get("processing_class") if self._tokenizer is None else self._tokenizer
-        self._watch = Watch(kwargs["model"], self._prompts, self._out, tokenizer=tokenizer, **self._options)
+        steps = state.max_steps if state.max_steps > 0 else None
+        self._watch = Watch(
+            kwargs["model"], self._prompts, self._out, tokenizer=tokenizer, steps=steps, **self._options
+        )
         self._trainer = _trainer_of(state)
         if self._trainer is None:
             warn("DepthCallback cannot find its Trainer; its numbers are in the folder of the course alone.")
