@@ -47,6 +47,24 @@ def difference() -> Any:
     return bathyscope.diff(hf, moved(hf, 1.0, "layers.2.", "layers.3."), PROMPTS, resamples=50)
 
 
+@pytest.mark.parametrize(("measure", "panels"), [("residual", 0), ("skip", 1)])
+def test_a_course_without_a_depth_has_a_page(measure: str, panels: int, tmp_path: Path) -> None:
+    """Of what it has, or of the steps alone with what would tell more; no sentence ends twice."""
+    hf = zoo.build("llama")
+    for step in (0, 10):
+        watch = bathyscope.watch(hf, PROMPTS, tmp_path / "c", every=10, measures=[measure], progress=False)
+        watch(step)
+    course = bathyscope.open_course(tmp_path / "c")
+    assert course.to_dataframe()["step"].tolist() == [0, 10]
+    text = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
+    assert text.count('role="img"') == panels
+    verdict = re.search(r'<p class="verdict">(.*?)</p>', text)
+    assert verdict is not None
+    assert "2 steps were surveyed, 0 to 10.<" in verdict[1]
+    assert ".." not in verdict[1]
+    assert ("survey the steps with lens, skip or drop" in verdict[1]) == (measure == "residual")
+
+
 def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:
     course = bathyscope.open_course(course_folder)
     text = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What surveys take of a training's time, foretold from the first of them.
+"""What surveys take of a training's time, predicted from the first of them.
 
 How long a step takes is not known before the first one. So nothing is promised of it: it is said from which time of a
 step on all surveys fit into their share.

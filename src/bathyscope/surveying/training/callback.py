@@ -64,9 +64,8 @@ class DepthCallback(TrainerCallback):
         """Look at the model, and survey it before the first step (or where a training goes on)."""
         tokenizer = kwargs.get("processing_class") if self._tokenizer is None else self._tokenizer
         steps = state.max_steps if state.max_steps > 0 else None
-        self._watch = Watch(
-            kwargs["model"], self._prompts, self._out, tokenizer=tokenizer, steps=steps, **self._options
-        )
+        options = {**self._options, "tokenizer": tokenizer, "steps": steps}
+        self._watch = Watch(kwargs["model"], self._prompts, self._out, **options)
         self._trainer = _trainer_of(state)
         if self._trainer is None:
             warn("DepthCallback cannot find its Trainer; its numbers are in the folder of the course alone.")

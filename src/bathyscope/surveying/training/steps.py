@@ -200,7 +200,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
         return _describe_step(data, n_blocks) + _no_interval_text(data)
-    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}.{_nothing_told(data)}"
     if "readable" in data:
         ends = [f"{float(data['readable'][place]):.1f}" for place in (0, -1)]
         text += f" A token is final after {ends[0]} of {n_blocks} blocks at step {first}, and after {ends[1]} at {last}"
@@ -210,6 +210,13 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
     return text + _no_interval_text(data)
+
+
+def _nothing_told(data: xr.Dataset) -> str:
+    """Return what a course lacks whose measures tell neither a depth nor a cost; empty for others."""
+    if data.data_vars:
+        return ""
+    return " Its measures tell no depth by step; survey the steps with lens, skip or drop, or open its runs one by one."
 
 
 def _no_interval_text(data: xr.Dataset) -> str:
@@ -228,7 +235,7 @@ def _no_interval_text(data: xr.Dataset) -> str:
 
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     """Return the readings of the only step."""
-    text = f"One step was surveyed, {int(data['step'][0])}."
+    text = f"One step was surveyed, {int(data['step'][0])}.{_nothing_told(data)}"
     if "readable" in data:
         text += f" A token is final after {float(data['readable'][0]):.1f} of {n_blocks} blocks."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
@@ -239,7 +246,7 @@ def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
 def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
     """Return a row for every step; what is by block stays in the arrays."""
     by_step = [str(name) for name in data.data_vars if data[name].dims == ("step",)]
-    return data[by_step].to_dataframe().reset_index()
+    return data[["step", *by_step]].to_dataframe().reset_index()
 
 
 def depths_of(run: Run) -> dict[str, float]:
