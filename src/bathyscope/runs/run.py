@@ -76,6 +76,8 @@ class Run:
         ['none', 'untrained-0']
         >>> run.text == run.headline(), list(run.data.children)[:2], list(run.record())[:2]
         (True, ['residual', 'lens'], ['run', 'verdict'])
+        >>> run.stopped  # no survey with until
+        ''
         >>> run.save("runs/copy").path.name
         'copy'
     """

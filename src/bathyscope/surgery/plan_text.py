@@ -40,7 +40,9 @@ def cells(data: xr.Dataset) -> list[list[str]]:
     for place, name in enumerate(data["candidate"].values.tolist()):
         candidate = data.isel(candidate=place)
         number = {key: float(candidate[key]) for key in _COLUMNS}
-        interval = f"{number['test_cost']:.4f} ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
+        interval = _number_text(number["test_cost"], 4)
+        if not np.isnan(number["test_cost_low"]):
+            interval += f" ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
         texts = {
             "subset": str(candidate["subset"].item()),
             "calibration_cost": f"{number['calibration_cost']:.4f}",

@@ -38,14 +38,15 @@ class Price:
     def of(cls, data: xr.Dataset) -> Price:
         """Return the price of the choice, the first candidate of a plan's arrays."""
         choice = data.isel(candidate=0)
-        before = float(data["full_loss"].mean(skipna=False)) if "full_loss" in data else math.nan
+        has_losses = "full_loss" in data and "cost" in data
+        before = float(data["full_loss"].mean(skipna=False)) if has_losses else math.nan
         return cls(
             cost=float(choice["test_cost"]),
             low=float(choice["test_cost_low"]),
             high=float(choice["test_cost_high"]),
             level=float(data.attrs["level"]),
             before=before,
-            after=before + float(choice["cost"].mean(skipna=False)),
+            after=before + float(choice["cost"].mean(skipna=False)) if has_losses else math.nan,
             changed=1 - float(choice["test_agreement"]),
             joint="joint" in data.attrs,
         )
