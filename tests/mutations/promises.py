@@ -73,8 +73,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/until",
         "a-width-that-was-missed-is-rounded-to-one-that-was-not",
-        "ceil(100 * self.known) / 100",
-        "round(self.known, 1)",
+        "ceil(100 * self.reach) / 100",
+        "round(self.reach, 1)",
         "surveying/test_until.py::test_the_sentence_says_whether_the_width_was_reached",
     ),
     Bug(

@@ -75,8 +75,8 @@ def _show_course(course: Course, anchor: str) -> dict[str, Any]:
         tables.append((["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
     table = course.to_dataframe()
     rows = [[_format_number(value) for value in row] for row in table.itertuples(index=False)]
-    drawn = course_figure.drawing(data)
-    figure = html.figure(drawn, anchor, [str(name) for name in table.columns], rows) if drawn.panels else None
+    picture = course_figure.drawing(data)
+    figure = html.figure(picture, anchor, [str(name) for name in table.columns], rows) if picture.panels else None
     return {"figure": figure, "tables": tables, "command": "", "shows_figure": True}
 
 

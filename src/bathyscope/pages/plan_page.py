@@ -290,8 +290,8 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     if plan.speeds is not None:
         facts.append(Fact("Speed", plan.speeds.text))
     if command:
-        written = "smaller model" if plan.leaves_blocks else "model without them"
-        facts.append(Fact("Next", f"To write the {written}:", command))
+        model_text = "smaller model" if plan.leaves_blocks else "model without them"
+        facts.append(Fact("Next", f"To write the {model_text}:", command))
     return facts
 
 

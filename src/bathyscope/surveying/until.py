@@ -44,7 +44,7 @@ class Ending:
 
     Args:
         width: blocks that were asked for.
-        known: how far the ends of both intervals reach from their readings, at most; NaN where one has no interval.
+        reach: how far the ends of both intervals reach from their readings, at most; NaN where one has no interval.
         prompts: of the run.
         offered: prompts that there were.
         reached: whether the readings are known within the width.
@@ -52,7 +52,7 @@ class Ending:
     """
 
     width: float
-    known: float
+    reach: float
     prompts: int
     offered: int
     reached: bool
@@ -67,21 +67,21 @@ class Ending:
                 f"blocks, as "
                 "was asked."
             )
-        known = "the readings have no intervals"
-        if not isnan(self.known):
+        result_text = "the readings have no intervals"
+        if not isnan(self.reach):
             # never rounded down to the width that was not reached
-            known = f"both readings are known within ±{max(ceil(100 * self.known) / 100, 0.01):.2f} blocks"
+            result_text = f"both readings are known within ±{max(ceil(100 * self.reach) / 100, 0.01):.2f} blocks"
         if self.budget is not None:
             why = f"the budget of {self.budget:.0f} s ended at {self.prompts} of {self.offered} prompts, where"
         else:
             why = "with the only prompt" if self.offered == 1 else f"with all {self.offered} prompts"
-        return f"±{self.width:g} blocks was not reached: {why} {known}."
+        return f"±{self.width:g} blocks was not reached: {why} {result_text}."
 
     def record(self) -> dict[str, Any]:
         """Return it as a run's record holds it."""
         return {
             "width": self.width,
-            "known": None if isnan(self.known) else self.known,
+            "reach": None if isnan(self.reach) else self.reach,
             "prompts": self.prompts,
             "offered": self.offered,
             "reached": self.reached,
