@@ -105,6 +105,11 @@ def plan_conclusion(record: Mapping[str, Any]) -> str:
         values["blocks_again"] = ("unit", [row["chosen_again"] for row in record["blocks_again"]])
         values["unit"] = [row["unit"] for row in record["blocks_again"]]
     settings, test = record["settings"], record["data"]["test"]
+    losses = next((row for row in record.get("before_after", []) if str(row["quantity"]).startswith("loss")), None)
+    if losses is not None:
+        values["full_loss"] = ("prompt", np.full(test["prompts"], losses["before"]))
+        difference = np.full((len(record["candidates"]), test["prompts"]), losses["after"] - losses["before"])
+        values["cost"] = (("candidate", "prompt"), difference)  # of the choice; nothing reads the others'
     data = xr.Dataset(
         values,
         coords={"candidate": [row["candidate"] for row in record["candidates"]], "prompt": range(test["prompts"])},

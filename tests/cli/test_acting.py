@@ -64,8 +64,8 @@ def test_each_step_takes_what_the_step_before_wrote(
     page = walk / "page.html"
     assert main(["report", str(walk / "plan"), str(walk / "fixed"), "--out", str(page)]) == 0
     written = unescape(page.read_text(encoding="utf-8"))
-    assert f"Which blocks can go: {model_folder}" in written
-    assert f"Repaired: {model_folder} with {plan.schedule}" in written
+    assert f"What leaving out costs: {model_folder.name}" in written
+    assert f"Repaired: {model_folder.name} with {plan.schedule}" in written
     for place in ("small", "fixed"):
         assert AutoModelForCausalLM.from_pretrained(walk / place).config.num_hidden_layers == 4
         assert str(model_folder.parent) not in (walk / place / "README.md").read_text()

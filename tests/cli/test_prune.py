@@ -21,7 +21,8 @@ from bathyscope.cli import main
 from bathyscope.pages.plan_page import plan_headline
 from bathyscope.surgery import ledger
 from bathyscope.surgery.plan import open_plan
-from bathyscope.surgery.plan_text import again_cells, cells, transfer_cells
+from bathyscope.surgery.plan_text import cells
+from bathyscope.surgery.stability_text import again_cells, transfer_cells
 
 
 @pytest.fixture(scope="module")
@@ -133,24 +134,31 @@ def test_domains_are_given_by_name_and_stand_in_table_and_page(
 
 
 def test_a_report_has_a_section_of_it(
-    model_folder: Path, run_folder: Path, sources: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model_folder: Path,
+    run_folder: Path,
+    sources: tuple[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out, page = tmp_path / "pruned", tmp_path / "page.html"
+    monkeypatch.chdir(tmp_path)
     assert main(arguments(model_folder, sources, "--drop", "1", "--out", str(out))) == 0
     assert main(["report", str(run_folder), str(out), "--out", str(page)]) == 0
     plan, written = open_plan(out), unescape(page.read_text(encoding="utf-8"))
     assert plan.text in written
     assert written.index(plan_headline(plan)) < written.index("Depth profile of")  # the decision is first
-    assert f"Which blocks can go: {model_folder}" in written
+    assert f"What leaving out costs: {model_folder.name}" in written
     for row in cells(plan.data):
         assert f'<th scope="row">{row[0]}</th>' + "".join(f"<td>{c}</td>" for c in row[1:]) in written
     alone = tmp_path / "alone.html"
     assert main(["report", str(out), "--out", str(alone)]) == 0
     written = unescape(alone.read_text(encoding="utf-8"))
-    assert f"<h1>Which blocks can go: {model_folder}</h1>" in written
+    assert f"<h1>What leaving out costs: {model_folder.name}</h1>" in written
     # flags are marked up, so that no line ends inside of one
     text = re.sub(r"<[^>]*>", "", written)
-    assert f"bathyscope export {model_folder} --schedule {plan.schedule} --out SMALLER" in text
+    assert "bathyscope export pruned --out SMALLER" in text
+    assert str(tmp_path) not in text
     assert "<script" not in written
     with pytest.raises(bathyscope.OptionError, match="A report needs at least one run, plan or repair"):
         bathyscope.report([], page)
@@ -252,7 +260,7 @@ def test_codes_and_words_of_what_cannot_be_done(
 ) -> None:
     assert main(arguments(model_folder, sources, "--max-cost", "1e-9", "--format", "json")) == 6
     captured = capsys.readouterr()
-    assert "error: No block can go: leaving out drop:" in captured.err
+    assert "error: Not shown to stay below max_cost=" in captured.err
     record = json.loads(captured.out)
     assert (record["kind"], record["proved"], record["schedule"]) == ("plan", False, "standard")
     assert record["candidates"][0]["test_cost"] > 0

@@ -8,6 +8,7 @@ import asking
 import differences
 import headlines
 import joins
+import promises
 import while_measuring
 from bug import Bug
 
@@ -19,4 +20,5 @@ BUGS: tuple[Bug, ...] = (
     *differences.BUGS,
     *headlines.BUGS,
     *joins.BUGS,
+    *promises.BUGS,
 )

@@ -37,7 +37,7 @@ def moved(hf: Any, amount: float, *names: str) -> Any:
 def course_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hf, folder = zoo.build("llama"), tmp_path_factory.mktemp("course") / "course"
     for step, amount in ((0, 0.0), (10, 0.1), (40, 0.3)):
-        watch = bathyscope.watch(moved(hf, amount), PROMPTS, folder, every=10, max_share=1e9, progress=False)
+        watch = bathyscope.watch(moved(hf, amount), PROMPTS, folder, every=10, progress=False)
         assert watch(step)
     return folder
 
@@ -46,6 +46,24 @@ def course_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def difference() -> Any:
     hf = zoo.build("llama")
     return bathyscope.diff(hf, moved(hf, 1.0, "layers.2.", "layers.3."), PROMPTS, resamples=50)
+
+
+@pytest.mark.parametrize(("measure", "panels"), [("residual", 0), ("skip", 1)])
+def test_a_course_without_a_depth_has_a_page(measure: str, panels: int, tmp_path: Path) -> None:
+    """Of what it has, or of the steps alone with what would tell more; no sentence ends twice."""
+    hf = zoo.build("llama")
+    for step in (0, 10):
+        watch = bathyscope.watch(hf, PROMPTS, tmp_path / "c", every=10, measures=[measure], progress=False)
+        watch(step)
+    course = bathyscope.open_course(tmp_path / "c")
+    assert course.to_dataframe()["step"].tolist() == [0, 10]
+    text = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
+    assert text.count('role="img"') == panels
+    verdict = re.search(r'<p class="verdict">(.*?)</p>', text)
+    assert verdict is not None
+    assert "2 steps were surveyed, 0 to 10.<" in verdict[1]
+    assert ".." not in verdict[1]
+    assert ("survey the steps with lens, skip or drop" in verdict[1]) == (measure == "residual")
 
 
 def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:

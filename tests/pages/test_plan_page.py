@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 import re
-from typing import Any
+from html import unescape
+from pathlib import Path
+from typing import Any, Final
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from bathyscope.pages.acts import act_section
 from bathyscope.pages.plan_page import candidate_rows, draw_plan, left_out_blocks, plan_basis, plan_headline, plan_html
 from bathyscope.surgery.plan import Plan, result
+from bathyscope.surgery.speed import Speeds
 
 SVG = "{http://www.w3.org/2000/svg}"
+DATA: Final = {
+    f"{role}_{name}": value
+    for role in ("calibration", "test")
+    for name, value in {"data": "/home/her/mine.jsonl:3", "hash": "a" * 64, "prompts": 3, "tokens": 30}.items()
+}
+"""What a plan says of its prompts."""
 
 
 def planned(
@@ -25,6 +36,7 @@ def planned(
     n_blocks: int = 12,
     names: tuple[str, ...] = ("search", "block <i>influence"),
     p_values: tuple[float, ...] = (1.0, 0.01),
+    full_loss: float | None = None,
     **attrs: Any,
 ) -> Plan:
     """A plan of two candidates at these costs, with intervals of 0.05 around them."""
@@ -40,6 +52,8 @@ def planned(
         "test_agreement": np.full(len(costs), 0.9),
         "cost": cost[:, None] * np.ones((1, 30)),
     }
+    if full_loss is not None:
+        values["full_loss"] = np.full(30, full_loss)
     standard = {"model": "m", "size": subset.count(":"), "n_units": n_blocks, "n_blocks": n_blocks, "parts": "block"}
     return Plan(result(names[: len(costs)], values, {}, {**standard, "level": 0.95, "how": "all pairs tried", **attrs}))
 
@@ -49,34 +63,56 @@ def planned(
     [
         (
             planned(),
-            "Leaving out blocks 4, 7 costs +0.200 nats per token; nothing tried is shown to cost less",
+            "Leaving out blocks 4, 7 costs +0.200 nats per token (10 % of the top-1 predictions change); nothing "
+            "tried is shown to cost less",
+        ),
+        (
+            planned(full_loss=0.8),
+            "Leaving out blocks 4, 7 costs +0.200 nats per token (the loss rises from 0.8 to 1, +25 %; 10 % of the "
+            "top-1 predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned((0.02, 0.3)),
+            "Leaving out blocks 4, 7 costs +0.020 nats per token, which cannot be told from 0 (10 % of the top-1 "
+            "predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned(max_cost=0.3, names=("search", "random"), alike=(True, True)),
+            "Blocks 4, 7 can go within 0.3 nats per token: that costs +0.200 nats per token (10 % of the top-1 "
+            "predictions change); nothing tried is shown to cost less",
         ),
         (
             planned((0.3, 0.1), alike=(False, True)),
-            "Not proved: leaving out blocks 4, 7 costs +0.300 nats, and block <i>influence is better at +0.100",
+            "Not proved: leaving out blocks 4, 7 costs +0.300 nats per token (10 % of the top-1 predictions change), "
+            "and block <i>influence is better at +0.100",
         ),
         (
             planned((-0.2, 0.3)),
-            "Not proved: without blocks 4, 7 the loss changes by −0.200 nats, so this text is foreign to the model",
+            "Not proved: without blocks 4, 7 the loss changes by −0.200 nats per token (10 % of the top-1 predictions "
+            "change), so this text is foreign to the model",
         ),
         (
             planned(names=("search", "random"), alike=(True, True)),
-            "Not proved: leaving out blocks 4, 7 costs +0.200 nats, and chance does as well on these prompts",
+            "Not proved: leaving out blocks 4, 7 costs +0.200 nats per token (10 % of the top-1 predictions change), "
+            "and chance does as well on these prompts",
         ),
         (
             planned(subset="drop:4", fits=0, max_cost=0.05),
-            "Nothing can go: the cheapest choice, block 4, costs +0.200 nats, over the limit of 0.05",
+            "Not shown that anything can go: the choice of the calibration prompts, block 4, costs +0.200 nats per "
+            "token (10 % of the top-1 predictions change), over the limit of 0.05, and no other was put to this test",
         ),
         (
             planned(subset="drop:4", fits=0, max_cost=0.22),
-            "Nothing can go: the cheapest choice, block 4, costs +0.200 nats, not proved to be within the limit of "
-            "0.22",
+            "Not shown that anything can go: the choice of the calibration prompts, block 4, costs +0.200 nats per "
+            "token (10 % of the top-1 predictions change), not proved to be within the limit of 0.22, and no other "
+            "was put to this test",
         ),
     ],
 )
 def test_the_headline_says_what_is_proved(plan: Plan, expected: str) -> None:
     assert plan_headline(plan) == expected
-    assert plan_headline(plan).startswith("Leaving out") == plan.proved
+    assert plan_headline(plan).startswith(("Leaving out", "Blocks")) == plan.proved
+    assert (" can go within " in plan_headline(plan)) == (plan.proved and bool(plan.data.attrs.get("max_cost")))
     choice = candidate_rows(plan)[0]
     low, high = (f"{end:+.3f}".replace("-", "−") for end in (choice.low, choice.high))
     assert f"95 % interval {low} to {high} on 30 test prompts" in plan_basis(plan)
@@ -135,7 +171,7 @@ def test_candidates_that_are_the_choice_itself_are_not_set_beside_it() -> None:
 
 
 def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_chance() -> None:
-    assert "+0.200 nats per token, less than random subsets; nothing" in plan_headline(
+    assert "top-1 predictions change), less than random subsets; nothing" in plan_headline(
         planned(names=("search", "random"))
     )
 
@@ -152,3 +188,42 @@ def test_the_axis_of_costs_has_a_few_round_numbers_and_a_plain_zero(low: float, 
     assert 2 <= len(numbers) <= 6
     assert len(steps) == 1
     assert f"{steps.pop():.0e}"[0] in "125"
+
+
+def test_a_stored_plan_is_exported_from_its_folder_and_no_path_of_this_machine_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan's folder keeps the evidence; ``export MODEL --schedule`` would not."""
+    monkeypatch.chdir(tmp_path)
+    for stored, written in (
+        (Path("runs/choice"), "runs/choice"),
+        (tmp_path / "runs" / "my choice", "'runs/my choice'"),
+        (Path("/elsewhere/choice"), "PLAN"),
+        (Path("../choice"), "PLAN"),
+        (None, "PLAN"),
+    ):
+        plan = dataclasses.replace(planned(model=str(tmp_path / "model")), stored_in=stored)
+        section = act_section(plan, "plan")
+        text = unescape(re.sub(r"<[^>]*>", "", section["head"]))
+        assert f"bathyscope export {written} --out SMALLER" in text
+        assert str(tmp_path) not in text
+        assert section["heading"] == "What leaving out costs: model"
+
+
+def test_the_page_has_one_figure_for_speed() -> None:
+    speeds = Speeds.from_record(
+        {"before": 100.0, "after": 136.0, "ratio": 1.19, "ratio_low": 1.1, "ratio_high": 1.5, "tokens": 9, "repeats": 5}
+    )
+    plan = dataclasses.replace(planned(**DATA), speeds=speeds)
+    assert plan.record()["speed"]["ratio"] == pytest.approx(1.36)
+    rate = plan.before_after.set_index("quantity").loc["tokens per second"]
+    assert rate["after"] / rate["before"] == plan.record()["speed"]["ratio"]
+    page = plan_html(plan, "")
+    for text in (page, plan.evidence):
+        assert "1.36 times as fast (1.1 to 1.5 in 5 pairs" in text
+        assert "1.19" not in text
+
+
+def test_a_card_names_files_and_not_the_folders_they_lie_in() -> None:
+    assert "Chosen on 3 prompts, 30 tokens (mine.jsonl:3)." in planned(**DATA).evidence
+    assert "/home" not in planned(**DATA).evidence

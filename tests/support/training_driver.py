@@ -48,7 +48,7 @@ def main() -> None:
     kill_in(asked.kill_in)
     callbacks = []
     if asked.course is not None:
-        callbacks.append(DepthCallback(PROMPTS, every=2, out=asked.course, max_share=1e9, progress=False))
+        callbacks.append(DepthCallback(PROMPTS, every=2, out=asked.course, progress=False))
     settings = TrainingArguments(
         str(asked.out),
         max_steps=STEPS,

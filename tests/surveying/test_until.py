@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import waves, zoo
 
 import bathyscope
+from bathyscope.cli.summary import headline_lines
 from bathyscope.errors import OptionError, PromptError
+from bathyscope.pages.explorer.answer import answer
 from bathyscope.runs.readings import DepthReading
 from bathyscope.surveying import until
-from bathyscope.surveying.until import Goal, seconds_of
+from bathyscope.surveying.until import Ending, Goal, seconds_of
 
 MEASURES = ["lens", "skip"]
 
@@ -87,15 +93,25 @@ def test_it_ends_with_the_second_batch_that_is_enough(tmp_path: Path) -> None:
     run = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
     assert len(run.prompts) == 22
     assert run.stopped.startswith("With 22 of 24 prompts both readings are known within ±")
+    assert run.record()["until"]["reached"] is True
+    assert bathyscope.open(tmp_path / "run").stopped == run.stopped
     again = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
     assert (len(again.prompts), again.stopped) == (22, run.stopped)
     further = surveyed(tmp_path / "run", until=(widths[1] + widths[2]) / 2)
     assert len(further.prompts) == 24
+    assert further.record()["until"]["width"] == (widths[1] + widths[2]) / 2
+    assert surveyed(None).stopped == ""
 
 
 def test_the_run_is_the_one_that_the_same_prompts_give_at_once(tmp_path: Path) -> None:
     run = surveyed(tmp_path / "run", until=0.01, control="untrained:1")
-    assert run.stopped == "All 24 prompts are too few to know both readings within ±0.01 blocks."
+    known = max(max(r.high - r.value, r.value - r.low) for r in (run.verdict.readable, run.verdict.own))
+    sentence = re.compile(
+        r"±0\.01 blocks was not reached: with all 24 prompts both readings are known within ±(\d\.\d\d) blocks\."
+    )
+    shown = sentence.fullmatch(run.stopped)
+    assert shown is not None
+    assert known <= float(shown[1]) <= known + 0.01
     at_once = surveyed(tmp_path / "at_once", control="untrained:1")
     for found, expected in ((run, at_once), (run.controls["untrained-0"], at_once.controls["untrained-0"])):
         for measure in expected.measures:
@@ -108,7 +124,16 @@ def test_the_budget_ends_it_between_batches(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(until, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     run = surveyed(tmp_path / "run", until=0.01, budget="1min")
     assert len(run.prompts) == 15
-    assert run.stopped == "The budget of 60 s ended at 15 of 24 prompts, before ±0.01 blocks was reached."
+    assert run.stopped.startswith(
+        "±0.01 blocks was not reached: the budget of 60 s ended at 15 of 24 prompts, where both readings are known "
+    )
+    # whoever opens the run, or reads its page or record, is told the same
+    opened = bathyscope.open(tmp_path / "run")
+    assert opened.stopped == run.stopped
+    assert opened.record()["until"]["reached"] is False
+    assert opened.record()["until"] == run.record()["until"]
+    assert run.stopped in headline_lines(opened)
+    assert run.stopped in answer(opened).trust
 
 
 @pytest.mark.parametrize(("budget", "seconds"), [(90, 90), ("90", 90), ("1.5 min", 90), ("2h", 7200), ("30s", 30)])
@@ -154,3 +179,29 @@ def test_prompts_that_repeat_others_cannot_be_counted(tmp_path: Path) -> None:
 def test_prompts_are_taken_in_order(tmp_path: Path) -> None:
     run = surveyed(tmp_path / "run", until=0.01)
     assert [list(prompt.ids) for prompt in run.prompts] == ids()
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    width=st.floats(0.01, 5),
+    known=st.one_of(st.just(math.nan), st.floats(0.0, 9)),
+    prompts=st.integers(1, 50),
+    more=st.integers(0, 50),
+    budget=st.sampled_from([None, 60.0]),
+)
+def test_the_sentence_says_whether_the_width_was_reached(
+    width: float, known: float, prompts: int, more: int, budget: float | None
+) -> None:
+    reached = known <= width
+    text = Ending(width, known, prompts, prompts + more, reached, None if reached else budget).text
+    assert ("was not reached" in text) is not reached
+    assert f"±{width:g} blocks" in text
+    if reached:
+        assert text.startswith(f"With {prompts} of {prompts + more} prompts")
+        return
+    assert ("no intervals" in text) == math.isnan(known)
+    assert ("the budget of 60 s ended" in text) == (budget is not None)
+    if not math.isnan(known):
+        shown = re.search(r"known within ±([\d.]+) blocks", text)
+        assert shown is not None
+        assert known <= float(shown[1]) + 1e-9

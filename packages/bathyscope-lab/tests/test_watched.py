@@ -18,7 +18,7 @@ def test_the_laboratory_trains_the_same_under_the_callback(task_recipe: Any, tmp
     recipe = task_recipe()
     prompts = [[5, 3, 9, 4, 7, 6, 8, 3, 5, 9, 4, 6, 7, 8], [4, 4, 6, 5, 8, 3, 7, 9, 5, 6, 4, 3, 8, 7]]
     every = max(1, recipe.total_steps // 3)
-    callback = DepthCallback(prompts, every, tmp_path / "course", max_share=1e9, progress=False)
+    callback = DepthCallback(prompts, every, tmp_path / "course", progress=False)
     plain, watched = tmp_path / "plain", tmp_path / "watched"
     train(recipe, plain, device="cpu", progress=False)
     train(recipe, watched, device="cpu", progress=False, callbacks=[callback])

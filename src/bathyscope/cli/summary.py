@@ -11,9 +11,10 @@ if TYPE_CHECKING:
 
 
 def headline_lines(run: Run) -> list[str]:
-    """Return what is read first of a run: its verdict with details, and what it is of."""
+    """Return what is read first of a run: its verdict with details, why it ended, and what it is of."""
     headline = run.headline()
-    return [*([headline, *run.verdict.details] if headline else []), run.caption()]
+    stopped = [run.stopped] if run.stopped else []
+    return [*([headline, *run.verdict.details] if headline else []), *stopped, run.caption()]
 
 
 def run_view(run: Run) -> View:

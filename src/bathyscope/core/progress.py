@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 LOGGER: Final = logging.getLogger("bathyscope")
@@ -108,6 +108,12 @@ class ProgressBar:
             return 0.0
         return (time.monotonic() - self._began) * (self._total - self._start) / worked
 
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds to go at the pace of all that was done; None before anything is."""
+        expected = self._expected()
+        return max(0.0, expected - (time.monotonic() - self._began)) if self._done > self._start else None
+
     def _tell(self) -> None:
         """A line, unless the last one is too recent."""
         now = time.monotonic()
@@ -116,7 +122,7 @@ class ProgressBar:
         if self._last_line is not None and now - self._last_line < min(max(passed / 10, _SHORTEST), _LONGEST):
             return
         self._last_line = now
-        share, left = self._done / self._total, max(0.0, self._expected() - passed)
+        share, left = self._done / self._total, self.seconds_left or 0.0
         self._line(
             f"{self._title}: {share:.0%}, {_clock(passed)} passed, about {_clock(left)} left",
             {"share": round(share, 4), "seconds": round(passed), "seconds_left": round(left)},
@@ -137,7 +143,7 @@ class ProgressBar:
             TextColumn("{task.percentage:3.0f} %"),
             TimeElapsedColumn(),
             TextColumn("passed,"),
-            TimeRemainingColumn(),
+            _TimeLeft(self),
             TextColumn("left"),
             console=console,
             transient=True,
@@ -161,6 +167,18 @@ class ProgressBar:
         if self._last_line is not None and kind is None:
             passed = time.monotonic() - self._began
             self._line(f"{self._title}: done in {_clock(passed)}", {"share": 1.0, "seconds": round(passed)})
+
+
+class _TimeLeft(ProgressColumn):
+    """The time that lines in a log say too; rich's own follows the last half minute alone."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        super().__init__()
+        self._bar = bar
+
+    def render(self, task: Task) -> Text:
+        left = self._bar.seconds_left
+        return Text("-:--:--" if left is None else _clock(left), style="progress.remaining")
 
 
 def write_line(text: str, values: Mapping[str, object]) -> None:

@@ -13,25 +13,19 @@ import xarray as xr
 
 from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.analysis.between.parting import Difference, without_words
-from bathyscope.core.text import visible
+from bathyscope.core.text import visible, without_folders
 from bathyscope.pages import html
 from bathyscope.pages.arguments import Act
-from bathyscope.pages.commands import quote_model
+from bathyscope.pages.commands import quote_result
 from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.pages.plan_page import plan_html
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_text import (
-    AGAIN_HEADINGS,
-    HEADINGS,
-    again_cells,
-    cells,
-    transfer_cells,
-    transfer_headings,
-)
+from bathyscope.surgery.plan_text import HEADINGS, cells
 from bathyscope.surgery.repaired import HEADINGS as REPAIR_HEADINGS
 from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells
 from bathyscope.surveying.training.steps import Course
@@ -44,8 +38,8 @@ def heading_of(act: Act) -> str:
     if isinstance(act, Difference):
         return f"Where they part: {act.data.attrs['model']} and {act.data.attrs['other']}"
     if isinstance(act, Plan):
-        return f"Which blocks can go: {act.data.attrs['model']}"
-    return f"Repaired: {act.about.model.get('name', 'a model')} with {act.schedule}"
+        return f"What leaving out costs: {without_folders(str(act.data.attrs['model']))}"
+    return f"Repaired: {without_folders(str(act.about.model.get('name', 'a model')))} with {act.schedule}"
 
 
 def act_section(act: Act, anchor: str, *, text: bool = True) -> dict[str, Any]:
@@ -81,7 +75,8 @@ def _show_course(course: Course, anchor: str) -> dict[str, Any]:
         tables.append((["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
     table = course.to_dataframe()
     rows = [[_format_number(value) for value in row] for row in table.itertuples(index=False)]
-    figure = html.figure(course_figure.drawing(data), anchor, [str(name) for name in table.columns], rows)
+    picture = course_figure.drawing(data)
+    figure = html.figure(picture, anchor, [str(name) for name in table.columns], rows) if picture.panels else None
     return {"figure": figure, "tables": tables, "command": "", "shows_figure": True}
 
 
@@ -159,10 +154,8 @@ def _show_repair(repaired: Repaired) -> dict[str, Any]:
 
 
 def _write_export_command(plan: Plan) -> str:
-    """Return the command that writes the smaller model; empty where nothing can be written."""
-    if not plan.fits or not plan.leaves_blocks:
-        return ""
-    return f"bathyscope export {quote_model(plan.place)} --schedule {plan.schedule} --out SMALLER"
+    """Return the command that writes the model of a plan with its evidence; empty where nothing can be written."""
+    return f"bathyscope export {quote_result(plan.stored_in)} --out SMALLER" if plan.fits else ""
 
 
 def _format_number(value: object) -> str:

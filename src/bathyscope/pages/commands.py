@@ -27,6 +27,21 @@ def quote_model(name: str) -> str:
     return shlex.quote(name) if is_loadable or Path(name).is_dir() else "MODEL"
 
 
+def quote_result(folder: Path | None, word: str = "PLAN") -> str:
+    """Return the folder of a result as a shell takes it, from the folder where the page is written.
+
+    Args:
+        folder: None = it was not stored.
+        word: stands for a folder that lies elsewhere, whose path would tell of this machine alone.
+    """
+    if folder is None:
+        return word
+    if not folder.is_absolute():
+        return shlex.quote(str(folder)) if ".." not in folder.parts else word
+    here = Path.cwd()
+    return shlex.quote(str(folder.relative_to(here))) if folder.is_relative_to(here) and folder != here else word
+
+
 def mark_up_command(command: str) -> Markup:
     """Return a command as HTML in which lines end between words: browsers would break ``--out`` behind its hyphens."""
     words = (

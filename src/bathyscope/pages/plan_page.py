@@ -1,4 +1,4 @@
-"""The head of a plan's page: proved or not, what every candidate costs on the test text, and what stays."""
+"""The head of a plan's page: what the choice costs and whether that is proved, every candidate, and what stays."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
+from bathyscope.core.text import capitalised
 from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
 from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
 from bathyscope.pages.profile.section import Fact
-from bathyscope.surgery.plan_text import RANDOM, block_of, loss_falls
+from bathyscope.surgery.plan_text import RANDOM
+from bathyscope.surgery.stability_text import block_of, unknown_shares
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
     from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.price import Price
 
 _ROW: Final = 27.0
 _SURE: Final = 0.9
@@ -52,35 +55,54 @@ def candidate_rows(plan: Plan) -> list[CandidateRow]:
 
 
 def plan_headline(plan: Plan) -> str:
-    """Return one sentence: whether the test prompts prove that something can go, and at which cost."""
-    choice = candidate_rows(plan)[0]
-    parts = _name_parts(plan)
-    cost = f"{_signed(choice.cost)} nats"
+    """Return one sentence: what the choice costs, and whether the test prompts prove that it can go within a limit."""
+    parts, price, limit = _name_parts(plan), plan.price, float(plan.data.attrs.get("max_cost") or 0)
+    cost, base = f"{_signed(price.cost)} nats per token", _base(price)
     if not plan.fits:
-        limit = float(plan.data.attrs.get("max_cost") or 0)
         # The upper end of the interval decides, so the mean itself may lie below the limit.
-        over = "over" if choice.cost > limit else "not proved to be within"
-        return f"Nothing can go: the cheapest choice, {parts}, costs {cost}, {over} the limit of {limit:g}"
+        over = "over" if price.cost > limit else "not proved to be within"
+        return (
+            f"Not shown that anything can go: the choice of the calibration prompts, {parts}, costs {cost}{base}, "
+            f"{over} the limit of {limit:g}, and no other was put to this test"
+        )
     if plan.proved:
-        chance = ", less than random subsets" if RANDOM in plan.data["candidate"].values else ""
-        return f"Leaving out {parts} costs {cost} per token{chance}; nothing tried is shown to cost less"
-    if loss_falls(plan.data):
-        return f"Not proved: without {parts} the loss changes by {cost}, so this text is foreign to the model"
-    if choice.alike:
-        return f"Not proved: leaving out {parts} costs {cost}, and chance does as well on these prompts"
-    best = min(candidate_rows(plan), key=lambda row: row.cost)
-    return f"Not proved: leaving out {parts} costs {cost}, and {best.name} is better at {_signed(best.cost)}"
+        doubt = ", which cannot be told from 0" if price.may_be_nothing else ""
+        chance = ", less than random subsets" if _is_less_than_random(plan) else ""
+        lead = f"Leaving out {parts}"
+        if limit:
+            lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
+        return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
+    if price.falls:
+        return f"Not proved: without {parts} the loss changes by {cost}{base}, so this text is foreign to the model"
+    if candidate_rows(plan)[0].alike:
+        return f"Not proved: leaving out {parts} costs {cost}{base}, and chance does as well on these prompts"
+    best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)
+    return f"Not proved: leaving out {parts} costs {cost}{base}, and {best.name} is better at {_signed(best.cost)}"
+
+
+def _base(price: Price) -> str:
+    """Return the losses before and after and how many predictions change, in brackets; empty where neither is known."""
+    consequences = "; ".join(part for part in (price.base, price.change) if part)
+    return f" ({consequences})".replace("%", " %") if consequences else ""
+
+
+def _is_less_than_random(plan: Plan) -> bool:
+    """Return whether random subsets are shown to cost more than the best candidate."""
+    data = plan.data
+    return RANDOM in data["candidate"].values and not bool(data["indistinguishable"].sel(candidate=RANDOM))
 
 
 def plan_basis(plan: Plan) -> str:
     """Return what the sentence rests on: prompts, interval, and how often resampled prompts choose the same."""
-    choice = candidate_rows(plan)[0]
-    level = f"{float(plan.data.attrs['level']):.0%}".replace("%", " %")
-    interval = "" if math.isnan(choice.low) else f"{level} interval {_signed(choice.low)} to {_signed(choice.high)} on "
+    price = plan.price
+    level = f"{price.level:.0%}".replace("%", " %")
+    interval = "" if math.isnan(price.low) else f"{level} interval {_signed(price.low)} to {_signed(price.high)} on "
     prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
     again = chosen_again(plan)
-    if not math.isnan(again):
+    if reason := unknown_shares(plan.data):
+        sentences.append(f"{reason}.")
+    elif not math.isnan(again):
         how = "The choice is stable" if again >= _SURE else "Other calibration prompts may choose otherwise"
         sentences.append(f"{how}: {100 * again:.0f} % of resamples choose the same.")
     return " ".join(sentences)
@@ -177,7 +199,7 @@ def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow
     step = (right - left) / n_blocks
     gap = 2.0 if step > 24 else 0.8
     tile, y = 34.0, 22.0
-    canvas.text(left, 13, "blocks that stay, and those that go (crossed out)", 13, role="muted")
+    canvas.text(left, 13, "blocks that stay, and those that are left out (crossed out)", 13, role="muted")
     for block in range(n_blocks):
         x, w = left + step * block + gap, step - 2 * gap
         canvas.rect(x, y, w, tile, fill=_DROPPED if block in dropped else "#8fb8d8", radius=4 if step > 12 else 0)
@@ -236,10 +258,11 @@ def _draw_candidate(
     canvas.text(left, baseline, label, 13, bold=number == 0, halo=True, remark=remark, remark_size=12)
     if not math.isnan(row.low):
         canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
-    canvas.circle(across(row.cost), middle, 5, role)
-    if not row.alike:
-        canvas.circle(across(row.cost), middle, 2.8, "paper")
-    text = _signed(row.cost)
+    if not math.isnan(row.cost):
+        canvas.circle(across(row.cost), middle, 5, role)
+        if not row.alike:
+            canvas.circle(across(row.cost), middle, 2.8, "paper")
+    text = "not a number" if math.isnan(row.cost) else _signed(row.cost)
     interval = "" if math.isnan(row.low) else f"{_signed(row.low)} to {_signed(row.high)}"
     if narrow:
         canvas.text(canvas.width - 8, baseline, f"{text} ({interval})" if interval else text, 12, anchor="end")
@@ -264,8 +287,11 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     if plan.leaves_blocks and plan.fits:
         stays = [block for block in range(int(plan.data.attrs["n_blocks"])) if block not in left_out_blocks(plan)]
         facts.append(Fact(f"{len(stays)} blocks stay", f"{format_blocks(stays)}."))
+    if plan.speeds is not None:
+        facts.append(Fact("Speed", plan.speeds.text))
     if command:
-        facts.append(Fact("Next", "To write the smaller model:", command))
+        model_text = "smaller model" if plan.leaves_blocks else "model without them"
+        facts.append(Fact("Next", f"To write the {model_text}:", command))
     return facts
 
 

@@ -50,7 +50,6 @@ class Run:
         controls: runs that the model is compared with, such as ``untrained-0``, on the same prompts.
         cut: by what a part of a run was selected, of ``prompts``, ``variables`` and ``blocks``; () = the whole run.
         in_memory: the results of a run without a folder, by index in the plan; None = the run-level results.
-        stopped: why a survey with ``until=`` ended; empty for others, and for a run that is opened again.
 
     Example:
         >>> run.measures
@@ -77,6 +76,8 @@ class Run:
         ['none', 'untrained-0']
         >>> run.text == run.headline(), list(run.data.children)[:2], list(run.record())[:2]
         (True, ['residual', 'lens'], ['run', 'verdict'])
+        >>> run.stopped  # no survey with until
+        ''
         >>> run.save("runs/copy").path.name
         'copy'
     """
@@ -88,7 +89,16 @@ class Run:
     controls: Mapping[str, Run] = field(default_factory=dict)
     cut: tuple[str, ...] = ()
     in_memory: Mapping[int | None, Mapping[str, xr.Dataset]] = field(default_factory=dict)
-    stopped: str = ""
+
+    @property
+    def stopped(self) -> str:
+        """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others."""
+        return str((self._until or {}).get("text", ""))
+
+    @property
+    def _until(self) -> Mapping[str, Any] | None:
+        stored = (self.manifest["record"].get("notes") or {}).get("until")
+        return stored if isinstance(stored, Mapping) else None
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -300,6 +310,7 @@ class Run:
             "verdict": self.headline() or None,
             "head": self.verdict.head.record() if self.judged else None,
             "caption": self.caption(),
+            "until": self._until,
             "model": self.identity.model,
             "dataset": self.identity.dataset,
             "prompts": self.identity.prompts,

@@ -220,3 +220,25 @@ def _whole(path: Path, entry: FileEntry) -> bool:
         return False
     verified(path / entry.file, entry.sha256)
     return True
+
+
+def with_note(path: Path, name: str, value: Any) -> dict[str, Any]:
+    """Store what is known of a finished run only afterwards among the notes of its record; return the manifest.
+
+    Raises:
+        StoreError: the folder is being written by another process, or cannot be written.
+    """
+    folder = Folder(path, RUN)
+    try:
+        manifest = load_manifest(path)
+        tree = manifest.with_record(notes={**manifest.record.notes, name: value}).to_dict()
+        folder.save(tree)
+    except OSError as error:
+        raise StoreError(
+            f"The record of the run in {str(path)!r} could not be written: {reason(error)}. The run is whole; free "
+            f"some "
+            "space (or make the folder writable) and run the same command again."
+        ) from error
+    finally:
+        folder.close()
+    return tree

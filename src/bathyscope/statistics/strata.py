@@ -58,22 +58,34 @@ class Strata:
 
 
 def cheapest_again(
-    values_XP: FloatArray, sampling: Sampling, strata: Strata | None = None, *, cells: int = 20_000_000
+    values_XP: FloatArray,
+    sampling: Sampling,
+    strata: Strata | None = None,
+    *,
+    rounding: float = 1e-12,
+    cells: int = 20_000_000,
 ) -> FloatArray:
-    """Return the share of resamples in which each candidate has the smallest mean, [X]; the first of equal ones counts.
+    """Return the share of resamples in which each candidate has the smallest mean, [X]; equal ones share a resample.
+
+    Shares add up to 1. A candidate with a cost that is NaN is never the cheapest; where all are, so are the shares.
 
     Args:
         values_XP: costs of candidates by prompt.
         sampling: of the prompts.
         strata: of the prompts; None = all count alike.
+        rounding: means that are no further apart are equal.
         cells: means that are in memory at a time.
     """
     strata = strata or Strata(np.zeros(values_XP.shape[1], dtype=np.int64))
+    if np.isnan(values_XP).any(axis=1).all():
+        return np.full(len(values_XP), np.nan)
     counts_RP = strata.counts(sampling)
     at_once = max(1, cells // len(values_XP))
     wins_X = np.zeros(len(values_XP))
     for first in range(0, len(counts_RP), at_once):
         means_XR = strata.means(values_XP, counts_RP[first : first + at_once])
-        # rounded, so that candidates of equal costs are told apart by their order and not by a last bit
-        wins_X += np.bincount(means_XR.round(12).argmin(axis=0), minlength=len(values_XP))
+        means_XR = np.where(np.isnan(means_XR), np.inf, means_XR)
+        # an order among candidates of equal costs would be made of last bits, or of their numbers
+        is_cheapest_XR = means_XR <= means_XR.min(axis=0) + rounding
+        wins_X += (is_cheapest_XR / is_cheapest_XR.sum(axis=0)).sum(axis=1)
     return wins_X / len(counts_RP)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from bathyscope.core.text import without_folders
 from bathyscope.schedule import Schedule
 
 RECORD = "bathyscope.json"
@@ -86,7 +87,8 @@ def on_data(act: str, prompts: Mapping[str, Any]) -> str:
         act: what was done, such as "Chosen".
         prompts: their ``name`` and numbers of ``prompts`` and ``tokens``.
     """
-    return f"{act} on {prompts['prompts']:,} prompts, {prompts['tokens']:,} tokens ({as_text(prompts['name'])})."
+    name = as_text(without_folders(str(prompts["name"])))
+    return f"{act} on {prompts['prompts']:,} prompts, {prompts['tokens']:,} tokens ({name})."
 
 
 def as_text(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import ModelError
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.influence import Influence, measure_influence
 from bathyscope.surgery.ledger import Ledger
@@ -60,6 +61,20 @@ class Surrogate:
 def exchanges(subset: Subset, units: Sequence[Unit]) -> list[Subset]:
     """Return all subsets in which one unit has given its place to another."""
     return [subset - {out} | {into} for out in sorted(subset) for into in units if into not in subset]
+
+
+def place_of_cheapest(costs: FloatArray) -> int:
+    """Return which cost is the smallest, the first of equal ones; one that is NaN is none.
+
+    Raises:
+        ModelError: all are NaN.
+    """
+    if np.isnan(costs).all():
+        raise ModelError(
+            f"The loss is not a number without any of the {len(costs)} subsets that were tried, so none can be chosen. "
+            "Load the model in float32 (--dtype float32)."
+        )
+    return int(np.nanargmin(costs))
 
 
 CHOICE: Final = "choice"
@@ -175,9 +190,9 @@ class Search:
             what = "pairs" if self.has_pairs else "single ones"
             how = f"{len(pool):,} subsets were measured, chosen by the costs of {what}, greedily and by exchanges"
         title = f"measuring {len(pool)} subsets"
-        choices = {CHOICE: (pool[int(np.argmin(self.costs(pool, title)))],)}
+        choices = {CHOICE: (pool[place_of_cheapest(self.costs(pool, title))],)}
         for domain, name in enumerate(self._domains):
-            cheapest = pool[int(np.argmin(self.costs(pool, title, domain)))]
+            cheapest = pool[place_of_cheapest(self.costs(pool, title, domain))]
             choices[CHOICE_FROM.format(domain=name)] = (cheapest,)
         return Candidates({**choices, **baselines}, how, every is not None, tuple(pool))
 
@@ -187,7 +202,7 @@ class Search:
         while len(self._path) <= size:
             further = self._further(len(self._path))
             costs = self.costs(further, f"leaving out a further one of {len(further)}")
-            self._path.append(further[int(np.argmin(costs))])
+            self._path.append(further[place_of_cheapest(costs)])
         return self._path[size]
 
     def _further(self, size: int) -> list[Subset]:
@@ -269,13 +284,14 @@ class Search:
         pool = list(dict.fromkeys([*surrogate.cheapest(size, self._measured), *baselines]))
         for _ in range(_ROUNDS):
             costs = self.costs(pool, f"measuring {len(pool)} subsets", domain)
-            best = pool[int(np.argmin(costs))]
+            best = pool[place_of_cheapest(costs)]
             # The surrogate orders the exchanges, since measuring all of them would take too many calls.
             near = sorted(exchanges(best, self.units), key=surrogate.cost)
             new = [subset for subset in near if subset not in pool][: self._measured]
             if not new:
                 break
-            gained = self.costs(new, f"measuring {len(new)} exchanges", domain).min() < costs.min()
+            cost_of_new = self.costs(new, f"measuring {len(new)} exchanges", domain)
+            gained = np.nanmin(cost_of_new, initial=np.inf) < np.nanmin(costs)
             pool += new
             if not gained:
                 break

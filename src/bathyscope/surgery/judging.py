@@ -6,12 +6,13 @@ from itertools import chain
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import ModelError
 from bathyscope.measures.costs import Metric, Values
-from bathyscope.statistics.best import compared_with_best
+from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.ledger import Ledger
 from bathyscope.surgery.plan import encoded, result
-from bathyscope.surgery.stability import JOINT, shares_again, transfer_table
+from bathyscope.surgery.stability import JOINT, count_distinct, shares_again, transfer_table
 from bathyscope.surgery.trial import Trial
 from bathyscope.wavefront.histories import without
 
@@ -54,7 +55,7 @@ class Proof:
         rows = [[row_by_subset[subset] for subset in subsets] for subsets in subsets_by_name.values()]
         cost = np.stack([detailed["loss"][row].mean(axis=0) for row in rows])
         calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
-        comparison = compared_with_best(cost, self._trial.sampling, self._strata)
+        comparison = self._compare(cost)
         first_rows = [row[0] for row in rows]
         # a candidate of several subsets is their mean, which no single forward shows
         several = np.array([len(subsets) > 1 for subsets in subsets_by_name.values()])
@@ -80,8 +81,40 @@ class Proof:
             "how": candidates.how,
             "exhaustive": int(candidates.exhaustive),
         }
-        about = {**self._trial.attrs, **search, **self._prompt_attrs(), **attrs}
+        about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
         return encoded(result(list(subsets_by_name), values, coords, about))
+
+    def _compare(self, cost_CP: FloatArray) -> Compared:
+        """Compare candidates on the test prompts; one whose loss is not a number is worse than any that has one.
+
+        Raises:
+            ModelError: the loss without each of them is not a number.
+        """
+        finite_C = np.isfinite(cost_CP).all(axis=1)
+        if not finite_C.any():
+            raise ModelError(
+                "The loss on the test prompts is not a number without any of the candidates. Load the model in float32 "
+                "(--dtype float32)."
+            )
+        compared = compared_with_best(cost_CP[finite_C], self._trial.sampling, self._strata)
+        if finite_C.all():
+            return compared
+
+        def with_gaps(values: FloatArray) -> FloatArray:
+            filled = np.full(len(cost_CP), np.nan)
+            filled[finite_C] = values
+            return filled
+
+        indistinguishable_C = np.zeros(len(cost_CP), dtype=bool)
+        indistinguishable_C[finite_C] = compared.indistinguishable
+        return Compared(
+            with_gaps(compared.mean),
+            with_gaps(compared.low),
+            with_gaps(compared.high),
+            int(np.flatnonzero(finite_C)[compared.best]),
+            with_gaps(compared.p_value),
+            indistinguishable_C,
+        )
 
     def _measure_stability(
         self, candidates: Candidates, cost_by_name: Mapping[str, FloatArray]
@@ -95,6 +128,14 @@ class Proof:
         if trial.domains is not None and self._strata is not None:
             values |= transfer_table(trial.domains, cost_by_name, self._strata, trial.sampling).values
         return values
+
+    def _distinct_attrs(self, candidates: Candidates) -> dict[str, int]:
+        """Return how many calibration prompts bootstraps can tell apart, where there are bootstraps."""
+        trial = self._trial
+        if not candidates.pool or trial.calibration is None:
+            return {}
+        strata = None if trial.domains is None else trial.domains.strata(trial.calibration)
+        return {"calibration_distinct": count_distinct(trial.calibration, trial.cluster, strata)}
 
     def _stability_coords(self, candidates: Candidates) -> dict[str, object]:
         if not candidates.pool:

@@ -21,9 +21,11 @@ from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
-from bathyscope.surgery.plan_text import HEADINGS, block_of, cells, is_like_chance, loss_falls, refusal, sentences
+from bathyscope.surgery.plan_text import HEADINGS, cells, is_like_chance, refusal, sentences
+from bathyscope.surgery.price import Price
 from bathyscope.surgery.records import Act, data_of, model_of, record_of, settings_of
 from bathyscope.surgery.speed import Speeds
+from bathyscope.surgery.stability_text import block_of
 from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
 from bathyscope.surgery.task_table import task_cells, task_sentences
 
@@ -62,13 +64,14 @@ COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always ==
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """Which blocks can go, and how sure that is.
+    """Which blocks can be left out, what that costs, and how sure that is.
 
     Args:
         data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
         model: what was pruned, for ``export``; None = the model of the name that the plan holds.
         tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
         speeds: tokens per second of the full and the pruned model; None = not timed.
+        stored_in: the folder of the plan, as it was given; None = it is in memory alone.
 
     Example:
         >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
@@ -76,7 +79,7 @@ class Plan:
         True
         >>> plan.table.columns.tolist()[:4]
         ['candidate', 'subset', 'calibration_cost', 'test_cost']
-        >>> plan.text.startswith(("Proved on", "Not proved on")), plan.proved in (True, False)
+        >>> plan.text.startswith(("Measured on", "Not proved on")), plan.proved in (True, False)
         (True, True)
         >>> plan.before_after["quantity"].tolist()[:2]
         ['blocks', 'loss (nats per token)']
@@ -91,6 +94,8 @@ class Plan:
         1
         >>> plan.cycle is None
         True
+        >>> plan.price.cost == plan.table["test_cost"][0], plan.stored_in is None
+        (True, True)
         >>> 0 <= plan.chosen_again <= 1, plan.blocks_again.columns.tolist()
         (True, ['unit', 'chosen_again', 'left_out'])
         >>> plan.transfer
@@ -109,9 +114,10 @@ class Plan:
     model: Any = field(default=None, compare=False)
     tasks_data: xr.Dataset | None = None
     speeds: Speeds | None = field(default=None, compare=False)
+    stored_in: Path | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        choice = self.left_out if self.fits else "no block can go"
+        choice = self.left_out if self.fits else "no block is shown to go"
         return f"<Plan for {self.data.attrs['model']}: {choice}>"
 
     def _repr_html_(self) -> str:
@@ -124,17 +130,22 @@ class Plan:
 
     @property
     def proved(self) -> bool:
-        """Whether the test prompts prove the choice: within ``max_cost``, and nothing is shown to be better.
+        """Whether the choice carries over to the test prompts: within ``max_cost``, and nothing is shown to be better.
 
         Where the loss falls for sure, the text is foreign to the model and proves nothing; nor do prompts that cannot
         tell the choice from random subsets, unless a bound on the cost is what they prove.
         """
         is_as_good = bool(self.data["indistinguishable"].values[0])
-        return self.fits and is_as_good and not loss_falls(self.data) and not is_like_chance(self.data)
+        return self.fits and is_as_good and not self.price.falls and not is_like_chance(self.data)
+
+    @property
+    def price(self) -> Price:
+        """What the choice costs on the test prompts, with the losses before and after."""
+        return Price.of(self.data)
 
     @property
     def left_out(self) -> str:
-        """The choice, such as ``drop:2,drop:5``; the cheapest block where none can go."""
+        """The choice, such as ``drop:2,drop:5``; the first block that was tried where none is shown to go."""
         return str(self.data["subset"].values[0])
 
     @property
@@ -248,7 +259,7 @@ class Plan:
 
     @property
     def text(self) -> str:
-        """What was found, in sentences; the first says whether it is proved."""
+        """What was found, in sentences; the first says what the choice costs, and whether that is proved."""
         return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
 
     @property
@@ -329,7 +340,10 @@ class Plan:
         acts = {"calibration": "Chosen", "test": "Judged"}
         prompts = data_of(self.data.attrs, list(acts))
         sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
-        lines = [self.text, "", " ".join(sentences), "", *_markdown_table(["", *HEADINGS.values()], cells(self.data))]
+        lines = [self.text, "", " ".join(sentences)]
+        if self.speeds is not None:
+            lines += ["", f"Speed: {self.speeds.text}"]
+        lines += ["", *_markdown_table(["", *HEADINGS.values()], cells(self.data))]
         if self.tasks_data is not None:
             lines += ["", *_markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
         return "\n".join(lines)
@@ -346,7 +360,7 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
     """Return the plan with its speeds, from the bytes of their file."""
-    return replace(plan, speeds=Speeds(**json.loads(content)))
+    return replace(plan, speeds=Speeds.from_record(json.loads(content)))
 
 
 def result(
@@ -397,7 +411,7 @@ def open_plan(folder: str | Path) -> Plan:
     files = read_manifest(path, PRUNING).get("files")
     if not isinstance(files, dict) or RESULT not in files:
         raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
-    plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+    plan = replace(decoded(verified(path / RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
     if SPEED in files:
         plan = with_speeds(plan, verified(path / SPEED, files[SPEED], PRUNING.noun))
     return with_tasks(plan, verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

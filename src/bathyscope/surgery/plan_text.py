@@ -1,4 +1,7 @@
-"""A plan in words and as a printed table: first whether it is proved, then what it costs, and what does as well."""
+"""A plan in words and as a printed table: first what it costs and whether that is proved, then what does as well.
+
+A block "can go" only within a bound on the cost that the user gave; without one a plan says what leaving it out costs.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.cycles import cycle_in, with_address
+from bathyscope.core.cycles import cycle_in
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
+from bathyscope.surgery.price import Price
+from bathyscope.surgery.stability_text import block_of, stability_sentences
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -35,7 +40,9 @@ def cells(data: xr.Dataset) -> list[list[str]]:
     for place, name in enumerate(data["candidate"].values.tolist()):
         candidate = data.isel(candidate=place)
         number = {key: float(candidate[key]) for key in _COLUMNS}
-        interval = f"{number['test_cost']:.4f} ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
+        interval = _number_text(number["test_cost"], 4)
+        if not np.isnan(number["test_cost_low"]):
+            interval += f" ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
         texts = {
             "subset": str(candidate["subset"].item()),
             "calibration_cost": f"{number['calibration_cost']:.4f}",
@@ -50,7 +57,7 @@ def cells(data: xr.Dataset) -> list[list[str]]:
 
 
 def sentences(data: xr.Dataset) -> list[str]:
-    """Return whether the choice is proved, what it costs, what is as good, and what is worse."""
+    """Return what the choice costs, whether that is proved, what is as good, and what is worse."""
     choice = data.isel(candidate=0)
     names = data["candidate"].values.tolist()
     alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
@@ -58,7 +65,6 @@ def sentences(data: xr.Dataset) -> list[str]:
     text = [
         *_lead_sentences(data, names[0] in alike),
         *_address_sentences(data),
-        *_warning_sentences(choice),
         *stability_sentences(data),
     ]
     best = names[_best_place(data)]
@@ -82,11 +88,6 @@ def sentences(data: xr.Dataset) -> list[str]:
     return text
 
 
-def block_of(unit: str) -> int:
-    """Return the number of the block, or step, that a part of a plan names: 3 of ``drop:3`` and of ``mlp:3``."""
-    return int(unit.rpartition(":")[2])
-
-
 def _address_sentences(data: xr.Dataset) -> list[str]:
     """Return where what the choice leaves out stands in the loops of a looped model."""
     if (cycle := cycle_in(data.attrs)) is None:
@@ -94,75 +95,6 @@ def _address_sentences(data: xr.Dataset) -> list[str]:
     units = str(data["subset"].values[0]).split(",")
     listed = "; ".join(f"{unit} is {cycle.name(block_of(unit))}" for unit in units)
     return [f"This model runs blocks several times, and costs are of single runs: {listed}."]
-
-
-def stability_sentences(data: xr.Dataset) -> list[str]:
-    """Return how often the choice would be made again, and whether it carries over to other domains."""
-    text = []
-    if "blocks_again" in data and data.attrs.get("fits", 1):
-        chosen = str(data["subset"].values[0]).split(",")
-        share_by_unit = dict(zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist()))
-        rarest = min(chosen, key=lambda unit: share_by_unit[unit])
-        again = f"In {float(data['chosen_again'][0]):.0%} of bootstraps of the calibration prompts the same set is best"
-        member = "" if len(chosen) == 1 else f"; the least sure of it, {rarest}, is in {share_by_unit[rarest]:.0%}"
-        text.append(f"{again}{member}.")
-    if "transfer" in data:
-        text += _transfer_sentences(data)
-    return text
-
-
-def _transfer_sentences(data: xr.Dataset) -> list[str]:
-    """Return which choices are shown to cost more on another domain than that domain's own choice."""
-    worse = [
-        f"the choice from {row} costs {_excess_text(data.sel(chosen_on=row, domain=column))} more on {column}"
-        for row in data["chosen_on"].values.tolist()
-        for column in data["domain"].values.tolist()
-        if float(data["transfer_low"].sel(chosen_on=row, domain=column)) > 0
-    ]
-    if not worse:
-        return ["No choice is shown to cost more on a domain than that domain's own choice."]
-    listed = "; ".join(worse)
-    return [f"{capitalised(listed)}, in nats, than that domain's own choice."]
-
-
-def _excess_text(cell: xr.Dataset) -> str:
-    mean, low, high = (float(cell[f"transfer{end}"]) for end in ("", "_low", "_high"))
-    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
-
-
-AGAIN_HEADINGS: Final = ("may go", "chosen again", "left out")
-
-
-def again_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every block or part that may go, the surest first; none for plans of earlier versions."""
-    if "blocks_again" not in data:
-        return []
-    chosen = set(str(data["subset"].values[0]).split(","))
-    shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
-    ordered = sorted(shares, key=lambda pair: -pair[1])
-    cycle = cycle_in(data.attrs)
-    return [
-        [with_address(cycle, block_of(unit), unit), f"{share:.0%}", "yes" if unit in chosen else "no"]
-        for unit, share in ordered
-    ]
-
-
-def transfer_headings(data: xr.Dataset) -> list[str]:
-    """Return the headings of the transfer table."""
-    return ["chosen on", *(f"excess on {domain}" for domain in data["domain"].values.tolist())]
-
-
-def transfer_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every choice: its cost on each domain above that of the domain's own choice."""
-    return [
-        [row, *(_excess_text(data.sel(chosen_on=row, domain=column)) for column in data["domain"].values.tolist())]
-        for row in data["chosen_on"].values.tolist()
-    ]
-
-
-def loss_falls(data: xr.Dataset) -> bool:
-    """Return whether the test prompts show that the loss is lower without the choice: they cannot judge it then."""
-    return float(data.isel(candidate=0)["test_cost_high"]) < 0
 
 
 def is_like_chance(data: xr.Dataset) -> bool:
@@ -176,88 +108,92 @@ def is_like_chance(data: xr.Dataset) -> bool:
 
 
 def refusal(data: xr.Dataset) -> str:
-    """Return why no block can go, and what to do."""
-    attrs = data.attrs
-    choice = data.isel(candidate=0)
-    cost, low, high = (float(choice[f"test_cost{end}"]) for end in ("", "_low", "_high"))
-    unit = "block" if "block" in str(attrs["parts"]) else "part"
+    """Return what was asked and did not stay within the bound, and what to do."""
+    price = Price.of(data)
     return (
-        f"No {unit} can go: leaving out {choice['subset'].item()}, the cheapest, costs {cost:.4g} nats per token on "
-        f"the test prompts ({float(attrs['level']):.0%} interval {low:.4g} to {high:.4g}), and the upper end has to "
-        f"stay below max_cost={float(attrs['max_cost']):g}. Allow a higher cost, or give more test prompts."
+        f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats ({price.interval}); no other was put to this test. "
+        "Allow a higher cost, or give more test prompts."
     )
+
+
+def _within_sentences(data: xr.Dataset) -> list[str]:
+    """Return which other candidates stayed below the bound, where the choice did not."""
+    limit = float(data.attrs["max_cost"])
+    below = [
+        f"{_candidate_title(name, False)} ({subset}), {_cost_text(data.isel(candidate=place))}"
+        for place, (name, subset) in enumerate(zip(data["candidate"].values.tolist(), data["subset"].values.tolist()))
+        if place and name != RANDOM and float(data["test_cost_high"][place]) < limit
+    ]
+    if not below:
+        return []
+    listed = "; ".join(below)
+    return [
+        f"Below it on these test prompts, though not chosen by the calibration prompts: {listed}. "
+        "Other calibration prompts may choose it, and further test prompts would have to judge it."
+    ]
+
+
+def _unit(data: xr.Dataset) -> str:
+    return "block" if "block" in str(data.attrs["parts"]) else "part"
 
 
 def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
-    """Return the first sentences: proved or not, and at which cost."""
+    """Return the first sentences: what the choice costs, and whether that is proved."""
     attrs = data.attrs
     choice = data.isel(candidate=0)
+    price = Price.of(data)
+    searched = f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
     if not attrs.get("fits", 1):
-        return [refusal(data), f"{_candidate_title(str(attrs['how']))}."]
-    size, units = int(attrs["size"]), int(attrs["n_units"])
-    unit = "block" if "block" in str(attrs["parts"]) else "part"
+        return [refusal(data), *_within_sentences(data), f"It costs {price.text}, and {searched}"]
+    subset = choice["subset"].item()
+    counted = f"{int(attrs['size'])} of {int(attrs['n_units'])} {_unit(data)}s"
     prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
     within = f" within {float(attrs['max_cost']):g} nats" if attrs.get("max_cost") else ""
-    subset = choice["subset"].item()
-    price = (
-        f"It costs {_cost_text(choice)} nats per token there ({float(attrs['level']):.0%} interval), "
-        f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
-    )
-    if loss_falls(data):
+    price_sentence = f"It costs {price.text}, and {searched}"
+    if price.falls:
         return [
-            f"Not proved on {prompts}: without the choice ({subset}, {size} of {units} {unit}s{within}) the loss "
-            "falls, so this text is not what the model was trained on; do not decide on it.",
-            price,
+            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) the loss falls, so this text "
+            "is not what the model was trained on; do not decide on it.",
+            price_sentence,
         ]
     if as_good and is_like_chance(data):
         random = data.sel(candidate=RANDOM)
         return [
-            f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s) cannot be told from random "
-            f"subsets there ({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). Give more test prompts.",
-            price,
+            f"Not proved on {prompts}: the choice ({subset}, {counted}) cannot be told from random subsets there "
+            f"({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). Give more test prompts.",
+            price_sentence,
         ]
     best = data.isel(candidate=_best_place(data))
     name = _candidate_title(str(best["candidate"].item()), False)
     if as_good:
-        others = "nothing is better"
+        others = "no candidate costs less"
         if float(best["test_cost"]) < float(choice["test_cost"]):
             others = (
-                f"nothing is shown to be better: {name} ({best['subset'].item()}) costs less there, "
-                f"{_cost_text(best)}, a difference within chance (p = {_p_text(float(choice['p_value']))})"
+                f"no candidate is shown to cost less: {name} ({best['subset'].item()}) does there, {_cost_text(best)}, "
+                f"a difference within chance (p = {_p_text(float(choice['p_value']))})"
             )
-        return [f"Proved on {prompts}: {size} of {units} {unit}s can go{within}, {subset}, and {others}.", price]
+        if within:
+            lead = f"Proved on {prompts}: {counted} can go{within}, {subset}, at a cost of {price.text}; {others}."
+        else:
+            lead = f"Measured on {prompts}: leaving out {subset}, {counted}, costs {price.text}; {others}."
+        return [lead, f"It costs {searched}"]
     return [
-        f"Not proved on {prompts}: the choice ({subset}, {size} of {units} {unit}s{within}) does not carry over, since "
-        f"{name} ({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
-        price,
+        f"Not proved on {prompts}: the choice ({subset}, {counted}{within}) does not carry over, since {name} "
+        f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
+        price_sentence,
     ]
 
 
 def _best_place(data: xr.Dataset) -> int:
-    """Return which candidate costs least on the test prompts, the first of equal ones."""
-    return int(np.argmin(data["test_cost"].values))
-
-
-def _warning_sentences(choice: xr.Dataset) -> list[str]:
-    """Return how many predictions change, and a warning where the loss falls.
-
-    Leaving blocks out of a trained model raises the loss on text like its training text. Where the loss falls, the text
-    is of another kind, and costs on it do not say what the model loses.
-    """
-    changed = 1 - float(choice["test_agreement"])
-    text = [f"{changed:.0%} of the top-1 tokens change."]
-    # where it falls for sure, the first sentence says so
-    if float(choice["test_cost"]) < 0 <= float(choice["test_cost_high"]):
-        text.append(
-            "Warning: the cost is below 0, so the model predicts this text better without them: a sign of text unlike "
-            "what the model was trained on; judge on other text before deciding."
-        )
-    return text
+    """Return which candidate costs least on the test prompts, the first of equal ones; NaN is no cost."""
+    costs = data["test_cost"].values
+    return 0 if np.isnan(costs).all() else int(np.nanargmin(costs))
 
 
 def _cost_text(candidate: xr.Dataset) -> str:
     cost, low, high = (float(candidate[f"test_cost{end}"]) for end in ("", "_low", "_high"))
-    return f"{cost:.4g} ({low:.4g} to {high:.4g})"
+    return f"{cost:.4g}" if np.isnan(low) else f"{cost:.4g} ({low:.4g} to {high:.4g})"
 
 
 def _candidate_title(name: str, first: bool = True) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -166,7 +167,7 @@ def prune(
                 sources = _source_texts(calibration=calibration, test=test)
                 content = choose(trial, request, sources, pieces, progress)
                 _put_piece(pieces, RESULT, content)
-            plan = decoded(content, ready if isinstance(model, Model) else model)
+            plan = replace(decoded(content, ready if isinstance(model, Model) else model), stored_in=trial.folder)
             if not plan.fits:
                 raise PruningError(refusal(plan.data), plan)
             plan = _add_speeds(plan, trial, pieces, progress)

@@ -1,6 +1,9 @@
 """How fast a model reads before and after its blocks were left out."""
 
-from dataclasses import asdict, dataclass
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 
@@ -9,28 +12,37 @@ class Speeds:
     """Tokens per second of one forward without a cache, before and after.
 
     Args:
-        before, after: medians of the repeats.
-        ratio, ratio_low, ratio_high: after over before: the median of the pairs, the smallest and the largest.
+        before, after: tokens over the median seconds of the repeats.
+        ratio_low, ratio_high: the smallest and the largest ratio of a pair, between which ``ratio`` always lies.
         tokens: of the prompt that was read.
         repeats: pairs that were timed.
     """
 
     before: float
     after: float
-    ratio: float
     ratio_low: float
     ratio_high: float
     tokens: int
     repeats: int
 
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Speeds:
+        """Return the speeds of a record; the ratio follows from them, also where an earlier version stored another."""
+        return cls(**{field.name: record[field.name] for field in fields(cls)})
+
+    @property
+    def ratio(self) -> float:
+        """Tokens per second after over those before: the one figure for how much faster it is."""
+        return self.after / self.before
+
     def record(self) -> dict[str, Any]:
         """Return the numbers by name."""
-        return asdict(self)
+        return {**asdict(self), "ratio": self.ratio}
 
     @property
     def text(self) -> str:
         """What was timed, and the ratio."""
         return (
             f"{self.ratio:.3g} times as fast ({self.ratio_low:.3g} to {self.ratio_high:.3g} in {self.repeats} pairs of "
-            f"forwards of {self.tokens} tokens, on this machine as it was)."
+            f"forwards of {self.tokens} tokens, on the machine that timed it, as it was)."
         )

@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
-from bathyscope.core.arrays import FloatArray
+from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.bootstrap import mean_interval
@@ -20,10 +22,13 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata, cheapest_again
 from bathyscope.surgery.choosing import CHOICE, CHOICE_FROM, Candidates, Search, Subset
 from bathyscope.surgery.domains import Domains
+from bathyscope.surgery.stability_text import FEWEST_DISTINCT
 from bathyscope.wavefront.histories import Unit
 
 JOINT: Final = "all domains"
 """What a transfer table calls the joint choice."""
+_EQUAL: Final = 1e-6
+"""Nats: mean costs that are no further apart differ by what float32 rounds, and are equal."""
 
 
 def shares_again(
@@ -36,19 +41,35 @@ def shares_again(
 ) -> dict[str, Any]:
     """Return how often bootstraps of the calibration prompts choose each candidate, and each unit.
 
+    Subsets of equal costs share a bootstrap. Copies of a prompt are drawn as one, and too few distinct prompts have no
+    shares: they are NaN.
+
     Args:
         sampling: of the test prompts; its clusters are replaced by those of the calibration prompts.
         cluster: label of prompts that belong together, which counts here where calibration prompts have it.
         strata: of the calibration prompts.
     """
     pool = candidates.pool
-    sampling = replace(sampling, cluster=_clusters_of(calibration, cluster))
-    share_by_subset = dict(zip(pool, cheapest_again(search.losses(pool), sampling, strata).tolist()))
+    drawn_as_one = _drawn_as_one(calibration, cluster)
+    if count_distinct(calibration, cluster, strata) < FEWEST_DISTINCT:
+        shares = np.full(len(pool), np.nan)
+    else:
+        is_each_alone = len(np.unique(drawn_as_one)) == len(drawn_as_one)
+        sampling = replace(sampling, cluster=None if is_each_alone else drawn_as_one)
+        shares = cheapest_again(search.losses(pool), sampling, strata, rounding=_EQUAL)
+    share_by_subset = dict(zip(pool, shares.tolist()))
     singles = [subsets[0] if len(subsets) == 1 else None for subsets in candidates.subsets.values()]
     return {
         "chosen_again": np.array([np.nan if s is None else share_by_subset.get(s, np.nan) for s in singles]),
         "blocks_again": _shares_by_unit(search.units, share_by_subset),
     }
+
+
+def count_distinct(calibration: Prompts, cluster: str | None, strata: Strata | None) -> int:
+    """Return how many prompts, or clusters, bootstraps can tell apart; of the domain that has fewest."""
+    drawn_as_one = _drawn_as_one(calibration, cluster)
+    groups = [drawn_as_one] if strata is None else [drawn_as_one[strata.number_P == n] for n in range(strata.size)]
+    return min(len(np.unique(group)) for group in groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,3 +141,19 @@ def _clusters_of(calibration: Prompts, label: str | None) -> Any:
         return calibration.clusters(label)
     except OptionError:
         return None  # the label is asked for of the test prompts; too few clusters that choose are no mistake
+
+
+def _drawn_as_one(calibration: Prompts, label: str | None) -> IntArray:
+    """Return a number for each prompt, [prompts]; prompts of one number are of the same tokens or cluster."""
+    number_by_ids: dict[tuple[int, ...], int] = {}
+    copies_P = np.array([number_by_ids.setdefault(prompt.ids, len(number_by_ids)) for prompt in calibration])
+    clusters = _clusters_of(calibration, label)
+    if clusters is None:
+        return copies_P
+    # copies of one text may lie in several clusters, which are then one
+    _, cluster_P = np.unique(clusters, return_inverse=True)
+    size = len(copies_P) + len(cluster_P)
+    links = coo_array((np.ones(len(copies_P)), (copies_P, len(copies_P) + cluster_P)), shape=(size, size))
+    _, component = connected_components(links, directed=False)
+    joined_P: IntArray = component[copies_P].astype(np.int64)
+    return joined_P

@@ -41,7 +41,6 @@ def measure_speeds(
     return Speeds(
         before=len(ids) / median(before),
         after=len(ids) / median(after),
-        ratio=median(ratios),
         ratio_low=min(ratios),
         ratio_high=max(ratios),
         tokens=len(ids),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from bathyscope.prompts.label_checks import require_free
 from bathyscope.runs.canonical import canonical
 from bathyscope.runs.merge import merge, require_by_prompt
 from bathyscope.runs.shards import Datasets
+from bathyscope.surveying.advancing import ConvoyProgress, ReadoutCounts, Weights
 from bathyscope.surveying.assembly import NOISE, joined_noise, noise_by_prompt, with_labels
 from bathyscope.surveying.growing import EarlierResults, StoredShard
 from bathyscope.surveying.plan import SurveyPlan
@@ -72,6 +73,7 @@ class Computation:
         self.plan = plan
         self._stored = stored
         self._begun: set[str] = set()
+        self._readouts = ReadoutCounts()
 
     def begin(self, measures: Iterable[Measure[Any]]) -> Wavefront:
         """Return what runs the blocks, when these measures have looked at their references; each looks once."""
@@ -100,7 +102,7 @@ class Computation:
         needed = {measure.name for _, unit in units for measure in unit.measures}
         self.begin([measure for measure in plan.measures if measure.name in needed])
         total = sum(plan.work)
-        done = float(total - sum(plan.weight_of(unit.picked, unit.measures) for _, unit in units))
+        done = total - sum(plan.weight_of(unit.picked, unit.measures) for _, unit in units)
         with ProgressBar(f"surveying {without_folders(plan.model.name)}", total, done, quiet=not progress) as bar:
             for shard in shards:
                 shard.pieces += [(unit.picked, unit.stored) for unit in shard.units if not unit.measures]
@@ -217,21 +219,18 @@ class Computation:
             for probe in probes.values():
                 probe.beside(probes)
             convoy.append((unit, batch, probes))
-        prompt_work = [work for unit in units for work in plan.work_of(unit.picked, unit.measures)]
-        in_wave = sum(work.tokens * (1 + work.rows) for work in prompt_work)
-        self._wave.run_convoy(
-            [(batch, list(probes.values())) for _, batch, probes in convoy],
-            lambda block, blocks: bar.advance_to(done + in_wave * block / blocks),
-        )
-        done += in_wave
-        # one after another out of the list, so that the states that a batch holds are freed when its results are there
-        while convoy:
-            unit, batch, probes = convoy.pop(0)
-            for measure in unit.measures:
-                after = sum(work.tokens * work.rows_after for work in plan.work_of(unit.picked, [measure]))
-                probes[measure.name].after(self._wave, partial(_advance, bar, done, after))
-                done += after
-            yield self._results(unit, probes)
+        progress = ConvoyProgress(bar, done, _sum_weights(plan, units), self._readouts)
+        seconds_after = 0.0
+        with progress.watch(self._wave.reader):
+            self._wave.run_convoy([(batch, list(probes.values())) for _, batch, probes in convoy], progress.visit)
+            # one after another out of the list, so that the states of a batch are freed when its results are there
+            while convoy:
+                unit, batch, probes = convoy.pop(0)
+                for measure in unit.measures:
+                    after = plan.weights_of(unit.picked, [measure]).after
+                    probes[measure.name].after(self._wave, partial(_advance, progress, seconds_after, after))
+                    seconds_after += after
+                yield self._results(unit, probes)
 
     def _probe(self, measure: Measure[Any], batch: Batch, picked: Sequence[int]) -> MeasureProbe:
         with told_by_name(measure, "probe()"):
@@ -251,5 +250,11 @@ class Computation:
         return {name: with_labels(dataset, prompts, unit.picked) for name, dataset in results.items()}
 
 
-def _advance(bar: ProgressBar, done: float, weight: float, share: float) -> None:
-    bar.advance_to(done + weight * share)
+def _advance(progress: ConvoyProgress, before: float, seconds: float, share: float) -> None:
+    progress.compute_after(before + seconds * share)
+
+
+def _sum_weights(plan: SurveyPlan, units: Sequence[_Unit]) -> Weights:
+    """Return what some batches cost together, by kind of work."""
+    parts = [plan.weights_of(unit.picked, unit.measures) for unit in units]
+    return Weights(*(sum(getattr(part, field.name) for part in parts) for field in fields(Weights)))

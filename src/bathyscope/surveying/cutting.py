@@ -47,8 +47,12 @@ class Pace:
 
     def seconds(self, work: PromptWork, vocabulary: int) -> float:
         """Predict the seconds of a prompt."""
+        return sum(self.seconds_by_kind([work], vocabulary).values())
+
+    def seconds_by_kind(self, work: Sequence[PromptWork], vocabulary: int) -> dict[str, float]:
+        """Predict the seconds of prompts, in ``blocks`` and in kinds of readouts."""
         rates = Rates(self.blocks, self.compared, "", in_all_ways=self.in_all_ways)
-        return rates.seconds_of(work, vocabulary)
+        return rates.seconds_by_kind(work, vocabulary)
 
 
 @dataclass(frozen=True)

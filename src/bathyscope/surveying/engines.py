@@ -20,6 +20,7 @@ from bathyscope.runs.folder import folder_path, refuse_foreign
 from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
+from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
@@ -209,8 +210,9 @@ def survey(
             read = writing.continued(loaded(ready), read, progress=progress)
         if goal is None:
             return survey_some(read, grow=grow)
-        run, reason = goal.run(read, partial(survey_some, grow=True), _prompts_in(folder))
-        return replace(run, stopped=reason)
+        assert folder is not None
+        run, ending = goal.run(read, partial(survey_some, grow=True), _prompts_in(folder))
+        return replace(run, manifest=with_note(folder, "until", ending.record()))
 
 
 def _survey_with_controls(

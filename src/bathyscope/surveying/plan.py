@@ -16,6 +16,7 @@ from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
+from bathyscope.surveying.advancing import Weights
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
 from bathyscope.surveying.rates import nominal_rates
 from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, convoys_of
@@ -139,12 +140,20 @@ class SurveyPlan:
 
     @property
     def work(self) -> list[float]:
-        """Of each shard, in tokens × rows."""
+        """Of each shard, in seconds of the cost model."""
         return [self.weight_of(range(first, last), self.measures) for first, last in self.cut.edges]
 
     def weight_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> float:
-        """Return the work of prompts with some of the measures, in tokens × rows."""
-        return sum(work.tokens * (1 + work.rows + work.rows_after) for work in self.work_of(numbers, measures))
+        """Return the work of prompts with some of the measures, in seconds of the cost model."""
+        return self.weights_of(numbers, measures).seconds
+
+    def weights_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> Weights:
+        """Return the same by kind of work."""
+        return Weights.of(self.work_of(numbers, measures), self._pace, self.model.anatomy.vocabulary)
+
+    @property
+    def _pace(self) -> Pace:
+        return self.cut.pace or Pace.of(nominal_rates(self.model.device))
 
     def work_of(self, numbers: Iterable[int], measures: Sequence[Measure[Any]]) -> list[PromptWork]:
         """Count the work of prompts with some of the measures."""
@@ -217,7 +226,7 @@ class SurveyPlan:
             room: bytes for states at a time.
         """
         anatomy = self.model.anatomy
-        pace = self.cut.pace or Pace.of(nominal_rates(self.model.device))
+        pace = self._pace
         batches = list(zip(picked, measures, strict=True))
         sizes = [self.state_bytes(numbers, of_batch) for numbers, of_batch in batches]
         seconds = [

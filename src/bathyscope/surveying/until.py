@@ -10,7 +10,8 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Protocol
+from math import ceil, isnan, nan
+from typing import Any, Final, Protocol
 
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.prompts import Prompts, count_repeats
@@ -35,6 +36,57 @@ class DecidingReadings(Protocol):
     @property
     def own(self) -> DepthReading:
         """Blocks until most of the effect of leaving out one block."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a survey until it is sure ended, and what its prompts tell.
+
+    Args:
+        width: blocks that were asked for.
+        reach: how far the ends of both intervals reach from their readings, at most; NaN where one has no interval.
+        prompts: of the run.
+        offered: prompts that there were.
+        reached: whether the readings are known within the width.
+        budget: seconds that ended it; None = something else did.
+    """
+
+    width: float
+    reach: float
+    prompts: int
+    offered: int
+    reached: bool
+    budget: float | None = None
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        if self.reached:
+            return (
+                f"With {self.prompts} of {self.offered} prompts both readings are known within ±{self.width:g} "
+                f"blocks, as "
+                "was asked."
+            )
+        result_text = "the readings have no intervals"
+        if not isnan(self.reach):
+            # never rounded down to the width that was not reached
+            result_text = f"both readings are known within ±{max(ceil(100 * self.reach) / 100, 0.01):.2f} blocks"
+        if self.budget is not None:
+            why = f"the budget of {self.budget:.0f} s ended at {self.prompts} of {self.offered} prompts, where"
+        else:
+            why = "with the only prompt" if self.offered == 1 else f"with all {self.offered} prompts"
+        return f"±{self.width:g} blocks was not reached: {why} {result_text}."
+
+    def record(self) -> dict[str, Any]:
+        """Return it as a run's record holds it."""
+        return {
+            "width": self.width,
+            "reach": None if isnan(self.reach) else self.reach,
+            "prompts": self.prompts,
+            "offered": self.offered,
+            "reached": self.reached,
+            "text": self.text,
+        }
 
 
 @dataclass(frozen=True)
@@ -72,8 +124,7 @@ class Goal:
         Args:
             count: of the first prompts that are looked at; None = all.
         """
-        readings = [_first_of(reading, count) for reading in (verdict.readable, verdict.own)]
-        return all(max(r.high - r.value, r.value - r.low) <= self.width for r in readings)
+        return known_within(verdict, count) <= self.width
 
     def is_sure(self, verdict: DecidingReadings, count: int, offered: int) -> bool:
         """Return whether a survey of ``count`` of the ``offered`` prompts may end with them.
@@ -86,7 +137,7 @@ class Goal:
         earlier = max((size for size in self.batches(offered) if size < count), default=0)
         return count == offered or (earlier > 0 and self.is_reached(verdict, earlier))
 
-    def run(self, prompts: Prompts, survey: Callable[[Prompts], Run], done: int = 0) -> tuple[Run, str]:
+    def run(self, prompts: Prompts, survey: Callable[[Prompts], Run], done: int = 0) -> tuple[Run, Ending]:
         """Survey more and more of some prompts; return the last run, and why there is no larger one.
 
         Args:
@@ -106,19 +157,24 @@ class Goal:
             )
         for count in self.batches(offered, done):
             run = survey(prompts.some(range(count)))
-            if self.is_sure(run.verdict, count, offered):
-                return run, f"With {count} of {offered} prompts both readings are known within {self}."
+            verdict = run.verdict
+            ending = Ending(self.width, known_within(verdict), count, offered, self.is_sure(verdict, count, offered))
+            if ending.reached:
+                return run, ending
             if self.budget is not None and count < offered and time.monotonic() - began >= self.budget:
-                time_given = f"{self.budget:.0f} s"
-                return (
-                    run,
-                    f"The budget of {time_given} ended at {count} of {offered} prompts, before {self} was reached.",
-                )
-        counted = "One prompt is" if offered == 1 else f"All {offered} prompts are"
-        return run, f"{counted} too few to know both readings within {self}."
+                return run, replace(ending, budget=self.budget)
+        return run, ending
 
-    def __str__(self) -> str:
-        return f"±{self.width:g} blocks"
+
+def known_within(verdict: DecidingReadings, count: int | None = None) -> float:
+    """Return how many blocks the ends of both readings' intervals are away from them, at most; NaN without intervals.
+
+    Args:
+        count: of the first prompts that are looked at; None = all.
+    """
+    readings = [_first_of(reading, count) for reading in (verdict.readable, verdict.own)]
+    reaches = [reach for r in readings for reach in (r.high - r.value, r.value - r.low)]
+    return nan if any(map(isnan, reaches)) else float(max(reaches))
 
 
 def _first_of(reading: DepthReading, count: int | None) -> DepthReading:

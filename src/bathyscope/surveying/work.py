@@ -33,6 +33,16 @@ class PromptWork:
     compared: float
     compared_in_all_ways: float
 
+    @property
+    def share_after(self) -> float:
+        """Share of the operations in blocks that comes once the wave has passed."""
+        return self.rows_after / count_forwards(self.rows, self.rows_after)
+
+
+def count_forwards(rows: float, rows_after: float) -> float:
+    """Count full forwards: the baseline, the rows, and a control where anything intervenes."""
+    return 1 + (1 if rows + rows_after else 0) + rows + rows_after
+
 
 class WorkCounter:
     """Counts what each prompt of a survey costs, with measures that are prepared for its prompts."""
@@ -54,8 +64,7 @@ class WorkCounter:
         facts = self._facts
         rows = sum(m.rows_per_prompt(facts, tokens) for m in measures)
         after = sum(m.rows_after(facts, tokens) for m in measures)
-        # the baseline, and a control where anything intervenes
-        forwards = 1 + (1 if rows + after else 0) + rows + after
+        forwards = count_forwards(rows, after)
         readouts = {True: 0.0, False: 0.0}
         for measure in measures:
             readouts[measure.compares_in_all_ways] += measure.readouts_per_prompt(facts, tokens)

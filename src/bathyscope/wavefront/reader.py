@@ -67,6 +67,8 @@ class Reader:
         self._itemsize, self._room = itemsize, room
         self._takes_several_rows = True
         self._workers = SliceWorkers()
+        self.on_read: Callable[[int], None] | None = None
+        """Told how many vectors each product has read, where somebody counts them."""
         reuse_freed_memory()
         least = self._slice_bytes(1) + 2 * self._product_bytes(1)
         if room is not None and room < least:
@@ -115,7 +117,10 @@ class Reader:
 
     def product(self, normed_ND: Tensor, device: torch.device) -> Tensor:
         """The unembedding's product [N, V], brought to a device; ``head.finish`` makes logits of it."""
-        return self.head.product(normed_ND).to(device)
+        product_NV = self.head.product(normed_ND).to(device)
+        if self.on_read is not None:
+            self.on_read(len(normed_ND))
+        return product_NV
 
     def product_of_rows(self, normed: Sequence[Tensor], device: torch.device, *, apart: bool = False) -> Tensor:
         """One product of several rows, each [N, D] → [R, N, V].

@@ -106,7 +106,7 @@ def test_a_plan_for_the_model_decides_which_blocks_can_go() -> None:
     for costs in ([2.5, 0.01, 0.01, 0.3], [2.5, 0.2, 0.5, 0.3]):
         run, plan = costing(costs), plan_of("example/model-12")
         found = answer(run, plan=plan)
-        assert found.cheap == f"Which blocks can go, by bathyscope prune: {plan.text}"
+        assert found.cheap == f"By bathyscope prune: {plan.text}"
         assert (found.blocks, found.command, found.purpose) == ((), "", "")
 
 

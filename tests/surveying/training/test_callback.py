@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.trainings import PROMPTS, STEPS, WAYS, Rows, assert_same, model, plain_loop, trained
 from torch import nn
 from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArguments
@@ -26,6 +28,7 @@ from transformers import PreTrainedModel, Trainer, TrainerCallback, TrainingArgu
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.surveying.training import watch as watching
+from bathyscope.surveying.training.budget import SurveyBudget
 from bathyscope.surveying.training.steps import open_course
 from bathyscope.surveying.training.twin import twin_of
 from bathyscope.training import DepthCallback
@@ -42,7 +45,7 @@ def quiet() -> Iterator[None]:
 def test_a_training_is_the_same_to_the_bit_with_and_without(way: str, tmp_path: Path) -> None:
     arguments = WAYS.get(way, {})
     _, plain = trained(tmp_path / "plain", hf=model(dropout=way == "dropout"), **arguments)
-    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"])
+    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", measures=["lens"])
     trainer, watched = trained(tmp_path / "watched", callback, hf=model(dropout=way == "dropout"), **arguments)
     assert_same(watched, plain)
     assert [row["step"] for row in trainer.state.log_history if "depth/readable" in row] == [0, 3, 6]
@@ -58,7 +61,7 @@ def test_adapters_are_watched_with_the_model_that_they_change(tmp_path: Path) ->
         return wrapped
 
     _, plain = trained(tmp_path / "plain", hf=adapted(), learning_rate=0.1)
-    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"])
+    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", measures=["lens"])
     trainer, watched = trained(tmp_path / "watched", callback, hf=adapted(), learning_rate=0.1)
     assert_same(watched, plain)
     first, *_, last = (row for row in trainer.state.log_history if "depth/readable" in row)
@@ -77,7 +80,7 @@ def test_a_survey_that_fails_leaves_the_training_alone(tmp_path: Path, monkeypat
     with pytest.warns(
         UserWarning, match=r"The survey at step 0 failed, and the training goes on: RuntimeError: in the"
     ):
-        _, watched = trained(tmp_path / "w", DepthCallback(PROMPTS, every=2, out=tmp_path / "course", max_share=1e9))
+        _, watched = trained(tmp_path / "w", DepthCallback(PROMPTS, every=2, out=tmp_path / "course"))
     assert_same(watched, plain)
 
 
@@ -93,7 +96,7 @@ class Saving(TrainerCallback):
 
 
 def test_numbers_are_those_of_the_saved_step(tmp_path: Path) -> None:
-    callback = DepthCallback(PROMPTS, every=2, out=tmp_path / "course", max_share=1e9)
+    callback = DepthCallback(PROMPTS, every=2, out=tmp_path / "course")
     trainer, _ = trained(tmp_path / "t", callback, Saving(4, tmp_path / "saved"))
     watched = bathyscope.open(tmp_path / "course" / "step-00000004")
     offline = bathyscope.survey(tmp_path / "saved", PROMPTS, ["lens", "skip", "drop"], progress=False)
@@ -108,7 +111,7 @@ def test_numbers_are_those_of_the_saved_step(tmp_path: Path) -> None:
 
 def test_a_training_that_goes_on_continues_the_course(tmp_path: Path) -> None:
     def callback() -> DepthCallback:
-        return DepthCallback(PROMPTS, every=2, out=tmp_path / "course", max_share=1e9)
+        return DepthCallback(PROMPTS, every=2, out=tmp_path / "course")
 
     saving = {"save_strategy": "steps", "save_steps": 4}
     trained(tmp_path / "t", callback(), steps=4, **saving)
@@ -138,7 +141,7 @@ def test_a_training_that_goes_on_continues_the_course(tmp_path: Path) -> None:
 
 def test_a_loop_of_ones_own_is_watched(tmp_path: Path) -> None:
     hf = model().train()
-    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "course", every=2, max_share=1e9)
+    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "course", every=2)
     assert watch(1) == {}
     state = torch.random.get_rng_state()
     values = watch(2)
@@ -150,26 +153,72 @@ def test_a_loop_of_ones_own_is_watched(tmp_path: Path) -> None:
     )
 
 
-def test_costly_surveys_are_thinned_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 100 s between steps a survey of 20 s may take 5; every fifth is enough."""
+def watched_steps(
+    monkeypatch: pytest.MonkeyPatch, out: Path, survey: float, step: float, steps: int = 12, **options: Any
+) -> tuple[list[int], list[float], watching.Watch]:
+    """The steps that were surveyed on a clock on which surveys and steps take so long, and the share after each."""
     clock = [0.0]
     monkeypatch.setattr(watching.time, "monotonic", lambda: clock[0])
-    watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "course", every=1, max_share=0.05)
-
-    def survey(step: int) -> Any:
-        clock[0] += 20.0
-
-    monkeypatch.setattr(watch, "_survey", survey)
+    watch = bathyscope.watch(model(), PROMPTS, out=out, every=1, measures=["lens"], steps=steps, **options)
+    monkeypatch.setattr(watch, "_survey", lambda number: clock.__setitem__(0, clock[0] + survey))
     monkeypatch.setattr(watching, "depths_of", lambda run: {"depth/own": 1.0})
+    surveyed, shares = [], []
+    for number in range(steps + 1):
+        if watch(number):
+            surveyed.append(number)
+            shares.append(watch.seconds / clock[0])
+        clock[0] += step
+    return surveyed, shares, watch
 
-    def survey_if_due(step: int) -> bool:
-        values = watch(step)
-        clock[0] += 100.0
-        return bool(values)
 
-    with pytest.warns(UserWarning, match=r"A survey takes 20 s, more than 5% of the 100 s of training since the last"):
-        steps = [step for step in range(12) if survey_if_due(step)]
-    assert steps == [0, 4, 8]
+def test_all_surveys_that_are_due_are_made_and_their_time_is_said_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However long they take: who asks for five points gets five."""
+    caplog.set_level("INFO", logger="bathyscope")
+    surveyed, _, watch = watched_steps(monkeypatch, tmp_path / "c", survey=20.0, step=1.0, steps=4)
+    assert surveyed == [0, 1, 2, 3, 4]
+    assert "The survey at step 0 took 20 s. 5 are due in all, which take about 100 s together." in caplog.text
+    assert "no more than" not in caplog.text
+    assert watch.text == "5 surveys of depth took 100 s, 95.2% of the time."
+
+
+def test_surveys_beyond_their_share_are_left_out_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of 20 s pays for itself and for the first, which comes before any training."""
+    caplog.set_level("INFO", logger="bathyscope")
+    with pytest.warns(UserWarning, match=r"The survey at step 1 is left out: with 20 s more, .* 0.05 of the 2 min so"):
+        surveyed, shares, watch = watched_steps(monkeypatch, tmp_path / "c", survey=20.0, step=100.0, max_share=0.05)
+    assert surveyed == [0, 8, 12]
+    assert all(share <= 0.05 for share in shares[1:])
+    assert "All of them fit into 5 % of the time if each step takes at least 13 min; if not, some are" in caplog.text
+    assert watch.left_out == 10
+    assert "; 10 due ones were left out, to stay within 0.05 of it." in watch.text
+
+
+@settings(deadline=None, max_examples=200)
+@given(seconds=st.floats(0.01, 1e4), share=st.floats(0.001, 1), more=st.floats(0, 2), due=st.integers(2, 60))
+def test_what_is_said_before_the_first_step_holds(seconds: float, share: float, more: float, due: int) -> None:
+    """From the time between two surveys that is said on, all are allowed, and the share holds whenever one ends."""
+    budget = SurveyBudget(seconds, share)
+    interval = budget.least_interval() * (1 + more)
+    taken = passed = seconds
+    for _ in range(due - 1):
+        passed += interval
+        assert budget.allows(taken, passed)
+        taken, passed = taken + seconds, passed + seconds
+        assert taken <= share * passed * (1 + 1e-6)
+    if share < 0.9:
+        assert not budget.allows(seconds, seconds + 0.99 * budget.least_interval())
+    assert SurveyBudget(seconds).allows(taken, passed)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.01, 5, 100, float("nan")])
+def test_a_share_is_no_number_of_per_cent(share: float, tmp_path: Path) -> None:
+    message = r"max_share=\S+ is out of range: it is a share of the time, above 0 and at most 1 \(0.05 is 5 %\)"
+    with pytest.raises(OptionError, match=message):
+        bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", max_share=share)
 
 
 class Wrapping(nn.Module):
@@ -198,9 +247,7 @@ def test_twins_share_weights_and_nothing_else() -> None:
 def test_a_plain_loop_is_the_same_to_the_bit(measures: list[str], tmp_path: Path) -> None:
     plain = plain_loop(model(dropout=True))
     hf = model(dropout=True)
-    watch = bathyscope.watch(
-        hf, PROMPTS, out=tmp_path / "course", every=2, max_share=1e9, measures=measures, progress=False
-    )
+    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "course", every=2, measures=measures, progress=False)
     assert_same(plain_loop(hf, watch), plain)
     assert watch.surveys == 5  # two in each step that is due, and one behind the last
 
@@ -212,7 +259,7 @@ def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
     """Gradients are switched on and off inside of the survey, and blocks replaced; all of it is put back."""
     plain = plain_loop(model(dropout=True))
     hf = model(dropout=True)
-    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "c", every=1, max_share=1e9, measures=measures, progress=False)
+    watch = bathyscope.watch(hf, PROMPTS, out=tmp_path / "c", every=1, measures=measures, progress=False)
     calls = []
 
     def fail(*_: Any, **__: Any) -> None:
@@ -243,24 +290,22 @@ def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
 
 
 def test_prompts_that_can_be_read_only_once_are_read_once(tmp_path: Path) -> None:
-    watch = bathyscope.watch(
-        model(), iter(PROMPTS), out=tmp_path / "c", every=1, max_share=1e9, measures=["lens"], progress=False
-    )
+    watch = bathyscope.watch(model(), iter(PROMPTS), out=tmp_path / "c", every=1, measures=["lens"], progress=False)
     assert watch(1)["depth/readable"] == watch(2)["depth/readable"]
 
 
 def test_what_surveys_take_is_said_before_and_after(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="bathyscope")
-    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"])
+    callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", measures=["lens"])
     trained(tmp_path / "t", callback)
     err = caplog.text
     caplog.clear()
-    assert "Depth is surveyed every 3 steps on 2 prompts: about 0." in err
+    assert "Depth is surveyed every 3 steps on 2 prompts, by an estimate in about 0." in err
+    assert "3 are due in all, which take about " in err
+    assert err.index("are due in all") < err.index("surveys of depth took")
     assert "3 surveys of depth took " in err
     assert "% of the time." in err
-    quiet_callback = DepthCallback(
-        PROMPTS, every=3, out=tmp_path / "course", max_share=1e9, measures=["lens"], progress=False
-    )
+    quiet_callback = DepthCallback(PROMPTS, every=3, out=tmp_path / "course", measures=["lens"], progress=False)
     trained(tmp_path / "t", quiet_callback)
     assert "surveys of depth" not in caplog.text
 
@@ -297,7 +342,7 @@ def test_what_cannot_be_watched_is_refused_before_the_first_step(tmp_path: Path)
 
 
 def test_the_course_of_another_training_is_refused(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"out": tmp_path / "c", "measures": ["lens"], "max_share": 1e9, "progress": False}
+    options: dict[str, Any] = {"out": tmp_path / "c", "measures": ["lens"], "progress": False}
     bathyscope.watch(model(), PROMPTS, **options)
     with pytest.raises(StoreError, match=r"holds the course of another training: its model differs\. Give another"):
         bathyscope.watch(model("llama"), PROMPTS, **options)
@@ -317,7 +362,7 @@ def test_the_course_of_another_training_is_refused(tmp_path: Path) -> None:
 
 def test_two_trainings_on_one_folder_are_one_warning(tmp_path: Path) -> None:
     """The first to come keeps its step; the other training goes on without."""
-    options: dict[str, Any] = {"every": 1, "max_share": 1e9, "progress": False, "measures": ["lens"]}
+    options: dict[str, Any] = {"every": 1, "progress": False, "measures": ["lens"]}
     first, second = model(), model()
     with torch.no_grad():
         next(second.parameters()).mul_(1.5)

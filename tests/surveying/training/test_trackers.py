@@ -21,7 +21,7 @@ NAMES = ("readable", "own", "later", "idle_blocks", "seconds")
 
 def logged_by(tracker: str, folder: Path, **arguments: Any) -> dict[int, dict[str, float]]:
     """Train under the callback, reporting to a tracker; return the depths that the Trainer logged, by step."""
-    callback = DepthCallback(PROMPTS, every=3, out=folder / "course", max_share=1e9, progress=False)
+    callback = DepthCallback(PROMPTS, every=3, out=folder / "course", progress=False)
     trainer, _ = trained(folder / "t", callback, report_to=[tracker], **arguments)
     assert open_course(folder / "course").step.values.tolist() == [0, 3, 6]
     rows = [row for row in trainer.state.log_history if "depth/own" in row]

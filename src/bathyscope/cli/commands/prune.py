@@ -111,14 +111,8 @@ def print_plan(plan: Plan, format_: Format, out: str | None = None, quiet: bool 
 
 def _view(plan: Plan) -> View:
     """Return a plan's candidates, what it changes, and its tasks."""
-    from bathyscope.surgery.plan_text import (
-        AGAIN_HEADINGS,
-        HEADINGS,
-        again_cells,
-        cells,
-        transfer_cells,
-        transfer_headings,
-    )
+    from bathyscope.surgery.plan_text import HEADINGS, cells
+    from bathyscope.surgery.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
     from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
     from bathyscope.surgery.task_table import task_cells
 

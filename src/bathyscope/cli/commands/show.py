@@ -136,7 +136,10 @@ def _show_verdict(run: bathyscope.Run, cluster: str | None, format_: Format) -> 
     verdict = run.verdict_by(cluster)
     rows = verdict.rows()
     frame = pd.DataFrame(rows, dtype=object)
-    view = View([frame_table(frame), _READINGS], conclusion=(verdict.text, *verdict.details))
+    view = View(
+        [frame_table(frame), _READINGS],
+        conclusion=(verdict.text, *verdict.details, *([run.stopped] if run.stopped else [])),
+    )
     print_result(TableResult(frame, verdict.text, fields=rows), format_, lambda: view)
 
 

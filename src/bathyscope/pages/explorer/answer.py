@@ -69,7 +69,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
         cluster: label of prompts that are resampled as one.
         plan: of ``prune`` for the same model. It measured the blocks together, so it decides which can be removed.
     """
-    trust = [run.caption(), *loading_warnings(run)]
+    trust = [run.caption(), *([run.stopped] if run.stopped else []), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
     if run.judged:
         verdict = run.verdict_by(cluster)
@@ -80,7 +80,7 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     choice = _choose_blocks(cost)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
-        cheap = f"Which blocks can go, by bathyscope prune: {plan.text}"
+        cheap = f"By bathyscope prune: {plan.text}"
         return Answer(headline, cheap, _name_costly_blocks(cost), tuple(trust), planned=True)
     purpose, command = _suggest_command(run, choice)
     return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)

@@ -210,7 +210,7 @@ class TitledAxes(Axes):
     def set_title(self, label: str, fontdict: dict[str, Any] | None = None, loc: Any = None, **look: Any) -> Text:
         """Set the title; it looks as the one that it replaces."""
         if loc is None and fontdict is None and (present := super().get_title("left")):
-            title: Any = getattr(self, "_left_title")
+            title: Any = self._left_title  # type: ignore[attr-defined]
             look = {"fontsize": title.get_fontsize(), "fontweight": title.get_fontweight(), **look} if present else look
         return super().set_title(label, fontdict, loc or "left", **look)
 

@@ -72,7 +72,7 @@ def _make_section(run: Run, cluster: str | None, plan: Plan | None) -> dict[str,
 def _cheap_title(profile: Profile, run_answer: Answer) -> str:
     """Return the title of the first fact, which never names more than its sentence."""
     if run_answer.planned:
-        return "What can go"
+        return "What leaving out costs"
     if profile.costs is None:
         return "Which blocks are cheap to leave out is unknown"
     blocks = run_answer.blocks

@@ -198,7 +198,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
         return _describe_step(data, n_blocks) + _no_interval_text(data)
-    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}."
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}.{_nothing_told(data)}"
     if "readable" in data:
         name, subject = _head_of(data)
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
@@ -218,6 +218,13 @@ def _head_of(data: xr.Dataset) -> tuple[str, str]:
     return "half", "Half of the tokens keep their final prediction"
 
 
+def _nothing_told(data: xr.Dataset) -> str:
+    """Return what a course lacks whose measures tell neither a depth nor a cost; empty for others."""
+    if data.data_vars:
+        return ""
+    return " Its measures tell no depth by step; survey the steps with lens, skip or drop, or open its runs one by one."
+
+
 def _no_interval_text(data: xr.Dataset) -> str:
     """Return what stays open where prompts are too few for an interval; empty where there is one."""
     ends = [data[f"{name}_low"] for name in ("readable", "added_loss") if f"{name}_low" in data]
@@ -234,7 +241,7 @@ def _no_interval_text(data: xr.Dataset) -> str:
 
 def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     """Return the readings of the only step."""
-    text = f"One step was surveyed, {int(data['step'][0])}."
+    text = f"One step was surveyed, {int(data['step'][0])}.{_nothing_told(data)}"
     if "readable" in data:
         name, subject = _head_of(data)
         text += f" {subject} from {float(data[name][0]):.1f} of {n_blocks} blocks on."
@@ -246,7 +253,7 @@ def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
 def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
     """Return a row for every step; what is by block stays in the arrays."""
     by_step = [str(name) for name in data.data_vars if data[name].dims == ("step",)]
-    return data[by_step].to_dataframe().reset_index()
+    return data[["step", *by_step]].to_dataframe().reset_index()
 
 
 def depths_of(run: Run) -> dict[str, float]:

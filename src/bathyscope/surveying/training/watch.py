@@ -17,7 +17,7 @@ from torch import nn
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import counted, duration
-from bathyscope.errors import BathyscopeError, StoreError, warn
+from bathyscope.errors import BathyscopeError, OptionError, StoreError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.options import Range, items_of
@@ -30,6 +30,7 @@ from bathyscope.surveying.cost import cost_of_plan
 from bathyscope.surveying.engines import survey
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import measure_rates, nominal_rates
+from bathyscope.surveying.training.budget import SurveyBudget
 from bathyscope.surveying.training.folder import (
     claim_course,
     description,
@@ -56,8 +57,9 @@ class Watch:
         out: folder of the course, a run for each step in it.
         every: steps between two surveys.
         measures: as for ``survey``; lens, skip and drop are what the numbers below are of.
-        max_share: share of the training time since the last survey that one may take (1 = as long again); where it
-            would take more, it is left out until enough time has passed.
+        max_share: share of all the time that surveys may take, such as 0.05; one with which they would take more is
+            left out. None = every survey that is due is made.
+        steps: of the whole training, where they are known: so many surveys are due.
         seed: as for ``survey``.
         tokenizer: of the model, where its folder has none.
         training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``; it is
@@ -84,7 +86,8 @@ class Watch:
         *,
         every: int = 500,
         measures: Sequence[str] = MEASURES,
-        max_share: float = 0.05,
+        max_share: float | None = None,
+        steps: int | None = None,
         seed: int = 0,
         tokenizer: Any = None,
         training: Mapping[str, Any] | None = None,
@@ -92,10 +95,10 @@ class Watch:
         progress: bool = True,
     ) -> None:
         Range(1).check(every, "every")
-        Range(0.0001).check(max_share, "max_share")
+        _require_share(max_share)
         self.folder = folder_path(out, "out")
         self.every, self._measures, self._max_share, self._seed = every, items_of(measures), max_share, seed
-        self._model, self._tokenizer, self._progress = model, tokenizer, progress
+        self._model, self._tokenizer, self._progress, self._steps = model, tokenizer, progress, steps
         self._has_warned = self._has_thinned = self._is_foreign = False
         self._earlier: dict[int, Path] = {}
         self._is_known, self._start = True, step
@@ -119,11 +122,11 @@ class Watch:
                 self._prompts = plan.prompts
                 self.estimate = _seconds_of(plan)
             self._tell(
-                f"Depth is surveyed every {every} steps on {len(plan.prompts)} prompts: about "
-                f"{duration(self.estimate)} each, and no more than {max_share:.0%} of the time of training."
+                f"Depth is surveyed every {every} steps on {len(plan.prompts)} prompts, by an estimate in about "
+                f"{duration(self.estimate)} each; what the first one takes is said when it is done."
             )
-        self._survey_seconds = 0.0
-        self._began = self._surveyed_at = time.monotonic()
+        self._budget: SurveyBudget | None = None
+        self._began = time.monotonic()
 
     def __call__(self, step: int) -> dict[str, float]:
         """Survey the model where the step is due; return the numbers to log, empty where it is not."""
@@ -132,8 +135,9 @@ class Watch:
         if step % self.every or not is_first_process() or self._is_foreign:
             return {}
         # what is surveyed already costs nothing, and shows whether this is the same training
-        if step not in self._earlier and self._is_too_costly():
+        if step not in self._earlier and self._is_too_costly(step):
             return {}
+        is_stored = finished_model(self.folder, step) is not None
         began = time.monotonic()
         values: dict[str, float] | None = None
         try:
@@ -143,20 +147,22 @@ class Watch:
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
             self._warn_once(f"The survey at step {step} failed, and the training goes on: {reason}")
         finally:
-            self._surveyed_at = time.monotonic()
-            self._survey_seconds = self._surveyed_at - began
-            self.seconds += self._survey_seconds
+            seconds = time.monotonic() - began
+            self.seconds += seconds
         if values is None:
             return {}
         self.surveys += 1
-        return {**values, "depth/seconds": self._survey_seconds}
+        if not is_stored:  # which tells nothing of what a survey takes
+            self._note_seconds(step, seconds)
+        return {**values, "depth/seconds": seconds}
 
     @property
     def text(self) -> str:
         """What the surveys took, as a share of all the time since the watch began."""
         passed = max(time.monotonic() - self._began, 1e-9)
-        verb = "was" if self.left_out == 1 else "were"
-        left_out = f"; {self.left_out} {verb} left out, which would have taken more" if self.left_out else ""
+        left_out = ""
+        if self.left_out and self._max_share is not None:
+            left_out = f"; {self.left_out} due ones were left out, to stay within {self._max_share:.3g} of it"
         return (
             f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of "
             f"the time{left_out}."
@@ -211,19 +217,29 @@ class Watch:
                 f"same at step {step}. {advice}, or resume that one at step {last}, or tell it by training={{…}}."
             )
 
-    def _is_too_costly(self) -> bool:
-        """Say whether the next survey would take more than its share of the time since the last one."""
-        trained = time.monotonic() - self._surveyed_at
-        too_costly = self._survey_seconds > self._max_share * trained
-        self.left_out += too_costly
-        if too_costly and not self._has_thinned:
+    def _note_seconds(self, step: int, seconds: float) -> None:
+        """Take what a survey took for what the next one will; of the first one, say what all of them will take."""
+        is_first = self._budget is None
+        self._budget = SurveyBudget(seconds, self._max_share)
+        if is_first:
+            due = None if self._steps is None else len(range(step, self._steps + 1, self.every))
+            self._tell(f"The survey at step {step} took {duration(seconds)}. {self._budget.describe(due, self.every)}")
+
+    def _is_too_costly(self, step: int) -> bool:
+        """Say whether surveys would take more than their share of the time with the next one."""
+        passed = time.monotonic() - self._began
+        if self._budget is None or self._budget.allows(self.seconds, passed):
+            return False
+        self.left_out += 1
+        if not self._has_thinned:
             self._has_thinned = True
             warn(
-                f"A survey takes {self._survey_seconds:.3g} s, more than {self._max_share:.0%} of the {trained:.3g} s "
-                "of training since the last one, and is left out until it is not. Give fewer prompts, a larger every=, "
-                "or another max_share=."
+                f"The survey at step {step} is left out: with {duration(self._budget.seconds)} more, surveys would "
+                f"take over {self._max_share:.3g} of the {duration(passed)} so far. Give fewer prompts, a larger "
+                f"every= or "
+                "max_share=, or leave max_share out."
             )
-        return too_costly
+        return True
 
     def _warn_once(self, message: str) -> None:
         if not self._has_warned:
@@ -242,8 +258,8 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
         model: the model under training.
         prompts: as for ``survey``.
         out: folder of the course.
-        **options: ``every``, ``measures``, ``max_share``, ``seed``, ``tokenizer``, ``training``, ``step`` and
-            ``progress`` of ``Watch``.
+        **options: ``every``, ``measures``, ``max_share``, ``steps``, ``seed``, ``tokenizer``, ``training``, ``step``
+            and ``progress`` of ``Watch``.
 
     Raises:
         OptionError, PromptError, ModelError, StoreError: as ``Watch``.
@@ -254,6 +270,15 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
         {}
     """
     return Watch(model, prompts, out, **options)
+
+
+def _require_share(max_share: float | None) -> None:
+    """Refuse what is no share, such as a number of per cent."""
+    if max_share is not None and not 0 < max_share <= 1:
+        raise OptionError(
+            f"max_share={max_share:g} is out of range: it is a share of the time, above 0 and at most 1 (0.05 is 5 %). "
+            "Leave it out to make every survey that is due."
+        )
 
 
 def is_first_process() -> bool:

@@ -1,0 +1,105 @@
+"""How sure a choice is, in words and tables: how often it would be made again, and what it costs on other domains."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.core.cycles import cycle_in, with_address
+from bathyscope.core.text import capitalised
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+FEWEST_DISTINCT: Final = 5
+"""Calibration prompts, copies counted once, of which bootstraps say how often a choice would be made again."""
+AGAIN_HEADINGS: Final = ("may go", "chosen again", "left out")
+
+
+def block_of(unit: str) -> int:
+    """Return the number of the block, or step, that a part of a plan names: 3 of ``drop:3`` and of ``mlp:3``."""
+    return int(unit.rpartition(":")[2])
+
+
+def stability_sentences(data: xr.Dataset) -> list[str]:
+    """Return how often the choice would be made again, and whether it carries over to other domains."""
+    text = []
+    if reason := unknown_shares(data):
+        text.append(f"{reason}.")
+    elif "blocks_again" in data and data.attrs.get("fits", 1):
+        chosen = str(data["subset"].values[0]).split(",")
+        share_by_unit = dict(zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist()))
+        rarest = min(chosen, key=lambda unit: share_by_unit[unit])
+        again = f"In {float(data['chosen_again'][0]):.0%} of bootstraps of the calibration prompts the same set is best"
+        member = "" if len(chosen) == 1 else f"; the least sure of it, {rarest}, is in {share_by_unit[rarest]:.0%}"
+        text.append(f"{again}{member}.")
+    if "transfer" in data:
+        text += _transfer_sentences(data)
+    return text
+
+
+def unknown_shares(data: xr.Dataset) -> str:
+    """Return why no share of bootstraps is known; empty where one is, or nothing is said of it."""
+    distinct = data.attrs.get("calibration_distinct")
+    if distinct is None or "chosen_again" not in data or not np.isnan(float(data["chosen_again"][0])):
+        return ""
+    return (
+        f"How often other calibration prompts would choose the same is unknown: {int(distinct)} distinct "
+        f"prompt{'' if int(distinct) == 1 else 's'}{_of_domain(data)} cannot tell, at least {FEWEST_DISTINCT} can"
+    )
+
+
+def _of_domain(data: xr.Dataset) -> str:
+    return " of a domain" if "joint" in data.attrs else ""
+
+
+def _transfer_sentences(data: xr.Dataset) -> list[str]:
+    """Return which choices are shown to cost more on another domain than that domain's own choice."""
+    worse = [
+        f"the choice from {row} costs {_excess_text(data.sel(chosen_on=row, domain=column))} more on {column}"
+        for row in data["chosen_on"].values.tolist()
+        for column in data["domain"].values.tolist()
+        if float(data["transfer_low"].sel(chosen_on=row, domain=column)) > 0
+    ]
+    if not worse:
+        return ["No choice is shown to cost more on a domain than that domain's own choice."]
+    listed = "; ".join(worse)
+    return [f"{capitalised(listed)}, in nats, than that domain's own choice."]
+
+
+def _excess_text(cell: xr.Dataset) -> str:
+    mean, low, high = (float(cell[f"transfer{end}"]) for end in ("", "_low", "_high"))
+    return f"{mean:.4g} ({low:.4g} to {high:.4g})"
+
+
+def again_cells(data: xr.Dataset) -> list[list[str]]:
+    """Return a row for every block or part that may go, the surest first; none for plans of earlier versions."""
+    if "blocks_again" not in data:
+        return []
+    chosen = set(str(data["subset"].values[0]).split(","))
+    shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
+    # stable, so that unknown shares stay in the order of the blocks
+    ordered = sorted(shares, key=lambda pair: 0.0 if np.isnan(pair[1]) else -pair[1])
+    cycle = cycle_in(data.attrs)
+    return [
+        [with_address(cycle, block_of(unit), unit), _share_text(share), "yes" if unit in chosen else "no"]
+        for unit, share in ordered
+    ]
+
+
+def transfer_headings(data: xr.Dataset) -> list[str]:
+    """Return the headings of the transfer table."""
+    return ["chosen on", *(f"excess on {domain}" for domain in data["domain"].values.tolist())]
+
+
+def transfer_cells(data: xr.Dataset) -> list[list[str]]:
+    """Return a row for every choice: its cost on each domain above that of the domain's own choice."""
+    return [
+        [row, *(_excess_text(data.sel(chosen_on=row, domain=column)) for column in data["domain"].values.tolist())]
+        for row in data["chosen_on"].values.tolist()
+    ]
+
+
+def _share_text(share: float) -> str:
+    return "–" if np.isnan(share) else f"{share:.0%}"

@@ -1,0 +1,94 @@
+"""Bugs in what is promised: what can go and what it costs, until when prompts are surveyed, what a training pays."""
+
+from __future__ import annotations
+
+from bug import Bug
+
+_TEXT = "surgery/test_plan_text.py"
+
+BUGS: tuple[Bug, ...] = (
+    Bug(
+        "statistics/strata",
+        "the-first-of-equal-costs-takes-every-resample",
+        "(is_cheapest_XR / is_cheapest_XR.sum(axis=0)).sum(axis=1)",
+        "np.bincount(means_XR.argmin(axis=0), minlength=len(values_XP))",
+        "statistics/test_strata.py::test_shares_add_up_and_equal_costs_have_equal_shares",
+    ),
+    Bug(
+        "surgery/stability",
+        "copies-of-a-prompt-are-drawn-by-themselves",
+        "cluster=None if is_each_alone else drawn_as_one",
+        "cluster=None",
+        f"{_TEXT}::test_shares_add_up_whatever_repeats",
+    ),
+    Bug(
+        "surgery/stability",
+        "one-prompt-is-sure-of-its-choice",
+        "< FEWEST_DISTINCT",
+        "< 1",
+        f"{_TEXT}::test_shares_add_up_whatever_repeats",
+    ),
+    Bug(
+        "surgery/price",
+        "what-may-be-nothing-is-told-from-0",
+        "return self.low <= 0 <= self.high",
+        "return self.low <= self.cost < 0",
+        f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
+    ),
+    Bug(
+        "surgery/price",
+        "per-cent-of-the-loss-afterwards",
+        "(self.after - self.before) / self.before",
+        "(self.after - self.before) / self.after",
+        f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
+    ),
+    Bug(
+        "surgery/plan_text",
+        "blocks-can-go-without-a-bound",
+        "        if within:\n",
+        "        if True:\n",
+        f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
+    ),
+    Bug(
+        "surgery/plan_text",
+        "candidates-that-stay-below-the-bound-are-passed-over",
+        'float(data["test_cost_high"][place]) < limit',
+        'float(data["test_cost_high"][place]) < 0',
+        f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
+    ),
+    Bug(
+        "surgery/speed",
+        "two-figures-for-one-speed",
+        "return self.after / self.before",
+        "return (self.ratio_low + self.ratio_high) / 2",
+        "pages/test_plan_page.py::test_the_page_has_one_figure_for_speed",
+    ),
+    Bug(
+        "surveying/engines",
+        "nobody-is-told-whether-the-width-was-reached",
+        'return replace(run, manifest=with_note(folder, "until", ending.record()))',
+        "return run",
+        "surveying/test_until.py::test_the_budget_ends_it_between_batches",
+    ),
+    Bug(
+        "surveying/until",
+        "a-width-that-was-missed-is-rounded-to-one-that-was-not",
+        "ceil(100 * self.reach) / 100",
+        "round(self.reach, 1)",
+        "surveying/test_until.py::test_the_sentence_says_whether_the_width_was_reached",
+    ),
+    Bug(
+        "surveying/training/budget",
+        "the-first-survey-is-free",
+        "2 * self.seconds * (1 / self.share - 1)",
+        "self.seconds * (1 / self.share - 1)",
+        "surveying/training/test_callback.py::test_what_is_said_before_the_first_step_holds",
+    ),
+    Bug(
+        "surveying/advancing",
+        "readouts-take-no-time",
+        "+ weights.readouts * read",
+        "",
+        "surveying/test_advancing.py::test_more_readouts_than_were_planned_do_not_run_ahead",
+    ),
+)
