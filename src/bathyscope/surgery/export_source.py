@@ -18,6 +18,7 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.gguf import is_gguf
+from bathyscope.model.in_hand import count_departure
 from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.rewriting import count_entry
 from bathyscope.surgery.weight_files import file_hashes, stored_in
@@ -128,7 +129,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         place = here(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer_of(model)
-        config = plain_config(hf)
+        config = _counted_config(hf)
         return Source(model.name, config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
     if isinstance(model, torch.nn.Module):
         hf = without_adapter(model)  # type: ignore[assignment]
@@ -137,7 +138,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"export() takes a folder, a hub name or a transformers model; {type(model).__name__} given."
             )
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
-        return Source(name, plain_config(hf), hf, folder=here(name, None))
+        return Source(name, _counted_config(hf), hf, folder=here(name, None))
     if not isinstance(model, str | Path):
         raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
     if not weights:
@@ -153,6 +154,18 @@ def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
     config = copy.deepcopy(hf.config)
     del config.quantization_config
     return config
+
+
+def _counted_config(hf: PreTrainedModel) -> PreTrainedConfig:
+    """Return the configuration of a model in memory, which counts its blocks.
+
+    Raises:
+        ModelError: it says another number of blocks.
+    """
+    counted = count_departure(hf)
+    if counted:
+        raise ModelError(counted)
+    return plain_config(hf)
 
 
 def beside(source: Source) -> list[Path]:

@@ -9,14 +9,23 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
-from bathyscope.model.constants import changed_values
+from bathyscope.model.anatomy.gaps import random_ids
+from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.files import INDEX, SINGLE, require_whole
+from bathyscope.model.in_hand import (
+    has_adapters,
+    renumbered,
+    stale_places,
+    values_changed,
+)
+from bathyscope.model.structure import stored_difference
 from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.cached_generation import uncached_reason
@@ -53,9 +62,11 @@ def write_export(
         ModelError, StoreError: as ``export``.
     """
     require_apart(source, folder)
-    config, layout = layout_of(source, schedule)
-    whole, copy = skeleton(source.config), skeleton(config)
+    require_plain(source)
+    whole = skeleton(source.config)
     require_all_layers(source, whole)
+    config, layout = layout_of(source, schedule)
+    copy = skeleton(config)
     # Compared after copying: a training that saves into the source's folder meanwhile would give half of each.
     before = source.stamps()
     # Nothing is read yet; each tensor's bytes come when it is written.
@@ -170,7 +181,8 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     """Refuse a model in memory that is not what its configuration makes.
 
     Raises:
-        ModelError: another class, layers in the place of its own, or constants that were changed in memory.
+        ModelError: another class, adapters, other shapes than the configuration says, or constants that were changed
+            in memory. Numbers of places are no constants: those of the export are right.
     """
     if source.hf is None:
         return
@@ -179,17 +191,45 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
             f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
             "of its configuration."
         )
-    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
-    if lacking:
+    hf = source.hf
+    if has_adapters(hf):
         raise ModelError(
-            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
-            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
+            f"This {type(hf).__name__} has adapters, and a checkpoint holds plain layers alone. Merge them first "
+            "(merge_and_unload()), then export."
         )
-    changed = changed_values(source.hf)
+    shape = stored_difference(hf, whole)
+    if shape:
+        raise ModelError(
+            f"This {type(hf).__name__} cannot be exported: {shape} as its configuration says. Write the change into "
+            "the configuration, by which a checkpoint is loaded, or undo it."
+        )
+    places = stale_places(hf)
+    changed = [name for name in values_changed(hf) if name not in places]
     if changed:
         raise ModelError(
-            f"{changed[0]} of this {type(source.hf).__name__} (and {len(changed) - 1} more) is not what its "
-            "configuration makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
+            f"{changed[0]} of this {type(hf).__name__} (and {len(changed) - 1} more) is not what its configuration "
+            "makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
+        )
+    if places:
+        _require_renumbering(hf, places[0])
+
+
+@torch.no_grad()
+def _require_renumbering(hf: PreTrainedModel, place: str) -> None:
+    """Refuse a model that computes something else where its blocks bear the numbers of their places.
+
+    Raises:
+        ModelError: numbers are more than addresses of a cache in this family.
+    """
+    ids = random_ids(hf)
+    with evaluating(hf):
+        as_it_is = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+        with renumbered(hf):
+            by_place = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+    if not torch.equal(as_it_is, by_place):
+        raise ModelError(
+            f"{place} of this {type(hf).__name__} is the number of another place, and its family computes with it, so "
+            "that no checkpoint holds this model. Renumber the blocks first, and measure the model that results."
         )
 
 
