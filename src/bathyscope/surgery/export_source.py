@@ -19,6 +19,7 @@ from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.in_hand import count_departure
+from bathyscope.model.load_errors import needs_code
 from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.rewriting import count_entry
 from bathyscope.surgery.weight_files import file_hashes, stored_in
@@ -186,7 +187,15 @@ def companions(source: Source, place: Path) -> None:
 
 
 def _source_of_name(name: str, revision: str | None) -> Source:
-    config = load_config(name, revision)
+    try:
+        config = load_config(name, revision)
+    except ModelError as error:
+        if needs_code(error.__cause__):
+            raise ModelError(
+                f"{name} comes with code of its own, and an exported checkpoint is one that transformers loads by "
+                "itself. Load it with trust_remote_code=True, and run the order by bathyscope.scheduled instead."
+            ) from error
+        raise
     folder = folder_of(name, revision)
     if folder is None:
         patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]

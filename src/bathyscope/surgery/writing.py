@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
 from bathyscope.surgery.soundness import require_apart, require_sound
 from bathyscope.surgery.tensors import from_files, from_model
-from bathyscope.surgery.weight_files import SHARD_BYTES, Written, write_shards
+from bathyscope.surgery.weight_files import SHARD_BYTES, Written, stored_in, write_shards
 
 
 def write_export(
@@ -81,6 +82,7 @@ def write_export(
         changes=_hash_changes(changes),
     )
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
+    lacking += _note_left_out(source)
     lacking += _note_cache(source.config, config)
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
@@ -109,6 +111,19 @@ def write_export(
     for note in lacking:
         warn(f"{folder}: {note}")
     return folder
+
+
+def _note_left_out(source: Source) -> list[str]:
+    """Say which tensors of the source's files its configuration has no place for, such as blocks that only draft."""
+    drafting = getattr(source.config.get_text_config(), "num_nextn_predict_layers", None) or 0
+    places = [re.search(r"\.(\d+)\.", f".{name}.") for file in source.files for name in stored_in(file)]
+    numbers = sorted({int(place[1]) for place in places if place and int(place[1]) >= source.n_blocks})
+    if not numbers:
+        return []
+    only_draft = numbers[-1] < source.n_blocks + drafting
+    what = "which predict further tokens for drafts" if only_draft else "which its configuration does not count"
+    listed = ", ".join(map(str, numbers))
+    return [f"Blocks of the source's files behind its last were left out ({listed}), {what}."]
 
 
 def _note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> list[str]:

@@ -81,7 +81,8 @@ class Watch:
         self.folder = folder_path(out, "out")
         self.every, self._measures, self._max_share, self._seed = every, list(measures), max_share, seed
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
-        self._has_warned = self._has_thinned = False
+        self.failed = 0
+        self._has_thinned = False
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
         unwrapped(model)
@@ -111,7 +112,8 @@ class Watch:
                 values = depths_of(self._survey(step))
         except Exception as error:  # a training of days must not end for a measurement
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
-            self._warn_once(f"The survey at step {step} failed, and the training goes on: {reason}")
+            self.failed += 1
+            warn(f"The survey at step {step} failed, and the training goes on: {reason}")
         finally:
             self._surveyed_at = time.monotonic()
             self._survey_seconds = self._surveyed_at - began
@@ -125,10 +127,11 @@ class Watch:
     def text(self) -> str:
         """What the surveys took, as a share of all the time since the watch began."""
         passed = max(time.monotonic() - self._began, 1e-9)
+        failed = f"; {self.failed} failed" if self.failed else ""
         left_out = f"; {self.left_out} were left out, which would have taken more" if self.left_out else ""
         return (
             f"{self.surveys} surveys of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of the time"
-            f"{left_out}."
+            f"{failed}{left_out}."
         )
 
     def end(self) -> None:
@@ -163,11 +166,6 @@ class Watch:
                 "or another max_share=."
             )
         return too_costly
-
-    def _warn_once(self, message: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warn(message)
 
     def _tell(self, line: str) -> None:
         if self._progress:
