@@ -1,7 +1,7 @@
 """Watching a training: a survey of the model as it is, every so many steps, one run a step in one folder.
 
-Everything that can be wrong is refused before the first step. From then on a survey never stops a training: what fails
-is one warning, and the training goes on.
+Everything that can be wrong is refused before the first step. From then on a survey never stops a training: each
+that fails is a warning with its step, and the training goes on.
 """
 
 from __future__ import annotations
