@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from gguf import GGMLQuantizationType
+from gguf import GGMLQuantizationType, GGUFWriter, RopeScalingType
 from support.gguf_files import BLOCKS, VOCABULARY, Written, write_llama
 from transformers import AutoModelForCausalLM
 
@@ -261,3 +261,53 @@ def test_what_a_file_cannot_be_asked_for_is_refused(written: Written, tmp_path: 
 
 def test_the_vocabulary_of_the_file_is_whole(written: Written) -> None:
     assert len(bathyscope.load(written.path).tokenizer) == len(VOCABULARY)
+
+
+LLAMA_3_FACTORS = np.array([1, 1, 1, 1, 2, 4, 8, 8], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("further", "named"),
+    [
+        (lambda writer: writer.add_rope_scaling_type(RopeScalingType.LINEAR), "llama.rope.scaling.type = linear"),
+        (lambda writer: writer.add_rope_scaling_factor(8.0), "llama.rope.scaling.factor = 8.0"),
+        (lambda writer: writer.add_rope_scaling_attn_factors(1.5), "llama.rope.scaling.attn_factor = 1.5"),
+        (lambda writer: writer.add_float32("llama.rope.scale_linear", 4.0), "llama.rope.scale_linear = 4.0"),
+        (lambda writer: writer.add_tensor("rope_freqs.weight", LLAMA_3_FACTORS), "rope_freqs.weight"),
+        (lambda writer: writer.add_tensor("rope_factors_long.weight", LLAMA_3_FACTORS), "rope_factors_long.weight"),
+    ],
+)
+def test_scaled_rotary_frequencies_are_refused_before_loading(
+    further: Callable[[GGUFWriter], None], named: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_llama(tmp_path / "scaled.gguf", further=further).path
+    monkeypatch.setattr(AutoModelForCausalLM, "from_pretrained", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(ModelError) as caught:
+        bathyscope.load(path)
+    assert str(caught.value) == (
+        f"{path} asks for scaled rotary frequencies ({named}), which transformers leaves out of GGUF files, so that it "
+        "would be another model. Give the model's safetensors checkpoint."
+    )
+
+
+def test_factors_and_types_that_scale_nothing_are_loaded(tmp_path: Path) -> None:
+    def further(writer: GGUFWriter) -> None:
+        writer.add_rope_scaling_type(RopeScalingType.NONE)
+        writer.add_rope_scaling_factor(1.0)
+        writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32))
+
+    written = write_llama(tmp_path / "plain.gguf", further=further)
+    ids = torch.arange(1, 9)[None]
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the factors, which the model has no place for
+        logits = bathyscope.load(written.path).hf(ids).logits
+        torch.testing.assert_close(logits, written.model(ids).logits, rtol=0, atol=1e-4)
+
+
+def test_blocks_that_the_header_leaves_out_are_said(tmp_path: Path) -> None:
+    path = write_llama(tmp_path / "cut.gguf", block_count=2).path
+    said = "The file holds 3 blocks, and its header asks for the first 2; the others are left out. Was the header "
+    with pytest.warns(UserWarning, match=said):
+        model = bathyscope.load(path)
+    assert model.n_blocks == 2
+    assert model.warnings[0].startswith(said)

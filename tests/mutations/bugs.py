@@ -7,6 +7,7 @@ import afterwards
 import asking
 import differences
 import headlines
+import in_hand
 import joins
 import promises
 import while_measuring
@@ -19,6 +20,7 @@ BUGS: tuple[Bug, ...] = (
     *asking.BUGS,
     *differences.BUGS,
     *headlines.BUGS,
+    *in_hand.BUGS,
     *joins.BUGS,
     *promises.BUGS,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def write_llama(
     architecture: str = "llama",
     tokenizer: bool = True,
     leave_out: str = "",
+    block_count: int = BLOCKS,
+    further: Callable[[GGUFWriter], None] = lambda _: None,
 ) -> Written:
     """Writes a random Llama with matrices of one quantisation.
 
@@ -38,11 +41,13 @@ def write_llama(
         architecture: named in the header.
         tokenizer: write a vocabulary too.
         leave_out: name of a tensor that is not written.
+        block_count: number of blocks by the header.
+        further: writes further keys and tensors.
     """
     model = _model()
     writer = GGUFWriter(path, architecture)
     writer.add_name("Tiny")
-    writer.add_block_count(BLOCKS)
+    writer.add_block_count(block_count)
     writer.add_context_length(128)
     writer.add_embedding_length(WIDTH)
     writer.add_feed_forward_length(INNER)
@@ -71,6 +76,7 @@ def write_llama(
                 writer.add_tensor(tensor, packed, raw_dtype=kind)
         elif tensor != leave_out:
             writer.add_tensor(tensor, value)
+    further(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

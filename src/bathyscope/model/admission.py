@@ -167,6 +167,11 @@ def _require_plain_tensors(hf: nn.Module) -> None:
             raise _quantised(name, f"a {kind.__module__}.{kind.__name__}")
     for name, value in hf.named_parameters():
         stored: Tensor = value.data
+        if type(stored).__name__ == "DTensor":
+            raise ModelError(
+                f"{name} is split over processes (a DTensor of tensor parallelism or FSDP), and one process cannot "
+                "read it. Load the model without them: device_map, or placement='stream' where it does not fit."
+            )
         if hasattr(stored, "__tensor_flatten__"):
             raise _quantised(name, f"held as {type(stored).__name__}")
 
@@ -174,7 +179,7 @@ def _require_plain_tensors(hf: nn.Module) -> None:
 def _quantised(name: str, how: str) -> ModelError:
     return ModelError(
         f"{name} is {how}, not a plain tensor of numbers, so that neither its contributions nor its weights can be "
-        "read; give the model before it was quantised or distributed by torch."
+        "read; give the model before it was quantised."
     )
 
 

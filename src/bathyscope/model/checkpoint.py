@@ -21,7 +21,7 @@ from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.completeness import require_complete
 from bathyscope.model.files import INDEX, indexed, require_whole
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
-from bathyscope.model.load_errors import loading_errors, reason_of, unloadable
+from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
 from bathyscope.model.streaming.carrying import align
@@ -92,6 +92,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         require_whole(folder, declared)
     files = _downloaded(name, revision) if folder is None else folder
     indexed(files)
+    _require_no_pickle(name, files)
     streamed = is_streamed(name, files, request.placement, request.dtype, device)
     with ExitStack() as stack:
         # tensors that the library puts together out of several (experts) are stored here, as long as the model exists
@@ -128,6 +129,16 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         return Checkpoint(hf, left_over)
 
 
+def _require_no_pickle(name: str, files: Path) -> None:
+    """Refuse weights that are there as pickles alone."""
+    pickles = sorted(file.name for file in files.glob("pytorch_model*.bin"))
+    if pickles and not any(files.glob("*.safetensors")):
+        raise ModelError(
+            f"{name} holds {pickles[0]} alone, a pickle, which may run any code when it is opened and is not opened "
+            "here. Convert it where you trust it: AutoModelForCausalLM.from_pretrained(FOLDER).save_pretrained(NEW)."
+        )
+
+
 def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
     """Read a GGUF file with all of its weights unpacked: from here on the model is like any other in memory."""
     name, device = request.name, request.device
@@ -151,7 +162,7 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
         )
     hf: PreTrainedModel
     hf, report = loaded
-    left_over = require_complete(name, hf, report)
+    left_over = require_complete(name, hf, report) or file.left_over
     forget_packing(hf)
     cast(nn.Module, hf).to(device)
     align(hf)
@@ -231,6 +242,8 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
         _declared(source, revision)
         return AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=trust_remote_code)
     except Exception as error:
+        if needs_code(error):
+            raise ModelError(unloadable(name, error)) from error
         raise ModelError(f"{name} has no readable configuration: {reason_of(error)}") from error
 
 

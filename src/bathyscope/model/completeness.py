@@ -9,6 +9,13 @@ from transformers import PreTrainedModel
 from bathyscope.errors import ModelError
 
 _SHOWN = 5
+_WRAPPERS = {
+    "_orig_mod.": "torch.compile: model._orig_mod.save_pretrained(FOLDER)",
+    "module.": "data parallelism: model.module.save_pretrained(FOLDER)",
+    "base_model.model.": "PEFT: model.merge_and_unload().save_pretrained(FOLDER)",
+    "pretrained_model.": "TRL's value head: model.pretrained_model.save_pretrained(FOLDER)",
+}
+"""What puts which words before the names of tensors, and how the model inside is saved."""
 
 
 def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) -> str | None:
@@ -25,6 +32,11 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
     """
     unexpected = set(report["unexpected_keys"])
     if report["mismatched_keys"]:
+        if all(tuple(in_file) == (0,) for _, in_file, _ in report["mismatched_keys"]):
+            raise ModelError(
+                f"{name} holds empty tensors, which DeepSpeed ZeRO-3 leaves in place of weights that are scattered "
+                "over its processes. Put them together first: python zero_to_fp32.py CHECKPOINT OUTPUT."
+            )
         shapes = {
             f"{tensor} is {_shape(in_file)} in the file and {_shape(configured)} by the configuration"
             for tensor, in_file, configured in report["mismatched_keys"]
@@ -34,6 +46,7 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
         )
     if report["missing_keys"]:
         missing = set(report["missing_keys"])
+        _require_no_prefix(name, missing, unexpected)
         also = (
             f"; it holds {_number(unexpected)} that the model does not know ({_listed(unexpected)})"
             if unexpected
@@ -47,12 +60,31 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
     return _left_over(hf, unexpected) if unexpected else None
 
 
-def _left_over(hf: PreTrainedModel, unexpected: set[str]) -> str:
-    """Say what was not loaded: whole blocks behind the last, or single tensors."""
+def _require_no_prefix(name: str, missing: Collection[str], unexpected: Collection[str]) -> None:
+    """Refuse a checkpoint whose names all begin with that of the wrapper they were saved in, saying which."""
+    first = min(missing, key=len)
+    prefixes = (stored.removesuffix(first) for stored in unexpected if stored.endswith(f".{first}"))
+    prefix = next((text for text in prefixes if all(f"{text}{tensor}" in unexpected for tensor in missing)), None)
+    if prefix is None:
+        return
+    wrapper = next((words for start, words in _WRAPPERS.items() if prefix.startswith(start)), None)
+    saved = "Rename them without it" if wrapper is None else f"Save the model inside of {wrapper}"
+    raise ModelError(
+        f"The names of all {len(missing)} tensors of {name} begin with {prefix!r}, and those of its configuration do "
+        f"not. {saved}."
+    )
+
+
+def _left_over(hf: PreTrainedModel, unexpected: set[str]) -> str | None:
+    """Say what was not loaded: whole blocks behind the last, or single tensors; None of blocks that only draft."""
     blocks = getattr(hf.config.get_text_config(), "num_hidden_layers", None)
     places = [re.search(r"\.(\d+)\.", f".{key}.") for key in unexpected]
     numbers = [int(place[1]) for place in places if place]
     if isinstance(blocks, int) and len(numbers) == len(unexpected) and min(numbers) >= blocks:
+        drafting = getattr(hf.config.get_text_config(), "num_nextn_predict_layers", None) or 0
+        if max(numbers) < blocks + drafting:
+            # they predict further tokens for drafts, and take no part in the model's own forward
+            return None
         return (
             f"The checkpoint holds {max(numbers) + 1} blocks, and its configuration asks for the first {blocks}; the "
             "others are left out. Was config.json changed?"

@@ -7,9 +7,10 @@ header is therefore read here first, which takes a fraction of a second.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,6 +27,13 @@ _STRING, _ARRAY = 8, 9
 # struct formats of the container's number types, by their codes
 _NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _LONGEST_TEXT: Final = 1 << 26
+_F32: Final = 0
+_SCALINGS: Final = ("rope.scaling.type", "rope.scaling.factor", "rope.scaling.attn_factor", "rope.scale_linear")
+_UNSCALED: Final = ("none", "", 1.0)
+_FACTORS: Final = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
+_SCALED_ARCHITECTURES: Final = ("gpt-oss",)
+"""Of whose files transformers reads how frequencies are scaled."""
+_BLOCK: Final = re.compile(r"blk\.(\d+)\.")
 _PLAIN: Final = ("F64", "F32", "F16", "BF16")
 
 
@@ -38,12 +46,14 @@ class GgufFile:
         architecture: llama.cpp's name for the model's type.
         has_tokenizer: it holds a vocabulary.
         elements: number of weights by how they are stored (``Q4_1``, ``F32`` …).
+        left_over: a sentence about blocks that the file holds and its header does not ask for; None = it has no others.
     """
 
     path: Path
     architecture: str
     has_tokenizer: bool
     elements: Mapping[str, int]
+    left_over: str | None = None
 
     @property
     def quantisation(self) -> str:
@@ -87,7 +97,8 @@ def open_gguf(name: str | Path) -> GgufFile:
     """Read the header of a GGUF file that is whole and that can be read with what is installed.
 
     Raises:
-        ModelError: no such file, `gguf` is not installed, a damaged or truncated file, or an unknown quantisation.
+        ModelError: no such file, `gguf` is not installed, a damaged or truncated file, an unknown quantisation, or
+            scaled rotary frequencies, which transformers does not read.
     """
     path = Path(name).expanduser()
     if not path.is_file():
@@ -133,8 +144,8 @@ class _Header:
             raise ModelError(f"{self._path} is damaged: its header holds a text of {length} bytes; download it again.")
         return self.take(length).decode("utf-8", "replace")
 
-    def value(self, kind: int) -> str | int | None:
-        """Read a text or a whole number; arrays and fractions are passed over."""
+    def value(self, kind: int) -> str | int | float | None:
+        """Read a text or a number; arrays are passed over."""
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:
@@ -148,8 +159,7 @@ class _Header:
         if kind not in _NUMBERS:
             raise ModelError(f"{self._path} is damaged: its header holds a value of type {kind}; download it again.")
         if _NUMBERS[kind] in "fd":
-            self.take(struct.calcsize(f"<{_NUMBERS[kind]}"))
-            return None
+            return float(struct.unpack(f"<{_NUMBERS[kind]}", self.take(struct.calcsize(f"<{_NUMBERS[kind]}")))[0])
         return self.number(_NUMBERS[kind])
 
 
@@ -163,7 +173,7 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
     if version not in _VERSIONS:
         raise ModelError(f"{path} is GGUF of version {version}; versions 2 and 3 can be read. Convert it again.")
     n_tensors, n_values = header.number("Q"), header.number("Q")
-    values: dict[str, str | int | None] = {}
+    values: dict[str, str | int | float | None] = {}
     for _ in range(n_values):
         key = header.text()
         values[key] = header.value(header.number("I"))
@@ -176,11 +186,52 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
     alignment = int(values.get("general.alignment") or 32)
     start = -(-stream.tell() // alignment) * alignment
     elements = _stored(path, kinds, start, path.stat().st_size)
+    architecture = str(values.get("general.architecture", "unknown"))
+    if architecture not in _SCALED_ARCHITECTURES:
+        _require_no_scaling(path, values)
+        for tensor, count, code, offset in kinds:
+            if tensor in _FACTORS and not _are_ones(stream, start + offset, count, code):
+                raise ModelError(_scaled(path, tensor))
     return GgufFile(
         path,
-        str(values.get("general.architecture", "unknown")),
+        architecture,
         "tokenizer.ggml.tokens" in values,
         elements,
+        _left_over(values.get(f"{architecture}.block_count"), [tensor for tensor, *_ in kinds]),
+    )
+
+
+def _require_no_scaling(path: Path, values: Mapping[str, str | int | float | None]) -> None:
+    """Refuse rotary frequencies that are scaled, of which transformers reads nothing in these files."""
+    for key, value in values.items():
+        name = next((name for name in _SCALINGS if key.endswith(name)), None)
+        if name is not None and value not in (*_UNSCALED, None):
+            raise ModelError(_scaled(path, f"{key} = {value}"))
+
+
+def _scaled(path: Path, what: str) -> str:
+    return (
+        f"{path} asks for scaled rotary frequencies ({what}), which transformers leaves out of GGUF files, so that "
+        "it would be another model. Give the model's safetensors checkpoint."
+    )
+
+
+def _are_ones(stream: BinaryIO, place: int, count: int, code: int) -> bool:
+    """Whether a tensor of factors changes nothing; one that is packed counts as one that does."""
+    if code != _F32:
+        return False
+    stream.seek(place)
+    return all(factor == 1.0 for factor in struct.unpack(f"<{count}f", stream.read(4 * count)))
+
+
+def _left_over(block_count: str | int | float | None, tensors: Sequence[str]) -> str | None:
+    """Say which blocks of the file its header leaves out; None where it asks for all."""
+    numbers = [int(place[1]) for tensor in tensors if (place := _BLOCK.match(tensor))]
+    if not isinstance(block_count, int) or not numbers or max(numbers) < block_count:
+        return None
+    return (
+        f"The file holds {max(numbers) + 1} blocks, and its header asks for the first {block_count}; the others are "
+        "left out. Was the header changed?"
     )
 
 

@@ -40,9 +40,19 @@ def loading_errors(name: str, device: torch.device, rewritten: Path | None = Non
 
 def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> str:
     """Say why a checkpoint cannot be loaded, with the library's reports where its error refers to them."""
+    if needs_code(error):
+        return (
+            f"{name} comes with code of its own, which is not run unless it is asked for: trust_remote_code=True "
+            "(--trust-remote-code). Read it first."
+        )
     reason = " ".join([reason_of(error), *(_joined(report) for report in reports if "above report" in str(error))])
     hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
     return f"{name} cannot be loaded as a causal language model: {reason}{' ' if hint else ''}{hint}"
+
+
+def needs_code(error: BaseException | None) -> bool:
+    """Whether the library has refused to run code that comes with a checkpoint."""
+    return error is not None and "trust_remote_code" in str(error)
 
 
 def reason_of(error: Exception) -> str:

@@ -4,6 +4,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.utils import HFValidationError, validate_repo_id
 
 from bathyscope.core.network import unreachable
 from bathyscope.core.paths import given_path, impossible
@@ -29,9 +30,14 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
     if is_file:
         raise ModelError(f"{name} is a file; give the checkpoint's folder, a hub name or a .gguf file.")
     if not is_folder:
+        if name != name.strip():
+            raise ModelError(
+                f"The model's name {elided(repr(name), 60)} has blanks at its ends; give it without: {name.strip()!r}."
+            )
         if _is_a_path(name, folder, revision):
             hint = similar_folders(folder) or _of_the_hub(name)
             raise ModelError(f"There is no folder {name}. {hint}Give {_EXAMPLE}.")
+        _require_a_hub_name(name)
         return None
     if revision is not None:
         raise ModelError(
@@ -91,6 +97,17 @@ def _require_a_name(name: str) -> None:
         raise ModelError(f"The model's name is empty; give {_EXAMPLE}.")
     if reason := impossible(name):
         raise ModelError(f"The model's name {elided(repr(name), 40)} {reason}; give {_EXAMPLE}.")
+
+
+def _require_a_hub_name(name: str) -> None:
+    """Refuse what neither a folder here nor a repository on the hub is called."""
+    try:
+        validate_repo_id(name)
+    except HFValidationError as error:
+        raise ModelError(
+            f"{elided(repr(name), 60)} is no folder here, and no name on the hub, which has letters, digits, '-', '_', "
+            f"'.' and one '/'. Give {_EXAMPLE}."
+        ) from error
 
 
 def _is_a_path(name: str, folder: Path, revision: str | None) -> bool:

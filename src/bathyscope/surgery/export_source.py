@@ -18,6 +18,8 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.plain import is_unpacked
 from bathyscope.model.files import SINGLE, indexed, require_whole
 from bathyscope.model.gguf import is_gguf
+from bathyscope.model.in_hand import count_departure
+from bathyscope.model.load_errors import needs_code
 from bathyscope.model.place import folder_of, here
 from bathyscope.surgery.rewriting import count_entry
 from bathyscope.surgery.weight_files import file_hashes, stored_in
@@ -128,7 +130,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         place = here(model.name, model.revision)
         if tokenizer is None and (place is None or not any(any(place.glob(name)) for name in _TOKENIZERS)):
             tokenizer = _tokenizer_of(model)
-        config = plain_config(hf)
+        config = _counted_config(hf)
         return Source(model.name, config, hf, folder=place, family=model.anatomy.family, tokenizer=tokenizer)
     if isinstance(model, torch.nn.Module):
         hf = without_adapter(model)  # type: ignore[assignment]
@@ -137,7 +139,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"export() takes a folder, a hub name or a transformers model; {type(model).__name__} given."
             )
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
-        return Source(name, plain_config(hf), hf, folder=here(name, None))
+        return Source(name, _counted_config(hf), hf, folder=here(name, None))
     if not isinstance(model, str | Path):
         raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
     if not weights:
@@ -153,6 +155,18 @@ def plain_config(hf: PreTrainedModel) -> PreTrainedConfig:
     config = copy.deepcopy(hf.config)
     del config.quantization_config
     return config
+
+
+def _counted_config(hf: PreTrainedModel) -> PreTrainedConfig:
+    """Return the configuration of a model in memory, which counts its blocks.
+
+    Raises:
+        ModelError: it says another number of blocks.
+    """
+    counted = count_departure(hf)
+    if counted:
+        raise ModelError(counted)
+    return plain_config(hf)
 
 
 def beside(source: Source) -> list[Path]:
@@ -173,7 +187,15 @@ def companions(source: Source, place: Path) -> None:
 
 
 def _source_of_name(name: str, revision: str | None) -> Source:
-    config = load_config(name, revision)
+    try:
+        config = load_config(name, revision)
+    except ModelError as error:
+        if needs_code(error.__cause__):
+            raise ModelError(
+                f"{name} comes with code of its own, and an exported checkpoint is one that transformers loads by "
+                "itself. Load it with trust_remote_code=True, and run the order by bathyscope.scheduled instead."
+            ) from error
+        raise
     folder = folder_of(name, revision)
     if folder is None:
         patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]

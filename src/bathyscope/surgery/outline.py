@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
+from bathyscope.model.in_hand import shape_departure
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.rewriting import rewritten
 
@@ -48,6 +49,9 @@ def sizes_after(hf: PreTrainedModel, schedule: Schedule) -> dict[str, int]:
 
     Tables by block lie outside of blocks, and have as many entries as blocks remain.
     """
+    # of a model that was changed by hand, the configuration tells no sizes
+    if shape_departure(hf):
+        return {}
     try:
         outline = skeleton(rewritten(hf.config, schedule))
     # classes of configurations and models refuse what they cannot be in errors without a common class

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
-from bathyscope.model.constants import changed_values
+from bathyscope.model.anatomy.gaps import random_ids
+from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.files import INDEX, SINGLE, require_whole
+from bathyscope.model.in_hand import (
+    has_adapters,
+    renumbered,
+    stale_places,
+    values_changed,
+)
+from bathyscope.model.structure import stored_difference
 from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.cached_generation import uncached_reason
@@ -28,7 +38,7 @@ from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
 from bathyscope.surgery.soundness import require_apart, require_sound
 from bathyscope.surgery.tensors import from_files, from_model
-from bathyscope.surgery.weight_files import SHARD_BYTES, Written, write_shards
+from bathyscope.surgery.weight_files import SHARD_BYTES, Written, stored_in, write_shards
 
 
 def write_export(
@@ -53,9 +63,11 @@ def write_export(
         ModelError, StoreError: as ``export``.
     """
     require_apart(source, folder)
-    config, layout = layout_of(source, schedule)
-    whole, copy = skeleton(source.config), skeleton(config)
+    require_plain(source)
+    whole = skeleton(source.config)
     require_all_layers(source, whole)
+    config, layout = layout_of(source, schedule)
+    copy = skeleton(config)
     # Compared after copying: a training that saves into the source's folder meanwhile would give half of each.
     before = source.stamps()
     # Nothing is read yet; each tensor's bytes come when it is written.
@@ -70,6 +82,7 @@ def write_export(
         changes=_hash_changes(changes),
     )
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
+    lacking += _note_left_out(source)
     lacking += _note_cache(source.config, config)
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
@@ -98,6 +111,19 @@ def write_export(
     for note in lacking:
         warn(f"{folder}: {note}")
     return folder
+
+
+def _note_left_out(source: Source) -> list[str]:
+    """Say which tensors of the source's files its configuration has no place for, such as blocks that only draft."""
+    drafting = getattr(source.config.get_text_config(), "num_nextn_predict_layers", None) or 0
+    places = [re.search(r"\.(\d+)\.", f".{name}.") for file in source.files for name in stored_in(file)]
+    numbers = sorted({int(place[1]) for place in places if place and int(place[1]) >= source.n_blocks})
+    if not numbers:
+        return []
+    only_draft = numbers[-1] < source.n_blocks + drafting
+    what = "which predict further tokens for drafts" if only_draft else "which its configuration does not count"
+    listed = ", ".join(map(str, numbers))
+    return [f"Blocks of the source's files behind its last were left out ({listed}), {what}."]
 
 
 def _note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) -> list[str]:
@@ -170,7 +196,8 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     """Refuse a model in memory that is not what its configuration makes.
 
     Raises:
-        ModelError: another class, layers in the place of its own, or constants that were changed in memory.
+        ModelError: another class, adapters, other shapes than the configuration says, or constants that were changed
+            in memory. Numbers of places are no constants: those of the export are right.
     """
     if source.hf is None:
         return
@@ -179,17 +206,45 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
             f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
             "of its configuration."
         )
-    lacking = sorted(whole.state_dict().keys() - source.hf.state_dict().keys())
-    if lacking:
+    hf = source.hf
+    if has_adapters(hf):
         raise ModelError(
-            f"This {type(source.hf).__name__} has no {lacking[0]} (and {len(lacking) - 1} more): something stands in "
-            "the place of its own layers. Merge adapters first (merge_and_unload()), then export."
+            f"This {type(hf).__name__} has adapters, and a checkpoint holds plain layers alone. Merge them first "
+            "(merge_and_unload()), then export."
         )
-    changed = changed_values(source.hf)
+    shape = stored_difference(hf, whole)
+    if shape:
+        raise ModelError(
+            f"This {type(hf).__name__} cannot be exported: {shape} as its configuration says. Write the change into "
+            "the configuration, by which a checkpoint is loaded, or undo it."
+        )
+    places = stale_places(hf)
+    changed = [name for name in values_changed(hf) if name not in places]
     if changed:
         raise ModelError(
-            f"{changed[0]} of this {type(source.hf).__name__} (and {len(changed) - 1} more) is not what its "
-            "configuration makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
+            f"{changed[0]} of this {type(hf).__name__} (and {len(changed) - 1} more) is not what its configuration "
+            "makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
+        )
+    if places:
+        _require_renumbering(hf, places[0])
+
+
+@torch.no_grad()
+def _require_renumbering(hf: PreTrainedModel, place: str) -> None:
+    """Refuse a model that computes something else where its blocks bear the numbers of their places.
+
+    Raises:
+        ModelError: numbers are more than addresses of a cache in this family.
+    """
+    ids = random_ids(hf)
+    with evaluating(hf):
+        as_it_is = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+        with renumbered(hf):
+            by_place = hf(input_ids=ids, use_cache=False, return_dict=True).logits
+    if not torch.equal(as_it_is, by_place):
+        raise ModelError(
+            f"{place} of this {type(hf).__name__} is the number of another place, and its family computes with it, so "
+            "that no checkpoint holds this model. Renumber the blocks first, and measure the model that results."
         )
 
 

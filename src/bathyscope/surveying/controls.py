@@ -1,20 +1,18 @@
 """Controls: what a model or its prompts would have to be for a measurement to mean nothing.
 
-- ``untrained``: the same architecture, freshly initialised as its own configuration says;
+- ``untrained``: a model of the same shape, freshly initialised as its own configuration says;
 - ``shuffled_blocks``: the same blocks with the same weights, in a random order;
 - ``shuffled_text``: the same tokens of each prompt in a random order, the first and the answer's left where they are.
 
 A control is surveyed as the model itself is: the same prompts, measures, options and seed of the survey.
 """
 
-import copy
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
-import torch
 from transformers import PreTrainedModel
 
 from bathyscope.core.strict import whole_number_in
@@ -22,12 +20,12 @@ from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
-from bathyscope.model.tables import take_dtypes, take_tables
 from bathyscope.options import items_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.copying import reordered, require_reorderable
+from bathyscope.surveying.untrained import initialised, require_initialisable
 
 Kind = Literal["untrained", "shuffled_blocks", "shuffled_text"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -55,11 +53,13 @@ class Control:
         """Refuse what cannot be made, before any compute.
 
         Raises:
-            ModelError: a second copy of the weights does not fit, or the blocks are streamed; the model has one block,
-                whose order cannot change, or its configuration cannot say the order.
+            ModelError: a second copy of the weights does not fit, or the blocks are streamed; parts that cannot be
+                initialised again; the model has one block, whose order cannot change, or its configuration cannot say
+                the order.
         """
         if self.kind == "untrained":
             _require_room(model)
+            require_initialisable(model.hf)
         elif self.kind == "shuffled_blocks":
             _require_order(model, self.seed)
 
@@ -147,18 +147,16 @@ def _untrained_advised() -> Iterator[None]:
 
 
 def untrained(model: Model, seed: int) -> Model:
-    """Return the same architecture, freshly initialised by the library as its configuration says.
+    """Return a model of the same shape, freshly initialised by its family as its configuration says.
 
-    It differs from the model by its weights alone: every tensor has the model's dtype, and tables that no checkpoint
-    holds (rotary frequencies, masks) are the model's own.
+    It differs from the model by its weights alone: every parameter has the name, the shape and the dtype of the
+    model's, and tables that no checkpoint holds (rotary frequencies, masks) are the model's own. Adapters, which begin
+    without effect, are left out.
+
+    Raises:
+        ModelError: parts that cannot be initialised again, with the first of them.
     """
-    hf = model.hf
-    # drawn on the CPU, so that a seed gives the same control on every machine
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        fresh: PreTrainedModel = type(hf)._from_config(copy.deepcopy(hf.config), dtype=model.dtype)
-    take_dtypes(fresh, hf)
-    take_tables(fresh, hf)
+    fresh = initialised(model.hf, seed)
     return _checked_control(fresh.to(model.device).eval(), model, f"untrained, seed {seed}")  # type: ignore[arg-type]
 
 

@@ -6,8 +6,7 @@ label ``right`` says whether it wrote that answer, token for token, as ``bathysc
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,8 +16,9 @@ from transformers import GenerationConfig
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.model import Model
-from bathyscope.model.anatomy.mode import evaluating, goes_on_from_a_cache
+from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.model.continuing import generating_by, writes_on_a_cache
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
@@ -55,11 +55,12 @@ class Writing:
         """
         self._require_possible(model, prompts)
         questions = [_question(prompt) for prompt in prompts]
+        cached = writes_on_a_cache(model.hf)
         written: list[TokenizedPrompt] = []
         cut_off: list[int] = []
         with ProgressBar(f"{model.name} is writing", len(prompts) * self.tokens, quiet=not progress) as bar:
             for prompt, question in zip(prompts, questions):
-                tokens = self._tokens(model, question)
+                tokens = self._tokens(model, question, cached)
                 labels: dict[str, Label] = {
                     **prompt.labels,
                     "written": len(tokens),
@@ -107,7 +108,7 @@ class Writing:
             )
 
     @torch.no_grad()
-    def _tokens(self, model: Model, question: Sequence[int]) -> list[int]:
+    def _tokens(self, model: Model, question: Sequence[int], cached: bool) -> list[int]:
         """Return what is written after one question, the end of the text included; at least one token."""
         hf: Any = model.hf
         ids_1T = torch.tensor([list(question)], device=model.device)
@@ -118,28 +119,14 @@ class Writing:
             **({"temperature": self.temperature, "top_k": 0, "top_p": 1.0} if self.temperature > 0 else {}),
             eos_token_id=sorted(ends_of(model)) or None,
             pad_token_id=min(ends_of(model), default=0),
-            use_cache=goes_on_from_a_cache(hf),
+            use_cache=cached,
         )
-        with evaluating(hf), _generating_by(hf, settings), torch.random.fork_rng():
+        with evaluating(hf), generating_by(hf, settings), torch.random.fork_rng():
             # each prompt has its own draw, whatever others there are
             torch.manual_seed(_seed_of(self.seed, question))
             sequence = hf.generate(ids_1T, attention_mask=torch.ones_like(ids_1T))
         tokens: list[int] = sequence[0, len(question) :].tolist()
         return tokens
-
-
-@contextmanager
-def _generating_by(hf: Any, settings: GenerationConfig) -> Iterator[None]:
-    """Let ``generate`` follow these settings alone inside.
-
-    Settings that are passed to it are filled up with the model's own: chat models bring penalties, filters and beams.
-    """
-    own_settings = hf.generation_config
-    hf.generation_config = settings
-    try:
-        yield
-    finally:
-        hf.generation_config = own_settings
 
 
 def writing_of(tokens: int | None, temperature: float | None, seed: int, *, alone: bool) -> Writing | None:

@@ -1,5 +1,6 @@
 """The anatomy of one live model: its blocks, contributions and readout, found from its family's declaration."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -327,6 +328,12 @@ def _list_blocks(model: nn.Module, family: Family) -> list[nn.Module]:
 def _require(model: nn.Module, path: str, family: Family) -> nn.Module:
     module = submodule(model, path)
     if module is None:
+        task = re.search(r"For(SequenceClassification|TokenClassification|QuestionAnswering)$", type(model).__name__)
+        if task is not None:
+            raise ModelError(
+                f"{type(model).__name__} predicts no tokens: its head is one for {task[1]}, such as a reward model's. "
+                "Give the causal language model it was made from."
+            )
         # as transformers names them: LlamaModel, GPT2Model
         if getattr(model, "base_model", None) is model and type(model).__name__.endswith("Model"):
             raise ModelError(

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,11 +21,42 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     training = [module for module in model.modules() if module.training]
     model.eval()
     try:
-        with default_settings(), full_precision(), _uncompiled(model), seeded_states(model):
+        with default_settings(), full_precision(), _uncompiled(model), seeded_states(model), plain_outputs(model):
             yield
     finally:
         for module in training:
             module.training = True
+
+
+_COLLECTING: Final = ("output_router_logits", "output_attentions", "output_hidden_states")
+"""Settings under which a forward collects what blocks give on the way, which stubs and single blocks do not."""
+
+
+@contextmanager
+def plain_outputs(model: nn.Module) -> Iterator[None]:
+    """Let the configurations of a model ask for logits alone inside, by name; trainings ask for more of experts."""
+    wanted = {**dict.fromkeys(_COLLECTING, False), "return_dict": True}
+    before: list[tuple[Any, str, Any]] = []
+    for config in _configurations_of(model):
+        for name, value in wanted.items():
+            own_value = getattr(config, name, None)
+            if own_value is not None and own_value != value:
+                before.append((config, name, own_value))
+                setattr(config, name, value)
+    try:
+        yield
+    finally:
+        for config, name, own_value in before:
+            setattr(config, name, own_value)
+
+
+def _configurations_of(model: nn.Module) -> list[Any]:
+    """Return every configuration that a module of a model holds, and those inside of it, each once."""
+    configs = {id(config): config for module in model.modules() if (config := getattr(module, "config", None))}
+    for config in list(configs.values()):
+        parts = (getattr(config, name, None) for name in getattr(config, "sub_configs", {}))
+        configs |= {id(part): part for part in parts if part is not None}
+    return list(configs.values())
 
 
 def note_initial_state(model: nn.Module, path: str | None) -> None:

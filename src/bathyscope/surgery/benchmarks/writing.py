@@ -17,8 +17,8 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.gaps import gap, tolerance
 from bathyscope.model.anatomy.independence import depends_on_padding
-from bathyscope.model.anatomy.mode import goes_on_from_a_cache
 from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.model.continuing import writes_on_a_cache
 
 # Tokens that are written to see whether padding changes them: one on the prompts, one on the cache.
 _TRIED = 2
@@ -59,6 +59,7 @@ class Writer:
                 "tasks whose answers are given, such as hellaswag or arc_easy."
             )
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
+        self._cached = True
         model_ends = getattr(hf.generation_config, "eos_token_id", None)
         ends = [*(model_ends if isinstance(model_ends, list | tuple) else [model_ends]), tokenizer.eos_token_id]
         self._ends = sorted({int(end) for end in ends if end is not None})
@@ -69,6 +70,8 @@ class Writer:
         Raises:
             ModelError: predictions that are no numbers.
         """
+        # under one schedule the answer is another than under the next
+        self._cached = writes_on_a_cache(self._hf)
         texts = [""] * len(questions)
         for kind in dict.fromkeys((question.until, question.most) for question in questions):
             places = [place for place, question in enumerate(questions) if (question.until, question.most) == kind]
@@ -115,7 +118,7 @@ class Writer:
             do_sample=False,
             num_beams=1,
             pad_token_id=pad,
-            use_cache=goes_on_from_a_cache(self._hf),
+            use_cache=self._cached,
             logits_processor=LogitsProcessorList([_Finite()]),
             return_dict_in_generate=True,
             **options,

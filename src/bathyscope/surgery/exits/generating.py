@@ -18,6 +18,7 @@ from transformers import GenerationConfig
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.in_hand import require_own_places
 from bathyscope.surgery.proof import kind_of
 
 _TRIED_TOKENS: Final = 4
@@ -66,8 +67,10 @@ def require_early_exit(model: Model) -> None:
     """Try the first exit and the last on a few tokens.
 
     Raises:
-        ModelError: there is no exit, or transformers cannot take one in this family.
+        ModelError: there is no exit, transformers cannot take one in this family, or the configuration or the numbers
+            of blocks are not those of the model in hand.
     """
+    require_own_places(model.hf, "caches of drafts are kept by these numbers")
     if model.n_blocks < 2:
         raise ModelError("This model has one block, and no exit before the last; a draft needs fewer blocks than all.")
     reason = ""

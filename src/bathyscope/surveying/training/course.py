@@ -18,7 +18,7 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
-from bathyscope.surveying.training.folder import claim_course, description, run_folder, shape_of
+from bathyscope.surveying.training.folder import claim_course, description, finished_runs, run_folder, shape_of
 from bathyscope.surveying.training.steps import Course, open_course
 from bathyscope.surveying.training.watch import MEASURES
 
@@ -72,12 +72,14 @@ def course(
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     about: dict[str, Any] | None = None
     first_begun: dict[str, float] | None = None
+    first_error: ModelError | None = None
     with ProgressBar(f"course of {len(sources)} checkpoints", len(sources), quiet=not progress) as bar:
         for step, (name, revision) in sorted(sources.items()):
             options: dict[str, Any] = {**(loading or {}), **({} if revision is None else {"revision": revision})}
             try:
                 model = load(name, **options)
             except ModelError as error:
+                first_error = first_error or error
                 warn(f"Step {step} is left out: {error}")
                 continue
             begun = _first_log(name)
@@ -93,6 +95,8 @@ def course(
                 continue
             survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False)
             bar.advance(1)
+    if about is None and first_error is not None and not finished_runs(folder):
+        raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error
     return open_course(folder)
 
 

@@ -4,12 +4,10 @@ Whatever a training hangs on its modules (hooks, an autocast around ``forward``,
 the survey's own way with modules touches copies alone.
 """
 
-import copy
 import random
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import torch
@@ -17,11 +15,8 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError
+from bathyscope.model.structure import copy_modules
 
-_HOOKS: Final = (
-    *("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"),
-    *("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called"),
-)
 _WRAPPERS: Final = ("module", "_orig_mod")
 """Where data parallelism and ``torch.compile`` keep the model that they wrap."""
 
@@ -33,25 +28,14 @@ def twin_of(model: nn.Module) -> PreTrainedModel:
         ModelError: weights that are scattered over processes, no model of transformers, or modules without copies.
     """
     inner = unwrapped(model)
-    memo: dict[int, Any] = {id(tensor): tensor for tensor in (*inner.parameters(), *inner.buffers())}
-    for module in inner.modules():
-        # hooks may hold whatever a training needs, which is neither copied nor called
-        memo |= {id(hooks): OrderedDict() for name in _HOOKS if (hooks := module.__dict__.get(name)) is not None}
-        for name in ("forward", "_compiled_call_impl", "_original_forward"):
-            # what stands before the class's own forward: mixed precision, or a compiled call
-            if name in module.__dict__:
-                memo[id(module.__dict__[name])] = None
     try:
-        twin = cast(PreTrainedModel, copy.deepcopy(inner, memo))
+        twin = cast(PreTrainedModel, copy_modules(inner, lambda tensor: tensor))
     except TypeError as error:
         # modules that hold locks, sockets or generators
         raise ModelError(
             f"The modules of {type(inner).__name__} cannot be copied, so it is not watched ({error}). Survey its "
             "checkpoints instead: bathyscope course FOLDER."
         ) from error
-    for module in twin.modules():
-        for name in ("forward", "_compiled_call_impl", "_original_forward"):
-            module.__dict__.pop(name, None)
     twin.eval()
     return twin
 

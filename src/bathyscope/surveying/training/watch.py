@@ -1,7 +1,7 @@
 """Watching a training: a survey of the model as it is, every so many steps, one run a step in one folder.
 
-Everything that can be wrong is refused before the first step. From then on a survey never stops a training: what fails
-is one warning, and the training goes on.
+Everything that can be wrong is refused before the first step. From then on a survey never stops a training: each
+that fails is a warning with its step, and the training goes on.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ class Watch:
         self.folder = folder_path(out, "out")
         self.every, self._measures, self._max_share, self._seed = every, items_of(measures), max_share, seed
         self._model, self._tokenizer, self._progress, self._steps = model, tokenizer, progress, steps
-        self._has_warned = self._has_thinned = self._is_foreign = False
+        self.failed = 0
+        self._has_thinned = self._is_foreign = False
         self._earlier: dict[int, Path] = {}
         self._is_known, self._start = True, step
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
@@ -145,7 +146,8 @@ class Watch:
                 values = depths_of(self._survey(step))
         except Exception as error:  # a training of days must not end for a measurement
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
-            self._warn_once(f"The survey at step {step} failed, and the training goes on: {reason}")
+            self.failed += 1
+            warn(f"The survey at step {step} failed, and the training goes on: {reason}")
         finally:
             seconds = time.monotonic() - began
             self.seconds += seconds
@@ -160,12 +162,13 @@ class Watch:
     def text(self) -> str:
         """What the surveys took, as a share of all the time since the watch began."""
         passed = max(time.monotonic() - self._began, 1e-9)
+        failed = f"; {self.failed} failed" if self.failed else ""
         left_out = ""
         if self.left_out and self._max_share is not None:
             left_out = f"; {self.left_out} due ones were left out, to stay within {self._max_share:.3g} of it"
         return (
             f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of "
-            f"the time{left_out}."
+            f"the time{failed}{left_out}."
         )
 
     def end(self) -> None:
@@ -240,11 +243,6 @@ class Watch:
                 "max_share=, or leave max_share out."
             )
         return True
-
-    def _warn_once(self, message: str) -> None:
-        if not self._has_warned:
-            self._has_warned = True
-            warn(message)
 
     def _tell(self, line: str) -> None:
         if self._progress:

@@ -1,0 +1,168 @@
+"""Checkpoints of other programs, and names that are none: what they are, and what helps, in one message."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import edited
+from transformers import LlamaForSequenceClassification
+
+import bathyscope
+from bathyscope.errors import BathyscopeError, ModelError
+from bathyscope.model import admission
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    edited.tiny(3).save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]]) -> None:
+    file = folder / "model.safetensors"
+    save_file({name: value.clone() for name, value in change(load_file(file)).items()}, file, metadata={"format": "pt"})
+
+
+def declare(folder: Path, **entries: object) -> None:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **entries}))
+
+
+def message_of(call: Callable[[], object]) -> str:
+    with pytest.raises(BathyscopeError) as caught:
+        call()
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "helps"),
+    [
+        ("_orig_mod.", "Save the model inside of torch.compile: model._orig_mod.save_pretrained(FOLDER)."),
+        ("module.", "Save the model inside of data parallelism: model.module.save_pretrained(FOLDER)."),
+        ("base_model.model.", "Save the model inside of PEFT: model.merge_and_unload().save_pretrained(FOLDER)."),
+        (
+            "pretrained_model.",
+            "Save the model inside of TRL's value head: model.pretrained_model.save_pretrained(FOLDER).",
+        ),
+        ("wrapped.", "Rename them without it."),
+    ],
+)
+def test_names_in_the_wrapper_of_a_framework(prefix: str, helps: str, folder: Path) -> None:
+    rewrite(folder, lambda tensors: {f"{prefix}{name}": value for name, value in tensors.items()})
+    assert message_of(lambda: bathyscope.load(folder)) == (
+        f"The names of all 30 tensors of {folder} begin with {prefix!r}, and those of its configuration do not. {helps}"
+    )
+
+
+def test_empty_tensors_of_scattered_trainings(folder: Path) -> None:
+    rewrite(folder, lambda tensors: {name: torch.empty(0) for name in tensors})
+    assert message_of(lambda: bathyscope.load(folder)) == (
+        f"{folder} holds empty tensors, which DeepSpeed ZeRO-3 leaves in place of weights that are scattered over its "
+        "processes. Put them together first: python zero_to_fp32.py CHECKPOINT OUTPUT."
+    )
+
+
+def test_a_reward_model_in_memory() -> None:
+    reward = LlamaForSequenceClassification(edited.tiny(2).config)
+    assert message_of(lambda: bathyscope.load(reward)) == (
+        "LlamaForSequenceClassification predicts no tokens: its head is one for SequenceClassification, such as a "
+        "reward model's. Give the causal language model it was made from."
+    )
+
+
+def test_code_that_comes_with_a_checkpoint(folder: Path, tmp_path: Path) -> None:
+    declare(folder, model_type="unheard_of", auto_map={"AutoConfig": "own.Config", "AutoModelForCausalLM": "own.Model"})
+    asked = (
+        f"{folder} comes with code of its own, which is not run unless it is asked for: trust_remote_code=True "
+        "(--trust-remote-code). Read it first."
+    )
+    assert message_of(lambda: bathyscope.load(folder)) == asked
+    assert message_of(lambda: bathyscope.estimate(folder, [[1, 2, 3]], ["lens"])) == asked
+    assert message_of(lambda: bathyscope.export(folder, "drop:1", tmp_path / "copy")) == (
+        f"{folder} comes with code of its own, and an exported checkpoint is one that transformers loads by itself. "
+        "Load it with trust_remote_code=True, and run the order by bathyscope.scheduled instead."
+    )
+
+
+def test_blocks_that_only_draft_are_no_alarm_and_an_export_says_that_they_are_left_out(
+    folder: Path, tmp_path: Path
+) -> None:
+    declare(folder, num_hidden_layers=2, num_nextn_predict_layers=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bathyscope.load(folder).warnings == ()
+    with pytest.warns(UserWarning, match="which predict further tokens for drafts"):
+        bathyscope.export(folder, "drop:1", tmp_path / "copy")
+    card = (tmp_path / "copy" / "README.md").read_text(encoding="utf-8")
+    said = "Blocks of the source's files behind its last were left out (2), which predict further tokens for drafts."
+    assert f"- {said}" in card
+
+
+def test_blocks_that_nothing_counts_are_still_an_alarm(folder: Path, tmp_path: Path) -> None:
+    declare(folder, num_hidden_layers=1, num_nextn_predict_layers=1)
+    with pytest.warns(UserWarning, match=r"holds 3 blocks, and its configuration asks for the first 1; .*changed\?"):
+        bathyscope.load(folder)
+    with pytest.warns(UserWarning, match=r"left out \(1, 2\), which its configuration does not count"):
+        bathyscope.export(folder, "repeat:0", tmp_path / "copy")
+
+
+def test_a_course_of_adapters_says_what_they_are(tmp_path: Path) -> None:
+    peft = pytest.importorskip("peft")
+    lora = peft.LoraConfig(r=2, target_modules=["q_proj"])
+    peft.get_peft_model(edited.tiny(2), lora).save_pretrained(tmp_path / "checkpoint-5")
+    with pytest.warns(UserWarning, match="Step 5 is left out"):
+        message = message_of(lambda: bathyscope.course(tmp_path, [[1, 2, 3]], tmp_path / "course", progress=False))
+    assert message == (
+        f"None of the 1 checkpoints can be surveyed: {tmp_path / 'checkpoint-5'} is a folder without a config.json; a "
+        "PEFT adapter without its model: load both and give the model in memory, or merge and save them."
+    )
+
+
+@pytest.mark.parametrize("verb", ["load", "check", "survey", "estimate", "export", "prune", "diff"])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("  ", "The model's name is empty; give a checkpoint folder"),
+        ("\n", "The model's name is empty; give a checkpoint folder"),
+        (" gpt2 ", "The model's name ' gpt2 ' has blanks at its ends; give it without: 'gpt2'."),
+        ("gpt2\n", "The model's name 'gpt2\\n' has blanks at its ends; give it without: 'gpt2'."),
+        ("Qwen/Qwen3-0.6B ", "has blanks at its ends; give it without: 'Qwen/Qwen3-0.6B'."),
+        ("my model", "'my model' is no folder here, and no name on the hub, which has letters, digits,"),
+        ("a..b", "'a..b' is no folder here, and no name on the hub"),
+    ],
+)
+def test_names_that_no_model_has(verb: str, name: str, said: str, tmp_path: Path) -> None:
+    prompts = [[1, 2, 3], [2, 3, 4]]
+    calls: dict[str, Callable[[], object]] = {
+        "load": lambda: bathyscope.load(name),
+        "check": lambda: bathyscope.check(name),
+        "survey": lambda: bathyscope.survey(name, prompts, ["lens"], progress=False),
+        "estimate": lambda: bathyscope.estimate(name, prompts, ["lens"]),
+        "export": lambda: bathyscope.export(name, "drop:1", tmp_path / "copy"),
+        "prune": lambda: bathyscope.prune(name, prompts, prompts, drop=1, progress=False),
+        "diff": lambda: bathyscope.diff(name, name, prompts),
+    }
+    assert said in message_of(calls[verb])
+
+
+def test_a_folder_whose_name_ends_in_a_blank_is_loaded(tmp_path: Path) -> None:
+    edited.tiny(1).save_pretrained(tmp_path / "model ")
+    assert bathyscope.load(f"{tmp_path}/model ").n_blocks == 1
+
+
+def test_weights_that_are_split_over_processes() -> None:
+    hf = edited.tiny(1)
+    split = type("DTensor", (torch.Tensor,), {})
+    hf.lm_head.weight = torch.nn.Parameter(hf.lm_head.weight.detach().as_subclass(split), requires_grad=False)
+    with pytest.raises(ModelError) as caught:
+        admission.require_measurable(hf)
+    assert str(caught.value) == (
+        "lm_head.weight is split over processes (a DTensor of tensor parallelism or FSDP), and one process cannot read "
+        "it. Load the model without them: device_map, or placement='stream' where it does not fit."
+    )
