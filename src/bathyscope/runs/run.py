@@ -213,7 +213,7 @@ class Run:
             record = manifest.record
             derived = [] if record.derived is None else [record.derived]
             for entry in (*record.shards.values(), *record.files.values(), *derived):
-                folder.write(entry.file, verified(self.path / entry.file, entry.sha256))
+                folder.write(entry.file, verified(self.path, entry.file, entry.sha256))
             return manifest
         for index, datasets in self.in_memory.items():
             content = encode(datasets, manifest.identity.marks(index))
@@ -443,18 +443,23 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         4
     """
     folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
+    return replace(_open_alone(folder, partial), controls=controls_in(folder, partial=partial))
+
+
+def _open_alone(folder: Path, partial: bool) -> Run:
+    """Read a run without its controls."""
     manifest = load_manifest(folder)
     identity, record = manifest.identity, manifest.record
     present = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
     complete = record.finished is not None and len(present) == len(identity.plan)
     if not complete and (not partial or not present):
         raise StoreError(manifest.unfinished(folder, len(present)))
-    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
+    datasets = merge([read_shard(folder, e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
     if complete and record.derived is not None:
         # a run-level dataset takes the place of its namesake
-        datasets |= read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
-    files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
-    return Run(tree_of(datasets), manifest.to_dict(), folder, files, controls_in(folder, partial=partial))
+        datasets |= read_shard(folder, record.derived.file, record.derived.sha256, identity.marks(None))
+    files = {name: verified(folder, entry.file, entry.sha256) for name, entry in record.files.items()}
+    return Run(tree_of(datasets), manifest.to_dict(), folder, files)
 
 
 def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
@@ -464,12 +469,18 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
         partial: as for ``open_run``: also what there is of unfinished ones.
 
     Raises:
-        StoreError: a file altered or cut short.
+        StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, Run] = {}
     for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
+        if path.is_symlink() or path.parent.is_symlink():
+            raise StoreError(
+                f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what "
+                "it leads to into its place."
+            )
         if partial or load_manifest(path).record.finished is not None:
-            controls[path.name] = open_run(path, partial=partial)
+            # a control has none of its own
+            controls[path.name] = _open_alone(path, partial)
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls

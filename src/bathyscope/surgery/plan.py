@@ -14,9 +14,10 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
+from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
@@ -342,7 +343,10 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
     """Return the plan with its speeds, from the bytes of their file."""
-    return replace(plan, speeds=Speeds(**json.loads(content)))
+    try:
+        return replace(plan, speeds=Speeds(**read_json(content, MOST_DEEP)))
+    except DAMAGED as error:
+        raise unreadable(SPEED, PRUNING, error) from error
 
 
 def result(
@@ -393,7 +397,7 @@ def open_plan(folder: str | Path) -> Plan:
     files = read_manifest(path, PRUNING).get("files")
     if not isinstance(files, dict) or RESULT not in files:
         raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
-    plan = decoded(verified(path / RESULT, files[RESULT], PRUNING.noun))
+    plan = decoded(verified(path, RESULT, files[RESULT], PRUNING.noun))
     if SPEED in files:
-        plan = with_speeds(plan, verified(path / SPEED, files[SPEED], PRUNING.noun))
-    return with_tasks(plan, verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
+        plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
+    return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.runs.folder import folder_path, reason
+from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import as_text, on_data
 from bathyscope.surgery.records import Act, record_of
@@ -300,7 +302,7 @@ def open_repaired(folder: str | Path) -> Repaired:
     """
     path = folder_path(folder) / REPAIR
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(read_regular(path, path.parent), MOST_DEEP)
         rows: list[dict[str, Any]] = [
             {name: nan if value is None else value for name, value in row.items()} for row in record["rungs"]
         ]
@@ -309,7 +311,7 @@ def open_repaired(folder: str | Path) -> Repaired:
         about = Provenance(record["model"], record["data"], settings, str(settings.pop("units")))
         settings.pop("chosen")
         return Repaired(Schedule.parse(record["schedule"], int(record["model"]["n_blocks"])), rungs, about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise StoreError(
             f"There is no repair in {str(folder)!r}: {REPAIR} cannot be read ({reason(error)}). Give the folder that "
             "bathyscope repair wrote (its --out ...)."

@@ -144,7 +144,7 @@ class _Gathered:
             # only the live model shows it, so that the parts note it
             model = replace(model, anatomy=replace(model.anatomy, parallel=bool(notes.get("parallel"))))
         path, entry = self.prompts
-        prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
+        prompts = decode_prompts(verified(path, entry.file, entry.sha256), identity)
         keeps_text = identity.keep_text is not False
         request = Survey(
             measures, seed=identity.seed, batch_tokens=identity.batch_tokens, beyond_context=True, keep_text=keeps_text
@@ -161,11 +161,11 @@ class _Gathered:
             if writer.is_finished:
                 return writer.run()
             path, entry = self.prompts
-            writer.attach(PROMPTS, entry.file, verified(path / entry.file, entry.sha256))
+            writer.attach(PROMPTS, entry.file, verified(path, entry.file, entry.sha256))
             for index in writer.missing:
                 folder, entry = self.shards[index]
                 marks = self.manifest.identity.marks(index)
-                writer.write(index, read_shard(folder / entry.file, entry.sha256, marks))
+                writer.write(index, read_shard(folder, entry.file, entry.sha256, marks))
             return writer.finish(derive(plan, writer.merged()))
 
 
