@@ -22,7 +22,7 @@ _YAML_TYPES = {
 
 
 DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ArithmeticError)
-"""What readers raise on content that nobody wrote, whatever is wrong with it; each turns all of them into its own error.
+"""What readers raise on content that nobody wrote, whatever is wrong with it; each makes its own error of all of them.
 
 Lack of memory is no damage, and says so itself.
 """

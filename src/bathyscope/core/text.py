@@ -9,6 +9,8 @@ from typing import Final
 _LONGEST: Final = 14
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
+# an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
+_PLACE: Final = re.compile(r"""(?<![\w<:/\\.~-])(?:~[\w.-]*/|[A-Za-z]:\\|/(?=[^/\s]))[^\s'",;:)\]}>|]*""")
 _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
@@ -55,6 +57,16 @@ def without_folders(name: str) -> str:
     """The last part of a place on a disk; a hub's ``owner/model`` stays as it is."""
     is_place = name.startswith(("/", ".", "~", "\\")) or name.count("/") > 1 or name[1:3] == ":\\"
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name if is_place else name
+
+
+def without_places(text: str) -> str:
+    """Return a text in which every absolute path of a disk is its last name; addresses of the web stay.
+
+    Example:
+        >>> without_places("survey /home/ada/models/tiny --prompts ~/texts/mine.jsonl:40")
+        'survey tiny --prompts mine.jsonl:40'
+    """
+    return _PLACE.sub(lambda match: re.split(r"[/\\]", match[0].rstrip("/\\"))[-1] or match[0], text)
 
 
 def visible(piece: str) -> str:

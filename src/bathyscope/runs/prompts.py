@@ -60,8 +60,8 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
         ) from error
     if actual != identity.prompt_hash:
         raise StoreError(
-            f"{PROMPTS_FILE} of a run of {identity.model} on {identity.dataset} holds other prompts than were measured: "
-            f"their hash is {actual[:16]}…, the run's {identity.prompt_hash[:16]}…. Restore it from a copy."
+            f"{PROMPTS_FILE} of a run of {identity.model} on {identity.dataset} holds other prompts than were "
+            f"measured: their hash is {actual[:16]}…, the run's {identity.prompt_hash[:16]}…. Restore it from a copy."
         )
     record = PromptRecord(identity.prompt_hash, identity.tokenizer_hash, pieces, specials)
     return Prompts(items, identity.dataset, record=record)

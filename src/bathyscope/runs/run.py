@@ -19,11 +19,12 @@ from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, verified
-from bathyscope.runs.hub import HUB, pulled, push_folder
+from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.runs.shards import encode, read_shard
 from bathyscope.runs.table import list_variables, tidy
@@ -224,7 +225,7 @@ class Run:
             entries[name] = FileEntry(file, folder.write(file, content))
         return manifest.with_record(files=entries)
 
-    def push(self, to: str, *, private: bool = True) -> str:
+    def push(self, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False) -> str:
         """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
 
         Example:
@@ -232,8 +233,13 @@ class Run:
             'hf://datasets/user/name'
         """
         with TemporaryDirectory(prefix="bathyscope-") as temporary:
-            self.save(Path(temporary) / "run")
-            return push_folder(Path(temporary) / "run", to, private)
+            folder = Path(temporary) / "run"
+            self.save(folder)
+            if not keep_paths:
+                folder = _without_places(folder, Path(temporary) / "published")
+            if dry_run:
+                return listing(folder, to)
+            return push_folder(folder, to, private)
 
     def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
         """A part of the run.
@@ -486,21 +492,34 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
     return controls
 
 
+def _without_places(folder: Path, target: Path) -> Path:
+    """Copy a run and its controls without the places of their files; gives the copy."""
+    write_without_places(folder, load_manifest(folder), target)
+    for control in sorted(path for path in (folder / CONTROLS).glob("*") if path.is_dir()):
+        write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
+    return target
+
+
 def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
     """The datasets of a run as its children, by their names."""
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
 
 
-def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
+def push(
+    run: Run | str | Path, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False
+) -> str:
     """Publishes a run as a data set on the Hugging Face hub, texts of its prompts included where it keeps them.
 
     Args:
         run: a run, or its folder.
         to: ``owner/name`` of the data set; made where it is not there yet.
         private: whether only its owner can read it.
+        keep_paths: publish absolute paths too, such as those of a local model and of files of prompts; else their last
+            names alone.
+        dry_run: list what would be published, and publish nothing.
 
     Returns:
-        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``.
+        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``; of a dry run the list.
 
     Raises:
         OptionError: ``to`` is no name.
@@ -510,4 +529,6 @@ def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
         >>> bathyscope.push("runs/model", "user/name")  # doctest: +SKIP
         'hf://datasets/user/name'
     """
-    return (run if isinstance(run, Run) else open_run(run)).push(to, private=private)
+    return (run if isinstance(run, Run) else open_run(run)).push(
+        to, private=private, keep_paths=keep_paths, dry_run=dry_run
+    )
