@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+from bathyscope.core.text import shown
+
+
 @runtime_checkable
 class Result(Protocol):
     """A result. Commands and pages print all of them alike."""
@@ -49,7 +52,7 @@ class LabelledResult:
     fields: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.text}>\n{self.data!r}"
+        return shown(f"<{type(self).__name__}: {self.text}>\n{self.data!r}", keep="\n")
 
     def __getattr__(self, name: str) -> Any:
         # Copying looks attributes up before the fields are set, where forwarding would never end.

@@ -7,6 +7,9 @@ from html import escape
 from typing import Final
 
 _LONGEST: Final = 14
+_ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+"""What Markdown acts on; inside of a word an underscore is one."""
+_ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
@@ -51,6 +54,23 @@ def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], mos
     )
     more = len(listed) - most
     return f"<table>{body}</table>" + (f"<p>… and {more} more.</p>" if more > 0 else "")
+
+
+def literal_markdown(text: object) -> str:
+    r"""Return a text in which nothing acts as Markdown or HTML, in a sentence or in a cell of a table.
+
+    Example:
+        >>> literal_markdown("a|b <script>")
+        'a\\|b &lt;script&gt;'
+    """
+    escaped = _ACTING.sub(lambda match: f"\\{match[0]}", shown(text))
+    return escaped.translate(_ENTITIES)
+
+
+def markdown_table(headings: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table in Markdown; nothing in its cells acts."""
+    head, *body = (f"| {' | '.join(map(literal_markdown, row))} |" for row in (headings, *rows))
+    return [head, f"|{'---|' * len(headings)}", *body]
 
 
 def without_folders(name: str) -> str:

@@ -14,6 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_of
+from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
@@ -421,7 +422,7 @@ class Run:
 
     def __repr__(self) -> str:
         headline = f"{self.headline()} " if self.headline() else ""
-        return f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
+        return shown(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
 
     def _repr_html_(self) -> str:
         # The profile is drawn from runs, so its code lies above this room.

@@ -15,6 +15,7 @@ import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import literal_markdown, markdown_table, shown
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
@@ -112,7 +113,7 @@ class Plan:
 
     def __repr__(self) -> str:
         choice = self.left_out if self.fits else "no block can go"
-        return f"<Plan for {self.data.attrs['model']}: {choice}>"
+        return shown(f"<Plan for {self.data.attrs['model']}: {choice}>")
 
     @property
     def fits(self) -> bool:
@@ -326,14 +327,11 @@ class Plan:
         acts = {"calibration": "Chosen", "test": "Judged"}
         prompts = data_of(self.data.attrs, list(acts))
         sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
-        lines = [self.text, "", " ".join(sentences), "", *_markdown_table(["", *HEADINGS.values()], cells(self.data))]
+        text = literal_markdown(self.text)
+        lines = [text, "", " ".join(sentences), "", *markdown_table(["", *HEADINGS.values()], cells(self.data))]
         if self.tasks_data is not None:
-            lines += ["", *_markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
+            lines += ["", *markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
         return "\n".join(lines)
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
 
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:

@@ -18,11 +18,12 @@ import xarray as xr
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import literal_markdown, markdown_table
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.card import as_text, on_data
+from bathyscope.surgery.card import on_data
 from bathyscope.surgery.records import Act, record_of
 
 if TYPE_CHECKING:
@@ -235,13 +236,11 @@ class Repaired:
         acts = {"calibration": "Repaired", "test": "Measured"}
         sentences = [on_data(act, self.about.data[role]) for role, act in acts.items()]
         level = float(self.about.settings["level"])
-        sentences.append(
-            f"In brackets: {100 * level:g} % intervals over {as_text(self.about.units)}. The weights are those of "
-            f"{self.chosen}."
-        )
+        units, chosen = map(literal_markdown, (self.about.units, self.chosen))
+        sentences.append(f"In brackets: {100 * level:g} % intervals over {units}. The weights are those of {chosen}.")
         rows = [rung.cells() for rung in self.rungs if not rung.why_not]
-        lines = [f"| {' | '.join(row)} |" for row in (HEADINGS, ["---"] * len(HEADINGS), *rows)]
-        return "\n".join([self.text, "", " ".join(sentences), "", *lines])
+        text = literal_markdown(self.text)
+        return "\n".join([text, "", " ".join(sentences), "", *markdown_table(HEADINGS, rows)])
 
     def require_proved(self) -> None:
         """Refuse a repair that is not shown to be better than no repair.
