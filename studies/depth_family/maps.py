@@ -18,7 +18,7 @@ from bathyscope.errors import StoreError
 from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
-from bathyscope.runs.atomic import write_atomically
+from bathyscope.core.atomic import write_atomically
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")

@@ -24,7 +24,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bathyscope.model import Model
 from bathyscope.prompts.tasks import Problem, task
-from bathyscope.runs.atomic import write_atomically
+from bathyscope.core.atomic import write_atomically
 from studies.common.problems import first_of_each
 
 COVERAGE: Final = 0.95

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import bathyscope
 from bathyscope.cli.commands.survey import read_request
 from bathyscope.core.recipes import overlay, read_recipe
 from bathyscope.errors import OptionError
@@ -44,7 +45,7 @@ def test_an_empty_recipe_says_nothing(tmp_path: Path) -> None:
         ("model: m\nprompts: gsm8k:1\npromts: x\n", "Did you mean 'prompts'"),
         ("model: m\nprompts: gsm8k:1\nseed: many\n", "seed takes a whole number; 'many' given"),
         ("model: m\nprompts: gsm8k:1\nmeasures: [lens, 3]\n", "measures takes a text; 3 given"),
-        ("model: m\nprompts: gsm8k:1\ntrust_remote_code: 1\n", "takes true or false; 1 given"),
+        ("model: m\nprompts: gsm8k:1\ntrust_remote_code: 1\n", "would run code (trust_remote_code: 1)"),
         ("model: m\nprompts: gsm8k:1\ndevice: 0\n", "device takes a text; 0 given"),
         ("model: m\nprompts: gsm8k:1\nprogress: false\n", "has no option 'progress'"),
         ("prompts: gsm8k:1\n", "No model given"),
@@ -85,3 +86,44 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "worker_timeout": 3600.0,
         "skip": SkipOptions(parts=("block",)),
     }
+
+
+def test_a_recipe_runs_no_code_by_itself(tmp_path: Path) -> None:
+    wobble = tmp_path / "mine.py"
+    wobble.write_text(f"open({str(tmp_path / 'ran')!r}, 'w').close()\n", encoding="utf-8")
+    for line, code in (
+        (f"measures: [lens, '{wobble}:Wobble']", "mine.py:Wobble"),
+        ("measures: lens,package.module:Wobble", "measures: package.module:Wobble"),
+        ("trust_remote_code: true", "trust_remote_code: true"),
+        ("trust_remote_code: 1", "trust_remote_code: 1"),
+    ):
+        recipe = written(tmp_path, f"model: m\nprompts: p.jsonl\n{line}\n")
+        with pytest.raises(OptionError, match=r"would run code \(.*Read that code first") as caught:
+            read_request(recipe, {})
+        assert code in str(caught.value)
+    assert not (tmp_path / "ran").exists()
+    grid = written(tmp_path, "models: [{model: m, trust_remote_code: true}]\nprompts: [p.jsonl]\nmeasures: lens\n")
+    with pytest.raises(OptionError, match=r"would run code \(trust_remote_code: true\)"):
+        bathyscope.grid(grid, tmp_path / "grid", progress=False)
+
+
+def test_what_is_typed_or_allowed_may_be_code(tmp_path: Path) -> None:
+    recipe = written(tmp_path, "model: m\nprompts: p.jsonl\nmeasures: lens\ntrust_remote_code: true\n")
+    _, loading, _ = read_request(recipe, {"trust_remote_code": True})
+    assert loading["trust_remote_code"] is True
+    _, loading, _ = read_request(recipe, {"trust_remote_code": False})
+    assert loading["trust_remote_code"] is False
+    _, loading, _ = read_request(recipe, {}, allow_code=True)
+    assert loading["trust_remote_code"] is True
+    off = written(tmp_path, "model: m\nprompts: p.jsonl\nmeasures: [lens]\ntrust_remote_code: false\n")
+    assert read_request(off, {})[1]["trust_remote_code"] is False
+
+
+def test_aliases_without_end_are_refused_in_a_short_sentence(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
+    for text in ("\n".join(lines), "a: &a [*a]"):
+        with pytest.raises(OptionError, match="its aliases stand for more than 100,000 values; write fewer") as caught:
+            read_recipe(written(tmp_path, text))
+        assert len(str(caught.value)) < 400
+    assert read_recipe(written(tmp_path, "lens: &k {k: 3}\njacobian_lens: {<<: *k}\n"))["jacobian_lens"] == {"k": 3}

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from bathyscope.core.text import elided, scaled, shown
+from bathyscope.core.text import elided, literal_markdown, markdown_table, scaled, shown
 
 
 @pytest.mark.parametrize(
@@ -39,3 +39,25 @@ def test_long_texts_end_in_an_ellipsis() -> None:
 )
 def test_a_number_is_rounded_before_its_prefix_is_chosen(value: float, text: str) -> None:
     assert scaled(value) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "literal"),
+    [
+        ("a|b <script>&amp;", r"a\|b &lt;script&gt;&amp;amp;"),
+        ("use_cache=False, _emphasis_ *b* `c`", r"use_cache=False, \_emphasis\_ \*b\* \`c\`"),
+        ("![x](http://y) [z]", r"!\[x\](http://y) \[z\]"),
+        ("line\nend\x1b]0;t\x07\u202e", r"line\\nend\\x1b\]0;t\\x07\\u202e"),
+    ],
+)
+def test_nothing_in_a_literal_text_acts_as_markdown(text: str, literal: str) -> None:
+    assert literal_markdown(text) == literal
+
+
+def test_a_cell_of_a_markdown_table_stays_in_it() -> None:
+    assert markdown_table(["", "n|"], [["drop:1|<b>", 3], ["a\nb", None]]) == [
+        r"|  | n\| |",
+        "|---|---|",
+        r"| drop:1\|&lt;b&gt; | 3 |",
+        r"| a\\nb | None |",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from support import waves
 
+import bathyscope
 from bathyscope import ModelError
 from bathyscope.model import load
 
@@ -94,3 +97,44 @@ def test_whole_numbers_in_the_place_of_weights(altered: Altered) -> None:
 
     message = refused(altered(quantise))
     assert f"stores {name} as whole numbers (I8), and the configuration declares no quantisation" in message
+
+
+def _checkpoint(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkpoint"
+    waves.loaded("llama").hf.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "tokenizer_config.json", "NOTICE.txt", "model.safetensors", "extra.model"]
+)
+def test_a_checkpoint_is_read_inside_of_its_folder(tmp_path: Path, name: str) -> None:
+    folder, secret = _checkpoint(tmp_path), tmp_path / "id_rsa"
+    secret.write_text("{}")
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(secret)
+    for act in (bathyscope.load, lambda place: bathyscope.export(place, "drop:0", tmp_path / "copy")):
+        with pytest.raises(ModelError, match=rf"{name} cannot be read: it is a link that leaves") as caught:
+            act(str(folder))
+        assert "id_rsa" not in str(caught.value)
+    assert not (tmp_path / "copy").exists()
+
+
+def test_what_is_no_file_does_not_hang_and_other_things_lie_where_they_like(tmp_path: Path) -> None:
+    folder = _checkpoint(tmp_path)
+    os.mkfifo(folder / "training.pipe")
+    (folder / "data").symlink_to(tmp_path)
+    (folder / "near.json").symlink_to("config.json")
+    assert bathyscope.load(str(folder)).n_blocks == waves.loaded("llama").n_blocks
+    os.mkfifo(folder / "vocab.json")
+    with pytest.raises(ModelError, match=r"vocab\.json cannot be read: it is a FIFO, and only regular files are read"):
+        bathyscope.load(str(folder))
+
+
+def test_a_configuration_of_millions_of_blocks_is_refused(tmp_path: Path) -> None:
+    folder = _checkpoint(tmp_path)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10_000_000}))
+    for act in (bathyscope.load, lambda place: bathyscope.estimate(place, [[1, 2, 3]])):
+        with pytest.raises(ModelError, match="num_hidden_layers: 10000000, and at most 10,000 blocks are built"):
+            act(str(folder))

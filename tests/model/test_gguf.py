@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -206,6 +207,48 @@ def test_other_files_under_that_name_are_refused(written: Written, tmp_path: Pat
     content[24:32] = (1 << 60).to_bytes(8, "little")  # the length of the first name
     path.write_bytes(content)
     assert "is damaged: its header holds a text of 1152921504606846976 bytes" in refused(path)
+
+
+def _header(*values: tuple[bytes, int, bytes]) -> bytes:
+    """A file without tensors, with values as (name, type, bytes)."""
+    entries = b"".join(
+        len(name).to_bytes(8, "little") + name + kind.to_bytes(4, "little") + content for name, kind, content in values
+    )
+    return b"GGUF" + (3).to_bytes(4, "little") + bytes(8) + len(values).to_bytes(8, "little") + entries
+
+
+def _array(inner: int, count: int) -> bytes:
+    return inner.to_bytes(4, "little") + count.to_bytes(8, "little")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (_header((b"general.alignment", 4, bytes(4))), "is damaged: its alignment is 0"),
+        (_header((b"general.alignment", 8, (2).to_bytes(8, "little") + b"32")), "is damaged: its alignment is '32'"),
+        (_header((b"x", 9, _array(9, 1) + _array(9, 1))), "is damaged: its header holds lists of type 9"),
+        (_header((b"x", 9, _array(8, 1 << 40))), "is damaged: its header says 1,099,511,627,776 texts"),
+        (b"GGUF" + (3).to_bytes(4, "little") + b"\xff" * 16, "is damaged: its header says 18,446,744,073,709,551,615"),
+    ],
+)
+def test_a_header_that_nobody_wrote_is_refused(content: bytes, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "other.gguf"
+    path.write_bytes(content + bytes(256))
+    assert message in refused(path)
+
+
+def test_a_file_with_holes_is_not_read_into_memory(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.gguf"
+    path.write_bytes(_header((b"x", 9, _array(12, 1 << 33)), (b"general.alignment", 4, bytes(4))))
+    with path.open("r+b") as stream:
+        stream.truncate(1 << 37)
+    tracemalloc.start()
+    # behind the hole of 64 GiB there is no further value: its name is empty, and its type a byte
+    message = refused(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert message
+    assert peak < 1 << 24
 
 
 def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:

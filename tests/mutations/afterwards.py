@@ -115,14 +115,14 @@ _STATISTICS = (
 _STORE = (
     Bug("runs/folder", "checksums-are-not-compared", "if actual != sha256:", "if not actual:", "runs/test_shards.py"),
     Bug(
-        "runs/atomic",
+        "core/atomic",
         "a-failed-write-leaves-its-part",
         "        except BaseException:\n            temporary.unlink(missing_ok=True)\n            raise",
         "        except BaseException:\n            raise",
         "runs/test_full_disk.py",
     ),
     Bug(
-        "runs/atomic",
+        "core/atomic",
         "parts-below-the-folder-stay",
         'folder.rglob(f"{PARTIAL}*")',
         'folder.glob(f"{PARTIAL}*")',

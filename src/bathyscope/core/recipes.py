@@ -4,21 +4,28 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.foreign import read_text
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_yaml
+from bathyscope.core.text import elided, shown
 from bathyscope.errors import OptionError
 
+_REMOTE_CODE = "trust_remote_code"
+_MEASURES = "measures"
+_MOST_LISTED = 5
+_LONGEST_REASON = 200
 _KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "truth value"}
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """The arguments that a recipe gives."""
     try:
-        content = read_yaml(given_path(path, "recipe").read_text(encoding="utf-8"))
+        content = read_yaml(read_text(given_path(path, "recipe")))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
     except ValueError as error:
-        raise OptionError(f"The recipe {str(path)!r} is no YAML: {error}") from error
+        reason = elided(error, _LONGEST_REASON)
+        raise OptionError(f"The recipe {str(path)!r} is no YAML: {reason}") from error
     if content is None:
         return {}
     if not isinstance(content, Mapping):
@@ -27,6 +34,50 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             "as 'prompts: gsm8k:10'."
         )
     return {str(name): value for name, value in content.items()}
+
+
+def code_of(recipe: Mapping[str, Any]) -> list[str]:
+    """Return what a recipe would run besides this program: code of checkpoints, and measures from files or modules.
+
+    Example:
+        >>> code_of({"model": "m", "trust_remote_code": True, "measures": ["lens", "mine.py:Wobble"]})
+        ['trust_remote_code: true', 'measures: mine.py:Wobble']
+    """
+    if isinstance(recipe, list | tuple):
+        return [code for entry in recipe for code in code_of(entry)]
+    if not isinstance(recipe, Mapping):
+        return []
+    codes = []
+    for name, value in recipe.items():
+        if name == _REMOTE_CODE and value is not False and value is not None:
+            codes.append(f"{name}: {str(value).lower()}")
+        elif name == _MEASURES:
+            texts = value if isinstance(value, list | tuple) else [value]
+            names = [part.strip() for text in texts if isinstance(text, str) for part in text.split(",")]
+            codes += [f"{name}: {part}" for part in names if ":" in part]
+        elif isinstance(value, Mapping | list | tuple):
+            codes += code_of(value)  # type: ignore[arg-type]
+    return codes
+
+
+def require_no_code(recipe: Mapping[str, Any], path: str | Path, allowed: bool) -> None:
+    """Refuse a recipe that runs code, unless the user says that it may.
+
+    Args:
+        recipe: what the file holds, without what the user has typed in place of it.
+        path: of the file.
+        allowed: the user has said so.
+
+    Raises:
+        OptionError: names the code.
+    """
+    codes = code_of(recipe)
+    if codes and not allowed:
+        listed = ", ".join(map(shown, codes[:_MOST_LISTED])) + (" …" if len(codes) > _MOST_LISTED else "")
+        raise OptionError(
+            f"The recipe {str(path)!r} would run code ({listed}), and a recipe from elsewhere is no program. Read that "
+            "code first; then give these as flags, or --allow-code (allow_code=True)."
+        )
 
 
 def overlay(recipe: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

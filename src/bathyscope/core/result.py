@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+
+
 @runtime_checkable
 class Result(Protocol):
     """A result. Commands and pages print all of them alike."""
@@ -63,7 +65,7 @@ class LabelledResult:
     fields: Mapping[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self.text}>\n{self.data!r}"
+        return shown(f"<{type(self).__name__}: {self.text}>\n{self.data!r}", keep="\n")
 
     def _repr_html_(self) -> str:
         return result_html(self)

@@ -21,10 +21,17 @@ _YAML_TYPES = {
 }
 
 
+DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ArithmeticError)
+"""What readers raise on content that nobody wrote, whatever is wrong with it; each makes its own error of all of them.
+
+Lack of memory is no damage, and says so itself.
+"""
+
 _TOO_DEEP = "nested too deep to be read; write it shorter"
 
 
 _MOST_DIGITS = 18
+_MOST_VALUES = 100_000
 
 
 def whole_number_in(text: str) -> int | None:
@@ -40,21 +47,44 @@ class GivenTwiceError(ValueError):
     """One key of a mapping has two values."""
 
 
-def read_json(text: str | bytes) -> Any:
+def read_json(text: str | bytes, deepest: int | None = None) -> Any:
     """The value of a JSON document.
+
+    Args:
+        text: UTF-8 where it is bytes.
+        deepest: lists and objects inside of each other, at most; None = as deep as can be read.
 
     Raises:
         json.JSONDecodeError: no JSON.
         ValueError: a key given twice, a number of thousands of digits, or nested too deep.
     """
     try:
-        return json.loads(text, object_pairs_hook=_once)
+        value = json.loads(text, object_pairs_hook=_once)
     except (json.JSONDecodeError, GivenTwiceError):
         raise
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
     except ValueError as error:
         raise ValueError("a number of too many digits to be read; write it shorter") from error
+    if deepest is not None and _is_deeper(value, deepest):
+        raise ValueError(_TOO_DEEP)
+    return value
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Whether lists and mappings lie inside of each other more often than ``most`` times; asked without recursion."""
+    level = [value]
+    for _ in range(most + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, list | dict)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def read_yaml(text: str) -> Any:
@@ -71,6 +101,17 @@ def read_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
+
+
+def _written_out(node: Any, known: dict[int, float]) -> float:
+    """Count the values of a node with every alias in its place; ten aliases of ten aliases of … have no end."""
+    if id(node) not in known:
+        # while it is looked at: an alias of what holds it
+        known[id(node)] = math.inf
+        inner = node.value if isinstance(node.value, list) else []
+        parts = [part for item in inner for part in (item if isinstance(item, tuple) else (item,))]
+        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
+    return known[id(node)]
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -90,6 +131,12 @@ def _yaml_loader() -> Any:
 
     class Loader(yaml.SafeLoader):
         yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012
+
+        def get_single_node(self) -> Any:
+            node = super().get_single_node()
+            if node is not None and _written_out(node, {}) > _MOST_VALUES:
+                raise ValueError(f"its aliases stand for more than {_MOST_VALUES:,} values; write fewer")
+            return node
 
         def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
             seen = set()

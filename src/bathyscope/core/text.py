@@ -7,8 +7,13 @@ from html import escape
 from typing import Final
 
 _LONGEST: Final = 14
+_ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
+"""What Markdown acts on; inside of a word an underscore is one."""
+_ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
+# an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
+_PLACE: Final = re.compile(r"""(?<![\w<:/\\.~-])(?:~[\w.-]*/|[A-Za-z]:\\|/(?=[^/\s]))[^\s'",;:)\]}>|]*""")
 _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
@@ -60,10 +65,37 @@ def html_table(headings: Sequence[object], rows: Iterable[Sequence[object]], mos
     return f"<table>{body}</table>" + (f"<p>… and {more} more.</p>" if more > 0 else "")
 
 
+def literal_markdown(text: object) -> str:
+    r"""Return a text in which nothing acts as Markdown or HTML, in a sentence or in a cell of a table.
+
+    Example:
+        >>> literal_markdown("a|b <script>")
+        'a\\|b &lt;script&gt;'
+    """
+    escaped = _ACTING.sub(lambda match: f"\\{match[0]}", shown(text))
+    return escaped.translate(_ENTITIES)
+
+
+def markdown_table(headings: Sequence[object], rows: Iterable[Sequence[object]]) -> list[str]:
+    """Return the lines of a table in Markdown; nothing in its cells acts."""
+    head, *body = (f"| {' | '.join(map(literal_markdown, row))} |" for row in (headings, *rows))
+    return [head, f"|{'---|' * len(headings)}", *body]
+
+
 def without_folders(name: str) -> str:
     """The last part of a place on a disk; a hub's ``owner/model`` stays as it is."""
     is_place = name.startswith(("/", ".", "~", "\\")) or name.count("/") > 1 or name[1:3] == ":\\"
     return re.split(r"[/\\]", name.rstrip("/\\"))[-1] or name if is_place else name
+
+
+def without_places(text: str) -> str:
+    """Return a text in which every absolute path of a disk is its last name; addresses of the web stay.
+
+    Example:
+        >>> without_places("survey /home/ada/models/tiny --prompts ~/texts/mine.jsonl:40")
+        'survey tiny --prompts mine.jsonl:40'
+    """
+    return _PLACE.sub(lambda match: re.split(r"[/\\]", match[0].rstrip("/\\"))[-1] or match[0], text)
 
 
 def visible(piece: str) -> str:

@@ -27,6 +27,9 @@ from bathyscope.model.placement import blocks_of, device_map, is_streamed, strai
 from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
 
+_BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
+_MOST_BLOCKS = 10_000
+
 
 @dataclass(frozen=True)
 class CheckpointRequest:
@@ -260,8 +263,19 @@ def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
     if not isinstance(declared, Mapping):
         kind = type(declared).__name__
         raise OSError(f"its config.json holds a {kind}, and a configuration has names and values")
+    _require_blocks(declared)
     family_for(str(declared.get("model_type")))
     return declared
+
+
+def _require_blocks(declared: Mapping[str, Any]) -> None:
+    """Refuse a number of blocks that no model has, and that would be built for minutes."""
+    nested = declared.get("text_config")
+    for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
+        for name in _BLOCK_COUNTS:
+            count = config.get(name)
+            if isinstance(count, int) and count > _MOST_BLOCKS:
+                raise OSError(f"its config.json says {name}: {count}, and at most {_MOST_BLOCKS:,} blocks are built")
 
 
 def _downloaded(name: str, revision: str | None) -> Path:

@@ -1,16 +1,22 @@
 """The files of a checkpoint, looked at before any of them is loaded."""
 
 import json
+import os
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
+from bathyscope.core.foreign import MOST, MOST_TEXT, open_regular, read_regular, require_regular
 from bathyscope.errors import ModelError
 
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _WHOLE_NUMBERS = ("I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
+_TEXTS = (".json", ".txt", ".jinja", ".py", ".md")
+_READ = (*_TEXTS, ".safetensors", ".model", ".tiktoken", ".vocab")
+_COPIED = ("LICENSE", "NOTICE")
 _LFS = b"version https://git-lfs"
 
 
@@ -35,6 +41,30 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
                 )
 
 
+def require_own_files(folder: Path) -> None:
+    """Refuse a checkpoint some of whose files are no files, or links that lead out of its folder.
+
+    Libraries read a checkpoint by the names of its files, and ``export`` copies what lies next to the weights. Only
+    what may be read or copied is looked at; folders are not entered.
+
+    Raises:
+        ModelError: names the file.
+    """
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+        for name in names:
+            suffix = os.path.splitext(name)[1]
+            if suffix in _READ or name.startswith(_COPIED):
+                # a link that leads nowhere is missing, which its reader says
+                with suppress(FileNotFoundError):
+                    require_regular(folder / name, folder, MOST_TEXT if suffix in _TEXTS else MOST)
+    except OSError as error:
+        raise ModelError(
+            f"{error.filename or folder} cannot be read: {error.strerror or error}. Copy what is meant into the folder "
+            "itself, or get the checkpoint from a source that can be trusted."
+        ) from error
+
+
 def indexed(folder: Path) -> list[str]:
     """List the files that a checkpoint's index names; none where it has no index.
 
@@ -46,7 +76,7 @@ def indexed(folder: Path) -> list[str]:
     file_names: set[str] = set()
     for index in sorted(folder.glob("*.safetensors.index.json")):
         try:
-            names = set(json.loads(index.read_bytes())["weight_map"].values())
+            names = set(json.loads(read_regular(index, folder))["weight_map"].values())
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise ModelError(
                 f"{index} is no readable index of a checkpoint ({type(error).__name__}: {error}). {remedy(folder)}"
@@ -64,7 +94,7 @@ def indexed(folder: Path) -> list[str]:
 def places_of_weights(folder: Path) -> dict[str, str]:
     """Return which file holds each weight, as a checkpoint's index says; nothing where it has no index."""
     try:
-        places = json.loads((folder / INDEX).read_bytes())["weight_map"]
+        places = json.loads(read_regular(folder / INDEX, folder))["weight_map"]
     except (OSError, ValueError, KeyError, TypeError):
         return {}
     return dict(places) if isinstance(places, Mapping) else {}
@@ -88,7 +118,7 @@ def _header(file: Path) -> dict[str, str]:
     """Return the tensors of a safetensors file and how they are stored."""
     # common mistakes are named first, of which the library says that a header is too large or too small
     try:
-        with file.open("rb") as stream:
+        with open_regular(file, file.parent) as stream:
             start = stream.read(len(_LFS)).lstrip()
     except OSError as error:
         weights = [weight for weight, name in places_of_weights(file.parent).items() if name == file.name]

@@ -14,10 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from io import SEEK_CUR
 from math import prod
 from pathlib import Path
 from typing import BinaryIO, Final
 
+from bathyscope.core.foreign import open_regular
 from bathyscope.errors import ModelError
 
 SUFFIX: Final = ".gguf"
@@ -34,6 +36,9 @@ _FACTORS: Final = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factor
 _SCALED_ARCHITECTURES: Final = ("gpt-oss",)
 """Of whose files transformers reads how frequencies are scaled."""
 _BLOCK: Final = re.compile(r"blk\.(\d+)\.")
+_MOST_TEXTS: Final = 10_000_000
+_MOST_TENSORS: Final = 1_000_000
+_MOST_AXES: Final = 8
 _PLAIN: Final = ("F64", "F32", "F16", "BF16")
 
 
@@ -101,7 +106,7 @@ def open_gguf(name: str | Path) -> GgufFile:
             scaled rotary frequencies, which transformers does not read.
     """
     path = Path(name).expanduser()
-    if not path.is_file():
+    if not path.exists():
         raise ModelError(_absent(path))
     missing = [package for package in ("gguf", "accelerate") if find_spec(package) is None]
     if missing:
@@ -109,7 +114,7 @@ def open_gguf(name: str | Path) -> GgufFile:
             f"Reading {name} needs {' and '.join(missing)}, which is not installed; pip install 'bathyscope[gguf]'."
         )
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return _read_header(path, stream)
     except OSError as error:
         raise ModelError(f"{name} cannot be read: {error.strerror or error}.") from error
@@ -135,6 +140,19 @@ class _Header:
             raise ModelError(_truncated(self._path, "it ends within its header"))
         return self._stream.read(size)
 
+    def skip(self, size: int) -> None:
+        """Pass over values; a file with holes may say that they are larger than memory."""
+        if self._stream.tell() + size > self._size:
+            raise ModelError(_truncated(self._path, "it ends within its header"))
+        self._stream.seek(size, SEEK_CUR)
+
+    def count(self, most: int, what: str) -> int:
+        """Read how many of something follow; more than any model has is damage, and would be read for hours."""
+        count = self.number("Q")
+        if count > most:
+            raise ModelError(f"{self._path} is damaged: its header says {count:,} {what}; download it again.")
+        return count
+
     def number(self, form: str) -> int:
         return int(struct.unpack(f"<{form}", self.take(struct.calcsize(f"<{form}")))[0])
 
@@ -149,12 +167,14 @@ class _Header:
         if kind == _STRING:
             return self.text()
         if kind == _ARRAY:
-            inner, count = self.number("I"), self.number("Q")
+            inner = self.number("I")
             if inner in _NUMBERS:
-                self.take(struct.calcsize(f"<{_NUMBERS[inner]}") * count)
+                self.skip(struct.calcsize(f"<{_NUMBERS[inner]}") * self.number("Q"))
+            elif inner == _STRING:
+                for _ in range(self.count(_MOST_TEXTS, "texts")):
+                    self.text()
             else:
-                for _ in range(count):
-                    self.value(inner)
+                raise ModelError(f"{self._path} is damaged: its header holds lists of type {inner}; download it again.")
             return None
         if kind not in _NUMBERS:
             raise ModelError(f"{self._path} is damaged: its header holds a value of type {kind}; download it again.")
@@ -172,7 +192,7 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
     version = header.number("I")
     if version not in _VERSIONS:
         raise ModelError(f"{path} is GGUF of version {version}; versions 2 and 3 can be read. Convert it again.")
-    n_tensors, n_values = header.number("Q"), header.number("Q")
+    n_tensors, n_values = header.count(_MOST_TENSORS, "tensors"), header.count(_MOST_TENSORS, "values")
     values: dict[str, str | int | float | None] = {}
     for _ in range(n_values):
         key = header.text()
@@ -180,10 +200,12 @@ def _read_header(path: Path, stream: BinaryIO) -> GgufFile:
     kinds: list[tuple[str, int, int, int]] = []
     for _ in range(n_tensors):
         tensor = header.text()
-        shape = [header.number("Q") for _ in range(header.number("I"))]
+        shape = [header.number("Q") for _ in range(min(header.number("I"), _MOST_AXES))]
         kinds.append((tensor, prod(shape), header.number("I"), header.number("Q")))
     # the format's own default; tensors begin at the next multiple behind the header
-    alignment = int(values.get("general.alignment") or 32)
+    alignment = values.get("general.alignment", 32)
+    if not isinstance(alignment, int) or not 0 < alignment <= _LONGEST_TEXT:
+        raise ModelError(f"{path} is damaged: its alignment is {alignment!r:.40}; download it again.")
     start = -(-stream.tell() // alignment) * alignment
     elements = _stored(path, kinds, start, path.stat().st_size)
     architecture = str(values.get("general.architecture", "unknown"))

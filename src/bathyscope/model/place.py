@@ -10,6 +10,7 @@ from bathyscope.core.network import unreachable
 from bathyscope.core.paths import given_path, impossible
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
+from bathyscope.model.files import require_own_files
 
 _EXAMPLE = "a checkpoint folder or a hub name such as Qwen/Qwen2.5-1.5B"
 
@@ -48,6 +49,7 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
         what = "a PEFT adapter without its model: load both and give the model in memory, or merge and save them"
         hint = what if (folder / "adapter_config.json").is_file() else "give a folder saved by save_pretrained()"
         raise ModelError(f"{name} is a folder without a config.json; {hint}.")
+    require_own_files(folder)
     return folder
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.registry import family_for
@@ -122,11 +123,11 @@ def _announced_bytes(folder: Path, dtype: torch.dtype | None) -> int | None:
     """Return the bytes by the index of files that are still on the hub."""
     if not (folder / INDEX).is_file():
         return None
-    metadata = json.loads((folder / INDEX).read_bytes()).get("metadata")
+    metadata = json.loads(read_regular(folder / INDEX, folder)).get("metadata")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     if not isinstance(size, int | float):
         return None
-    declared = json.loads((folder / "config.json").read_bytes())
+    declared = json.loads(read_regular(folder / "config.json", folder))
     named = str(declared.get("dtype") or declared.get("torch_dtype") or "float32").removeprefix("torch.")
     stored = getattr(torch, named, None)
     scale = 1.0 if dtype is None or not isinstance(stored, torch.dtype) else dtype.itemsize / stored.itemsize

@@ -11,7 +11,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from bathyscope.core.text import shown
+from bathyscope.core.text import shown, without_places
 from bathyscope.errors import PromptError
 from bathyscope.prompts.spec import parse as parse_source
 
@@ -22,7 +22,9 @@ _CLASS: Final = re.compile(r"\w+(ForCausalLM|LMHeadModel|ForConditionalGeneratio
 
 
 def quote_model(name: str) -> str:
-    """Return the model as a shell takes it; MODEL where its name cannot be loaded."""
+    """Return the model as a shell takes it; MODEL where its name cannot be loaded, or says where it is on a disk."""
+    if without_places(name) != name:
+        return "MODEL"
     is_loadable = _LOADABLE.fullmatch(name) and not _CLASS.fullmatch(name)
     return shlex.quote(name) if is_loadable or Path(name).is_dir() else "MODEL"
 
@@ -52,7 +54,9 @@ def mark_up_command(command: str) -> Markup:
 
 
 def quote_prompts(name: str) -> str:
-    """Return the prompts as a shell takes them; YOURS.jsonl where their name is no source."""
+    """Return the prompts as a shell takes them; YOURS.jsonl where their name is no source, or a place on a disk."""
+    if without_places(name) != name:
+        return "YOURS.jsonl"
     try:
         parse_source(name)
     except PromptError:

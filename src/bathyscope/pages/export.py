@@ -5,6 +5,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from bathyscope.core.atomic import write_atomically
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.arguments import check_options, read_runs
@@ -14,7 +15,6 @@ from bathyscope.pages.figures.registry import drawings
 from bathyscope.pages.profile.panel import find_profile
 from bathyscope.pages.render import FORMATS, check_format, render
 from bathyscope.pages.side_by_side import side_by_side
-from bathyscope.runs.atomic import write_atomically
 from bathyscope.runs.run import Run
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from bathyscope.core.text import elided
+from bathyscope.core.text import elided, without_places
 from bathyscope.runs.run import Run
 
 Pairs = list[tuple[str, str]]
@@ -36,7 +36,7 @@ def loading_warnings(run: Run) -> list[str]:
     """Return what loading the run's model warned of, such as blocks of its checkpoint that were left out."""
     notes = run.manifest["record"].get("notes") or {}
     sentences = notes.get("warnings") or []
-    return [str(sentence) for sentence in sentences] if isinstance(sentences, list) else []
+    return [without_places(str(sentence)) for sentence in sentences] if isinstance(sentences, list) else []
 
 
 def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
@@ -46,7 +46,7 @@ def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
         return [], [], 0
     columns = {str(name): values for name, values in dataset.coords.items() if values.dims == ("prompt",)}
     cells = zip(*(values.values[:PROMPTS_SHOWN] for values in columns.values()))
-    rows = [[elided(str(value), _CELL_LETTERS) for value in row] for row in cells]
+    rows = [[elided(without_places(str(value)), _CELL_LETTERS) for value in row] for row in cells]
     return [elided(name, _CELL_LETTERS) for name in columns], rows, int(dataset.sizes["prompt"])
 
 
@@ -58,4 +58,5 @@ def _flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, s
         elif key in _LENGTHY:
             yield name, f"{len(value)} parts"
         else:
-            yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield name, without_places(text)

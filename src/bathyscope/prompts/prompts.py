@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bathyscope.core.text import html_table
+from bathyscope.core.text import html_table, shown
 from bathyscope.errors import PromptError
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
@@ -67,7 +67,7 @@ class Prompts(Sequence[TokenizedPrompt]):
         return self.items[index]
 
     def __repr__(self) -> str:
-        return f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>"
+        return shown(f"<Prompts of {self.dataset}: {len(self)}, {sum(self.lengths)} tokens>")
 
     def _repr_html_(self) -> str:
         """A table of the first prompts, with their words where they are known."""

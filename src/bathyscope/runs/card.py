@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import xarray as xr
 
-from bathyscope.core.text import without_folders
+from bathyscope.core.text import shown, without_folders
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
 
@@ -33,7 +33,7 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
         model = f"{model} with adapters ({identity.adapters})"
     if identity.gguf is not None:
         model = f"{model} (unpacked from {identity.gguf['quantisation']})"
-    return f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}."
+    return shown(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
 
 
 def _counted(number: int, noun: str) -> str:

@@ -10,12 +10,18 @@ from typing import Any, Final, Self
 
 from filelock import FileLock, Timeout
 
+from bathyscope.core.atomic import PARTIAL, create, probe, remove_partial, write_atomically
+from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
+from bathyscope.core.strict import read_json
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.runs.atomic import PARTIAL, probe, remove_partial, write_atomically
 
 LOCK = ".lock"
 OWNER = ".owner"
+_LONGEST_OWNER: Final = 200
+MOST_DEEP: Final = 100
+"""Lists and objects inside of each other in a stored record, at most; honest ones have a dozen."""
 
 
 class FolderLock:
@@ -41,7 +47,10 @@ class FolderLock:
                 f"write there. Wait until it ends, stop it, or give another folder (out=..., --out ...)."
             ) from None
         try:
-            self._owner.write_text(f"process {os.getpid()} on {socket.gethostname()}\n", encoding="utf-8")
+            # whatever has that name, a link too, was put there by a process that is gone, or by somebody else
+            self._owner.unlink(missing_ok=True)
+            with open(create(self._owner), "w", encoding="utf-8") as stream:
+                stream.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         except BaseException:
             self._lock.release()
             raise
@@ -54,8 +63,9 @@ class FolderLock:
 
     def _holder(self) -> str:
         try:
-            return self._owner.read_text(encoding="utf-8").strip() or "another process"
-        except FileNotFoundError:  # the holder is just beginning or just ending
+            owner = read_regular(self._owner, self._owner.parent, _LONGEST_OWNER).decode("utf-8", "replace")
+            return elided(owner.strip(), _LONGEST_OWNER) or "another process"
+        except OSError:  # the holder is just beginning or just ending
             return "another process"
 
 
@@ -123,8 +133,9 @@ class Folder:
         """
         # The hash is of the bytes in memory, so that a disk that stores others is noticed when they are read.
         path = self.path / plain_name(name)
+        require_inside(path.parent, self.path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
+        write_atomically(path, content, self.path)
         return hashlib.sha256(content).hexdigest()
 
     def manifest(self) -> dict[str, Any] | None:
@@ -179,14 +190,14 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     """The manifest of the results in ``folder``; none, one that cannot be read or of another schema is a StoreError."""
     path = folder / kind.manifest
     try:
-        content = path.read_bytes()
+        content = read_regular(path, folder)
     except (OSError, ValueError) as error:
         raise StoreError(
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
             f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder)}"
         ) from error
     try:
-        tree: dict[str, Any] = json.loads(content)
+        tree: dict[str, Any] = read_json(content, MOST_DEEP)
         schema = tree["schema"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise unreadable(str(path), kind, error) from error
@@ -213,10 +224,11 @@ def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
     )
 
 
-def verified(path: Path, sha256: str, noun: str = "run") -> bytes:
-    """The bytes of ``path``; a StoreError where it is missing, or they are not those that were written."""
+def verified(folder: Path, name: str, sha256: str, noun: str = "run") -> bytes:
+    """The bytes of a file of ``folder``; a StoreError where it is missing, or they are not those that were written."""
+    path = folder / plain_name(name)
     try:
-        content = path.read_bytes()
+        content = read_regular(path, folder, MOST)
     except OSError as error:
         raise StoreError(
             f"{str(path)!r} of the {noun} cannot be read ({error.strerror}). Make it readable or, if it was removed, "

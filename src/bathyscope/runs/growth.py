@@ -91,7 +91,7 @@ class Growth:
             StoreError: the file is altered.
         """
         entry = self.stored.record.shards[index]
-        return read_shard(self.path / entry.file, entry.sha256, self.stored.identity.marks(index))
+        return read_shard(self.path, entry.file, entry.sha256, self.stored.identity.marks(index))
 
     @contextmanager
     def writer(self, record: Mapping[str, Any]) -> Iterator[RunWriter]:
@@ -158,7 +158,7 @@ class Growth:
             name = Path(entry.file)
             # The smaller run's names are taken until the manifest is written; a repeated move finds equal names.
             new_name = f"{name.stem}-{entry.sha256[:12]}{name.suffix}"
-            folder.write(new_name, verified(inside / entry.file, entry.sha256))
+            folder.write(new_name, verified(inside, entry.file, entry.sha256))
             return replace(entry, file=new_name)
 
         try:

@@ -7,6 +7,7 @@ from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.folder import LOCK, OWNER
 from bathyscope.runs.manifest import RUN
 from bathyscope.runs.prompts import PROMPTS_FILE
+from bathyscope.runs.publishing import listed
 
 HUB: Final = "hf://datasets/"
 _OF_A_RUN: Final = (RUN.manifest, "*.nc", PROMPTS_FILE, "controls/*")
@@ -44,6 +45,20 @@ def push_folder(folder: Path, to: str, private: bool) -> str:
     except (OSError, ValueError) as error:
         raise StoreError(f"Pushing to {HUB}{name} failed: {_first_line(error)} Log in by `hf auth login`.") from error
     return f"{HUB}{name}"
+
+
+def listing(folder: Path, to: str) -> str:
+    """Return what pushing a folder would publish: every file with its bytes, and whether texts are among them.
+
+    Raises:
+        OptionError: ``to`` is no name.
+    """
+    name, _ = _named(to)
+    files = listed(folder)
+    texts = b'"pieces":' in (folder / PROMPTS_FILE).read_bytes() if (folder / PROMPTS_FILE).exists() else False
+    kept = "with the texts of its prompts" if texts else "with token ids and without texts"
+    rows = [f"  {file} ({size:,} bytes)" for file, size in files]
+    return "\n".join([f"Would publish {len(files)} files to {HUB}{name}, {kept}:", *rows])
 
 
 def pulled(address: str) -> Path:

@@ -14,6 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError, did_you_mean
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
@@ -189,7 +190,7 @@ class Manifest:
         try:
             identity = Identity.from_mapping(tree["identity"])
             return cls(identity, _record_from(tree["record"], identity), tree["schema"])
-        except (ValueError, KeyError, TypeError, RecursionError, StoreError) as error:
+        except (*DAMAGED, StoreError) as error:
             raise unreadable(where, RUN, error) from error
 
     def unfinished(self, folder: Path, finished_shards: int) -> str:

@@ -53,7 +53,7 @@ class Pieces(Folder):
         sha256 = self._files.get(name)
         if sha256 is None or not (self.path / name).exists():
             return None
-        return verified(self.path / name, sha256, self.kind.noun)
+        return verified(self.path, name, sha256, self.kind.noun)
 
     def put(self, name: str, content: bytes) -> None:
         """Save a file, wholly or not at all, and enter it with its hash.

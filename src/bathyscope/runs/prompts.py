@@ -6,9 +6,11 @@ from typing import Any, Final, NoReturn
 
 import xarray as xr
 
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import COORDINATES, PromptRecord, Prompts
+from bathyscope.prompts.prompts import COORDINATES, PromptRecord, Prompts, prompts_hash
+from bathyscope.runs.folder import MOST_DEEP
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
 
@@ -41,7 +43,7 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
         StoreError: it is no such file.
     """
     try:
-        lines = [json.loads(line) for line in content.decode().split("\n") if line]
+        lines = [read_json(line, MOST_DEEP) for line in content.decode().split("\n") if line]
         items = tuple(
             TokenizedPrompt(line["id"], tuple(line["ids"]), line["answer_tokens"], line["labels"], line["dataset"])
             for line in lines
@@ -50,11 +52,17 @@ def decode_prompts(content: bytes, identity: Identity) -> Prompts:
         # Earlier versions stored no places of special tokens.
         has_specials = all("specials" in line for line in lines)
         specials = tuple(tuple(line["specials"]) for line in lines) if has_specials else None
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        actual = prompts_hash(items)
+    except DAMAGED as error:
         raise StoreError(
             f"The prompts of a run of {identity.model} on {identity.dataset} cannot be read "
             f"({type(error).__name__}: {error}). Restore {PROMPTS_FILE} from a copy, or survey again."
         ) from error
+    if actual != identity.prompt_hash:
+        raise StoreError(
+            f"{PROMPTS_FILE} of a run of {identity.model} on {identity.dataset} holds other prompts than were "
+            f"measured: their hash is {actual[:16]}…, the run's {identity.prompt_hash[:16]}…. Restore it from a copy."
+        )
     record = PromptRecord(identity.prompt_hash, identity.tokenizer_hash, pieces, specials)
     return Prompts(items, identity.dataset, record=record)
 

@@ -14,16 +14,18 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_of
+from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, verified
-from bathyscope.runs.hub import HUB, pulled, push_folder
+from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.runs.shards import encode, read_shard
 from bathyscope.runs.table import list_variables, tidy
@@ -223,7 +225,7 @@ class Run:
             record = manifest.record
             derived = [] if record.derived is None else [record.derived]
             for entry in (*record.shards.values(), *record.files.values(), *derived):
-                folder.write(entry.file, verified(self.path / entry.file, entry.sha256))
+                folder.write(entry.file, verified(self.path, entry.file, entry.sha256))
             return manifest
         for index, datasets in self.in_memory.items():
             content = encode(datasets, manifest.identity.marks(index))
@@ -234,7 +236,7 @@ class Run:
             entries[name] = FileEntry(file, folder.write(file, content))
         return manifest.with_record(files=entries)
 
-    def push(self, to: str, *, private: bool = True) -> str:
+    def push(self, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False) -> str:
         """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
 
         Example:
@@ -242,8 +244,13 @@ class Run:
             'hf://datasets/user/name'
         """
         with TemporaryDirectory(prefix="bathyscope-") as temporary:
-            self.save(Path(temporary) / "run")
-            return push_folder(Path(temporary) / "run", to, private)
+            folder = Path(temporary) / "run"
+            self.save(folder)
+            if not keep_paths:
+                folder = _without_places(folder, Path(temporary) / "published")
+            if dry_run:
+                return listing(folder, to)
+            return push_folder(folder, to, private)
 
     def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
         """A part of the run.
@@ -474,7 +481,7 @@ class Run:
 
     def __repr__(self) -> str:
         headline = f"{self.headline()} " if self.headline() else ""
-        return f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>"
+        return shown(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
 
     def _repr_html_(self) -> str:
         # The profile is drawn from runs, so its code lies above this room.
@@ -502,18 +509,23 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         4
     """
     folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
+    return replace(_open_alone(folder, partial), controls=controls_in(folder, partial=partial))
+
+
+def _open_alone(folder: Path, partial: bool) -> Run:
+    """Read a run without its controls."""
     manifest = load_manifest(folder)
     identity, record = manifest.identity, manifest.record
     present = {i: entry for i, entry in record.shards.items() if (folder / entry.file).exists()}
     complete = record.finished is not None and len(present) == len(identity.plan)
     if not complete and (not partial or not present):
         raise StoreError(manifest.unfinished(folder, len(present)))
-    datasets = merge([read_shard(folder / e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
+    datasets = merge([read_shard(folder, e.file, e.sha256, identity.marks(i)) for i, e in present.items()])
     if complete and record.derived is not None:
         # a run-level dataset takes the place of its namesake
-        datasets |= read_shard(folder / record.derived.file, record.derived.sha256, identity.marks(None))
-    files = {name: verified(folder / entry.file, entry.sha256) for name, entry in record.files.items()}
-    return Run(tree_of(datasets), manifest.to_dict(), folder, files, controls_in(folder, partial=partial))
+        datasets |= read_shard(folder, record.derived.file, record.derived.sha256, identity.marks(None))
+    files = {name: verified(folder, entry.file, entry.sha256) for name, entry in record.files.items()}
+    return Run(tree_of(datasets), manifest.to_dict(), folder, files)
 
 
 def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
@@ -523,15 +535,29 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
         partial: as for ``open_run``: also what there is of unfinished ones.
 
     Raises:
-        StoreError: a file altered or cut short.
+        StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, Run] = {}
     for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
+        if path.is_symlink() or path.parent.is_symlink():
+            raise StoreError(
+                f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what "
+                "it leads to into its place."
+            )
         if partial or load_manifest(path).record.finished is not None:
-            controls[path.name] = open_run(path, partial=partial)
+            # a control has none of its own
+            controls[path.name] = _open_alone(path, partial)
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls
+
+
+def _without_places(folder: Path, target: Path) -> Path:
+    """Copy a run and its controls without the places of their files; gives the copy."""
+    write_without_places(folder, load_manifest(folder), target)
+    for control in sorted(path for path in (folder / CONTROLS).glob("*") if path.is_dir()):
+        write_without_places(control, load_manifest(control), target / CONTROLS / control.name)
+    return target
 
 
 def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
@@ -539,16 +565,21 @@ def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
 
 
-def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
+def push(
+    run: Run | str | Path, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False
+) -> str:
     """Publishes a run as a data set on the Hugging Face hub, texts of its prompts included where it keeps them.
 
     Args:
         run: a run, or its folder.
         to: ``owner/name`` of the data set; made where it is not there yet.
         private: whether only its owner can read it.
+        keep_paths: publish absolute paths too, such as those of a local model and of files of prompts; else their last
+            names alone.
+        dry_run: list what would be published, and publish nothing.
 
     Returns:
-        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``.
+        The address that ``bathyscope.open`` takes, ``hf://datasets/owner/name``; of a dry run the list.
 
     Raises:
         OptionError: ``to`` is no name.
@@ -558,4 +589,6 @@ def push(run: Run | str | Path, to: str, *, private: bool = True) -> str:
         >>> bathyscope.push("runs/model", "user/name")  # doctest: +SKIP
         'hf://datasets/user/name'
     """
-    return (run if isinstance(run, Run) else open_run(run)).push(to, private=private)
+    return (run if isinstance(run, Run) else open_run(run)).push(
+        to, private=private, keep_paths=keep_paths, dry_run=dry_run
+    )

@@ -13,8 +13,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.core.foreign import MOST, read_regular
+from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import OF_NETCDF, canonical
+from bathyscope.runs.contained import fixed_width, require_contained
 from bathyscope.runs.folder import folder_path, reason, verified
 
 Datasets = dict[str, xr.Dataset]
@@ -26,16 +29,20 @@ _NO_COORDINATE = "_nc4_non_coord_"
 """Before the name of a variable that is called as a dimension and is not its coordinate."""
 
 
-def read_shard(path: Path, sha256: str, marks: Mapping[str, str]) -> Datasets:
+def read_shard(folder: Path, name: str, sha256: str, marks: Mapping[str, str]) -> Datasets:
     """Datasets of a run's file, wholly in memory.
 
     Args:
+        folder: of the run.
+        name: of the file in it.
+        sha256: of the bytes that were written.
         marks: what the file has to say of itself. Files of the first schema say nothing.
 
     Raises:
         StoreError: the file is missing, its bytes are not those that were written, or it belongs elsewhere.
     """
-    datasets, attributes = _decoded(verified(path, sha256))
+    path = folder / name
+    datasets, attributes = _decoded(verified(folder, name, sha256), str(path))
     for name, expected in marks.items():
         if attributes.get(name, expected) != expected:
             raise StoreError(
@@ -85,9 +92,13 @@ class _Remembering(h5py.File):
         return entry
 
 
-def decode(content: bytes) -> Datasets:
-    """Bytes of a netCDF4 file → canonical datasets, by group."""
-    return _decoded(content)[0]
+def decode(content: bytes, where: str = "The file") -> Datasets:
+    """Bytes of a netCDF4 file → canonical datasets, by group.
+
+    Raises:
+        StoreError: damaged, or not what this package writes.
+    """
+    return _decoded(content, where)[0]
 
 
 def encode_results(datasets: Mapping[str, xr.Dataset]) -> bytes:
@@ -110,7 +121,7 @@ def read_results(path: str | Path, what: str = "results") -> Datasets:
         StoreError: the file cannot be read, or was altered.
     """
     try:
-        datasets, attributes = _decoded(folder_path(path).read_bytes())
+        datasets, attributes = _decoded(read_regular(folder_path(path), most=MOST), str(path))
     except (OSError, ValueError) as error:
         raise StoreError(f"{str(path)!r} cannot be read as a file of {what} ({reason(error)}).") from error
     actual = _digest(datasets)
@@ -122,25 +133,36 @@ def read_results(path: str | Path, what: str = "results") -> Datasets:
     return datasets
 
 
-def _decoded(content: bytes) -> tuple[Datasets, dict[str, str]]:
+def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
     """Datasets by group, and what the file says of itself.
 
     Read by h5py: xarray's reader asks h5netcdf for every name again and again, which is 7 times slower on files of many
     small variables, as runs are. What values mean (truth values, coordinates) remains xarray's to say.
     """
-    with h5py.File(io.BytesIO(content)) as file:
-        datasets = {name: _group(group) for name, group in file.items() if isinstance(group, h5py.Group)}
-        root = _group(file)
+    try:
+        with h5py.File(io.BytesIO(content)) as file:
+            require_contained(file, len(content), where)
+            datasets = {
+                name: _group(group, len(content), where)
+                for name, group in file.items()
+                if isinstance(group, h5py.Group)
+            }
+            root = _group(file, len(content), where)
+    except DAMAGED as error:
+        raise StoreError(
+            f"{where} is no whole file of results ({type(error).__name__}: {reason(error)}). Restore it from a copy, "
+            "or compute it again."
+        ) from error
     marks = {name: root.attrs.pop(name) for name in list(root.attrs) if str(name).startswith(_MARK)}
     return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
 
 
-def _group(group: h5py.Group) -> xr.Dataset:
-    """The variables of one group, wholly in memory."""
+def _group(group: h5py.Group, size: int, where: str) -> xr.Dataset:
+    """The variables of one group, wholly in memory; ``size`` is the file's."""
     scales: dict[Any, str] = {}
     variables = {
         name.removeprefix(_NO_COORDINATE): xr.Variable(
-            _dimensions(name, stored, scales), _values(stored), _plain_attributes(stored.attrs)
+            _dimensions(name, stored, scales), _values(stored, size, where), _plain_attributes(stored.attrs)
         )
         for name, stored in group.items()
         if isinstance(stored, h5py.Dataset) and not _is_length(stored)
@@ -170,12 +192,11 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
     return tuple(scales[scale] for scale in references)
 
 
-def _values(stored: h5py.Dataset) -> NDArray[Any]:
+def _values(stored: h5py.Dataset, size: int, where: str) -> NDArray[Any]:
     """Values as they lie there; text of the narrowest fixed width."""
     if h5py.check_string_dtype(stored.dtype) is None:
         return np.asarray(stored[()])
-    texts = np.asarray(stored.asstr()[()], dtype=object)
-    return texts.astype(f"<U{max([1, *map(len, texts.flat)])}")
+    return fixed_width(np.asarray(stored.asstr()[()], dtype=object), size, where)
 
 
 def _digest(datasets: Datasets) -> str:

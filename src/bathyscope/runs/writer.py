@@ -165,13 +165,13 @@ class RunWriter:
     def _read(self, entry: FileEntry, index: int | None) -> dict[str, xr.Dataset]:
         if self._folder is None:
             return self._in_memory[index]
-        return read_shard(self._folder.path / entry.file, entry.sha256, self._manifest.identity.marks(index))
+        return read_shard(self._folder.path, entry.file, entry.sha256, self._manifest.identity.marks(index))
 
     def _attached(self) -> dict[str, bytes]:
         if self._folder is None:
             return self._files
         files = self._manifest.record.files
-        return {name: verified(self._folder.path / entry.file, entry.sha256) for name, entry in files.items()}
+        return {name: verified(self._folder.path, entry.file, entry.sha256) for name, entry in files.items()}
 
     def _save(self, manifest: Manifest) -> None:
         if self._folder is not None:
@@ -218,7 +218,7 @@ def _whole(path: Path, entry: FileEntry) -> bool:
     """Return False where the file is missing (it is computed again); an altered one is an error."""
     if not (path / entry.file).exists():
         return False
-    verified(path / entry.file, entry.sha256)
+    verified(path, entry.file, entry.sha256)
     return True
 
 

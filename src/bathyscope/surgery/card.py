@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from bathyscope.core.text import without_folders
+from bathyscope.core.text import literal_markdown, without_folders
 from bathyscope.schedule import Schedule
 
 RECORD = "bathyscope.json"
@@ -60,9 +60,9 @@ def card(record: ExportRecord, notes: Sequence[str], evidence: str) -> str:
         "tags: [depth-pruned]" if dropped else "tags: [depth-rearranged]",
         "---",
         "",
-        f"# {as_text(record.model)}, {schedule}",
+        f"# {literal_markdown(record.model)}, {schedule}",
         "",
-        f"The blocks of {as_text(record.model)} in the order {', '.join(map(str, record.order))}"
+        f"The blocks of {literal_markdown(record.model)} in the order {', '.join(map(str, record.order))}"
         + (f"; left out: {', '.join(map(str, dropped))}." if dropped else "."),
         "",
         "All other weights are the source's"
@@ -72,11 +72,11 @@ def card(record: ExportRecord, notes: Sequence[str], evidence: str) -> str:
         f"Written by bathyscope {record.version}.",
     ]
     if notes:
-        lines += ["", "## Notes", "", *(f"- {note}" for note in notes)]
+        lines += ["", "## Notes", "", *(f"- {literal_markdown(note)}" for note in notes)]
     if evidence:
         lines += ["", "## Evidence", "", evidence.strip()]
     lines += ["", "## Source", "", "| weights | SHA-256 |", "|---|---|"]
-    lines += [f"| {as_text(name)} | `{digest}` |" for name, digest in record.source.items()]
+    lines += [f"| {literal_markdown(name)} | `{digest}` |" for name, digest in record.source.items()]
     return "\n".join([*lines, f"| settings | `{record.settings}` |", ""])
 
 
@@ -87,10 +87,5 @@ def on_data(act: str, prompts: Mapping[str, Any]) -> str:
         act: what was done, such as "Chosen".
         prompts: their ``name`` and numbers of ``prompts`` and ``tokens``.
     """
-    name = as_text(without_folders(str(prompts["name"])))
+    name = literal_markdown(without_folders(str(prompts["name"])))
     return f"{act} on {prompts['prompts']:,} prompts, {prompts['tokens']:,} tokens ({name})."
-
-
-def as_text(text: str) -> str:
-    """Return a name for use inside Markdown: nothing in it is markup."""
-    return "".join(f"\\{mark}" if mark in r"\`*_{}[]<>()#+-!|" else mark for mark in " ".join(text.split()))

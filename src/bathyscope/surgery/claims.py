@@ -6,8 +6,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from bathyscope.core.atomic import PARTIAL
 from bathyscope.errors import StoreError
-from bathyscope.runs.atomic import PARTIAL
 from bathyscope.runs.folder import FolderLock, reason
 
 

@@ -11,12 +11,14 @@ import torch
 from huggingface_hub import snapshot_download
 from transformers import PreTrainedConfig, PreTrainedModel
 
+from bathyscope.core.atomic import create
+from bathyscope.core.foreign import open_regular
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, load, load_config, weight_hash
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.plain import is_unpacked
-from bathyscope.model.files import SINGLE, indexed, require_whole
+from bathyscope.model.files import SINGLE, indexed, require_own_files, require_whole
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.in_hand import count_departure
 from bathyscope.model.load_errors import needs_code
@@ -177,9 +179,14 @@ def beside(source: Source) -> list[Path]:
 
 
 def companions(source: Source, place: Path) -> None:
-    """Copy what lies next to the weights."""
+    """Copy what lies next to the weights.
+
+    Raises:
+        OSError: one is no regular file, or a link that leaves the source's folder.
+    """
     for file in beside(source):
-        shutil.copyfile(file, place / file.name)
+        with open_regular(file, source.folder) as stored, open(create(place / file.name), "wb") as copied:
+            shutil.copyfileobj(stored, copied)
     if source.hf is not None and source.hf.can_generate():
         source.hf.generation_config.save_pretrained(place)
     if source.tokenizer is not None:
@@ -200,6 +207,7 @@ def _source_of_name(name: str, revision: str | None) -> Source:
     if folder is None:
         patterns = ["*.safetensors", "*.safetensors.index.json", "config.json", *_BESIDE]
         folder = Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
+        require_own_files(folder)
     require_whole(folder, config.to_dict())
     # Where a folder holds both, transformers reads the single file.
     names = [SINGLE] if (folder / SINGLE).is_file() else indexed(folder)

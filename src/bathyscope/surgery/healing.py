@@ -19,9 +19,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from bathyscope.core.atomic import write_atomically
 from bathyscope.core.interrupts import noted
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.runs.atomic import write_atomically
 from bathyscope.surgery.copying import ScheduledCopy
 
 STATE = "healing.safetensors"

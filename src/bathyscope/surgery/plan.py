@@ -15,9 +15,11 @@ import xarray as xr
 
 from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.result import result_html
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import literal_markdown, markdown_table, shown
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.runs.folder import Kind, folder_path, read_manifest, verified
+from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
 from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import on_data
@@ -118,7 +120,7 @@ class Plan:
 
     def __repr__(self) -> str:
         choice = self.left_out if self.fits else "no block is shown to go"
-        return f"<Plan for {self.data.attrs['model']}: {choice}>"
+        return shown(f"<Plan for {self.data.attrs['model']}: {choice}>")
 
     def _repr_html_(self) -> str:
         return result_html(self)
@@ -340,17 +342,13 @@ class Plan:
         acts = {"calibration": "Chosen", "test": "Judged"}
         prompts = data_of(self.data.attrs, list(acts))
         sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
-        lines = [self.text, "", " ".join(sentences)]
+        lines = [literal_markdown(self.text), "", " ".join(sentences)]
         if self.speeds is not None:
             lines += ["", f"Speed: {self.speeds.text}"]
-        lines += ["", *_markdown_table(["", *HEADINGS.values()], cells(self.data))]
+        lines += ["", *markdown_table(["", *HEADINGS.values()], cells(self.data))]
         if self.tasks_data is not None:
-            lines += ["", *_markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
+            lines += ["", *markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
         return "\n".join(lines)
-
-
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (headings, ["---"] * len(headings), *rows)]
 
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:
@@ -360,7 +358,10 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
     """Return the plan with its speeds, from the bytes of their file."""
-    return replace(plan, speeds=Speeds.from_record(json.loads(content)))
+    try:
+        return replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
+    except DAMAGED as error:
+        raise unreadable(SPEED, PRUNING, error) from error
 
 
 def result(
@@ -411,7 +412,7 @@ def open_plan(folder: str | Path) -> Plan:
     files = read_manifest(path, PRUNING).get("files")
     if not isinstance(files, dict) or RESULT not in files:
         raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
-    plan = replace(decoded(verified(path / RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
+    plan = replace(decoded(verified(path, RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
     if SPEED in files:
-        plan = with_speeds(plan, verified(path / SPEED, files[SPEED], PRUNING.noun))
-    return with_tasks(plan, verified(path / TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan
+        plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
+    return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

@@ -7,7 +7,6 @@ with its own columns, so that no row has empty columns of another table.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.cycles import LOOPS, cycle_in
-from bathyscope.core.strict import plain
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, plain, read_json
 from bathyscope.errors import StoreError
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.card import RECORD
@@ -100,7 +100,7 @@ def export_record(folder: Path) -> dict[str, Any]:
         StoreError: the folder says nothing of itself that could be read.
     """
     try:
-        stored = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        stored = read_json(read_regular(folder / RECORD, folder))
         schedule = Schedule(tuple(stored["order"]), int(stored["n_blocks"]))
         act = Act(
             kind="export",
@@ -109,7 +109,7 @@ def export_record(folder: Path) -> dict[str, Any]:
             schedule=str(schedule),
         )
         files = {"folder": str(folder), "source_sha256": stored["source"], "changed_sha256": stored["changes"]}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except DAMAGED as error:
         raise StoreError(f"{str(folder / RECORD)!r} cannot be read ({error}); export again.") from error
     return record_of(act, files={name: value for name, value in files.items() if value})
 

@@ -16,12 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
+from bathyscope.core.foreign import read_regular
 from bathyscope.core.result import result_html
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import literal_markdown, markdown_table
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
-from bathyscope.runs.folder import folder_path, reason
+from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.card import as_text, on_data
+from bathyscope.surgery.card import on_data
 from bathyscope.surgery.records import Act, record_of
 
 if TYPE_CHECKING:
@@ -237,13 +240,11 @@ class Repaired:
         acts = {"calibration": "Repaired", "test": "Measured"}
         sentences = [on_data(act, self.about.data[role]) for role, act in acts.items()]
         level = float(self.about.settings["level"])
-        sentences.append(
-            f"In brackets: {100 * level:g} % intervals over {as_text(self.about.units)}. The weights are those of "
-            f"{self.chosen}."
-        )
+        units, chosen = map(literal_markdown, (self.about.units, self.chosen))
+        sentences.append(f"In brackets: {100 * level:g} % intervals over {units}. The weights are those of {chosen}.")
         rows = [rung.cells() for rung in self.rungs if not rung.why_not]
-        lines = [f"| {' | '.join(row)} |" for row in (HEADINGS, ["---"] * len(HEADINGS), *rows)]
-        return "\n".join([self.text, "", " ".join(sentences), "", *lines])
+        text = literal_markdown(self.text)
+        return "\n".join([text, "", " ".join(sentences), "", *markdown_table(HEADINGS, rows)])
 
     def require_proved(self) -> None:
         """Refuse a repair that is not shown to be better than no repair.
@@ -304,7 +305,7 @@ def open_repaired(folder: str | Path) -> Repaired:
     """
     path = folder_path(folder) / REPAIR
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = read_json(read_regular(path, path.parent), MOST_DEEP)
         rows: list[dict[str, Any]] = [
             {name: nan if value is None else value for name, value in row.items()} for row in record["rungs"]
         ]
@@ -313,7 +314,7 @@ def open_repaired(folder: str | Path) -> Repaired:
         about = Provenance(record["model"], record["data"], settings, str(settings.pop("units")))
         settings.pop("chosen")
         return Repaired(Schedule.parse(record["schedule"], int(record["model"]["n_blocks"])), rungs, about)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGED as error:
         raise StoreError(
             f"There is no repair in {str(folder)!r}: {REPAIR} cannot be read ({reason(error)}). Give the folder that "
             "bathyscope repair wrote (its --out ...)."

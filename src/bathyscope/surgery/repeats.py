@@ -12,6 +12,7 @@ import xarray as xr
 from bathyscope.core.arrays import BoolArray
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
+from bathyscope.core.text import shown
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
@@ -70,7 +71,7 @@ class RepeatScan:
 
     def __repr__(self) -> str:
         windows = self.data.sizes["window"]
-        return f"<RepeatScan of {self.data.attrs['model']}: {len(self.helping)} of {windows} windows help>"
+        return shown(f"<RepeatScan of {self.data.attrs['model']}: {len(self.helping)} of {windows} windows help>")
 
     @property
     def helping(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, StoreError
 from bathyscope.model.weights import WeightReading
 from bathyscope.surgery.export_source import Source, beside
@@ -92,7 +93,7 @@ def _find_fault(file: Path) -> str:
     if file.suffix != ".json":
         return ""
     try:
-        json.loads(file.read_text(encoding="utf-8"))
+        json.loads(read_regular(file))
         if file.name == _TOKENIZER:
             from tokenizers import Tokenizer
 

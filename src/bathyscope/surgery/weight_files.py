@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bathyscope.core.foreign import open_regular
+from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import ModelError
 from bathyscope.model.files import INDEX, SINGLE, remedy
 
@@ -71,17 +73,22 @@ class Written:
 
 def stored_in(file: Path) -> dict[str, TensorInFile]:
     """Return the tensors of a safetensors file, by name; nothing of them is read."""
-    with file.open("rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
-        header: dict[str, Any] = json.loads(stream.read(length))
-    begin = 8 + length
-    return {
-        name: TensorInFile(
-            file, entry["dtype"], tuple(entry["shape"]), *(begin + offset for offset in entry["data_offsets"])
-        )
-        for name, entry in header.items()
-        if name != "__metadata__"
-    }
+    try:
+        with open_regular(file, file.parent) as stream:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            header: dict[str, Any] = json.loads(stream.read(min(length, os.fstat(stream.fileno()).st_size)))
+        begin = 8 + length
+        return {
+            name: TensorInFile(
+                file, entry["dtype"], tuple(entry["shape"]), *(begin + offset for offset in entry["data_offsets"])
+            )
+            for name, entry in header.items()
+            if name != "__metadata__"
+        }
+    except (*DAMAGED, struct.error) as error:
+        raise ModelError(
+            f"{file} is no safetensors file that can be copied ({type(error).__name__}: {error}). Save the model again."
+        ) from error
 
 
 def write_shards(folder: Path, tensors: Sequence[Written], shard_bytes: int = SHARD_BYTES) -> list[Path]:

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
 
+from bathyscope.core.atomic import partial_name, write_atomically
+from bathyscope.core.foreign import read_text
 from bathyscope.core.interrupts import uninterrupted
 from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
@@ -27,7 +29,6 @@ from bathyscope.model.in_hand import (
     values_changed,
 )
 from bathyscope.model.structure import stored_difference
-from bathyscope.runs.atomic import PARTIAL, write_atomically
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.cached_generation import uncached_reason
 from bathyscope.surgery.card import CARD, RECORD, ExportRecord, card, is_same_export
@@ -289,7 +290,7 @@ def claimed(folder: Path, record: ExportRecord, size: int) -> bool:
     """
     try:
         if require_free(folder):
-            if is_same_export((folder / RECORD).read_text(encoding="utf-8"), record):
+            if is_same_export(read_text(folder / RECORD, folder), record):
                 _require_whole(folder)
                 return False
             raise _taken_error(folder, "another export")
@@ -363,9 +364,8 @@ def put(folder: Path, fill: Callable[[Path], None]) -> None:
     Raises:
         StoreError: the disk is full or the folder cannot be written.
     """
-    place = folder.parent / f"{PARTIAL}{os.getpid()}-{folder.name}"
+    place = partial_name(folder)
     try:
-        shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
         fill(place)
         # An interruption is told after the rename, so that whoever hears of it finds all of the folder or nothing.

@@ -15,7 +15,7 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from bathyscope.core.text import duration, in_bytes, scaled
+from bathyscope.core.text import duration, in_bytes, scaled, shown
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
@@ -97,7 +97,8 @@ class Estimate:
 
     def __repr__(self) -> str:
         work, peak, time = scaled(self.flops), in_bytes(self.peak_bytes), duration(self.seconds)
-        return f"<Estimate of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}>"
+        text = f"<Estimate of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}>"
+        return shown(text)
 
     @property
     def fit(self) -> Fit:

@@ -14,7 +14,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.paths import require_writable
-from bathyscope.core.recipes import overlay, read_recipe
+from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.registry import MEASURES
@@ -127,6 +127,7 @@ def grid(
     *,
     progress: bool = True,
     each: Callable[[Grid], None] | None = None,
+    allow_code: bool = False,
 ) -> Grid:
     """Survey every model on every prompt set with every variant of the options.
 
@@ -140,10 +141,12 @@ def grid(
         out: folder of the runs, one folder each.
         progress: show a progress bar for each survey on standard error when it takes long.
         each: called with the grid whenever a survey begins or ends.
+        allow_code: run code that the file names: ``trust_remote_code``, and measures from files or modules. A mapping
+            is the caller's own, and may name any.
 
     Raises:
-        OptionError: unreadable, no models or prompts, an unknown argument, measure or option, two surveys of one name;
-            before anything is computed.
+        OptionError: unreadable, no models or prompts, an unknown argument, measure or option, two surveys of one name,
+            a file that names code; before anything is computed.
 
     Example:
         >>> recipe = {"models": ["model", "shallow"], "prompts": ["prompts.jsonl"], "measures": "drop"}
@@ -153,7 +156,7 @@ def grid(
     """
     folder = folder_path(out, "out")
     require_writable(folder, holds="runs")
-    outcome = Grid(tuple(_cells(recipe, folder)))
+    outcome = Grid(tuple(_cells(recipe, folder, allow_code)))
     models = _LastModel()
     for place, cell in enumerate(outcome.cells):
         outcome = _with(outcome, place, replace(cell, state="running"), each)
@@ -217,9 +220,11 @@ def _surveyed(cell: GridCell, model: Model | str, progress: bool, **further: Any
     return survey(model, **arguments, out=cell.folder, progress=progress, **further)
 
 
-def _cells(recipe: str | Path | Mapping[str, Any], out: Path) -> Iterator[GridCell]:
+def _cells(recipe: str | Path | Mapping[str, Any], out: Path, allow_code: bool) -> Iterator[GridCell]:
     """Yield every survey, each checked as far as possible without its model."""
     content = dict(recipe) if isinstance(recipe, Mapping) else read_recipe(recipe)
+    if not isinstance(recipe, Mapping):
+        require_no_code(content, recipe, allow_code)
     axes = {axis: _entries(axis, content.pop(axis, None)) for axis in _AXES}
     names: set[str] = set()
     for entries in product(axes["models"], axes["prompts"], axes["options"] or [{}]):

@@ -14,6 +14,7 @@ from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import rows_of
+from bathyscope.core.text import shown
 from bathyscope.labels import variable
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
@@ -45,7 +46,7 @@ class Comparison:
     blocks: xr.Dataset | None = None
 
     def __repr__(self) -> str:
-        return f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>"
+        return shown(f"<Comparison {'; '.join(self.data['comparison'].values)}. {self.summary()}>")
 
     @property
     def level(self) -> float:

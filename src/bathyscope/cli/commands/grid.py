@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
 
 import bathyscope
 from bathyscope.cli.arguments import Quiet, ResultFormat, make_app
@@ -29,12 +31,21 @@ Each is a run in a folder of its own; the same command resumes what is left."""
 _UNEXPECTED = 1
 
 
-def grid_command(recipe: Path, /, *, out: Path, format: ResultFormat = "table", quiet: Quiet = False) -> int:
+def grid_command(
+    recipe: Path,
+    /,
+    *,
+    out: Path,
+    allow_code: Annotated[bool, Parameter(negative=())] = False,
+    format: ResultFormat = "table",
+    quiet: Quiet = False,
+) -> int:
     """Survey every model on every prompt set with every variant of the options.
 
     Args:
         recipe: YAML file with lists of models, prompts and options; all other keys hold for every survey.
         out: folder of the runs, one folder each.
+        allow_code: run code that the recipe names (trust_remote_code, measures from files or modules).
     """
     # Kept outside the call, so that an interrupted grid can still print what is done.
     latest: list[Grid] = []
@@ -48,7 +59,7 @@ def grid_command(recipe: Path, /, *, out: Path, format: ResultFormat = "table", 
 
     try:
         with quiet_libraries(downloads=not quiet):
-            grid = bathyscope.grid(recipe, out, progress=not quiet, each=report_progress)
+            grid = bathyscope.grid(recipe, out, progress=not quiet, each=report_progress, allow_code=allow_code)
     except KeyboardInterrupt:
         if latest:
             print_result(latest[0], format, lambda: _view(latest[0]))

@@ -10,12 +10,19 @@ from bathyscope.cli.console import write
 
 _EXAMPLES = """\
 Examples:
+  bathyscope push runs/qwen user/qwen-gsm8k --dry-run
   bathyscope push runs/qwen user/qwen-gsm8k
   bathyscope show hf://datasets/user/qwen-gsm8k"""
 
 
 def push_command(
-    run: str, to: str, /, *, private: Annotated[bool, Parameter(show_default=lambda _: "yes")] = True
+    run: str,
+    to: str,
+    /,
+    *,
+    private: Annotated[bool, Parameter(show_default=lambda _: "yes")] = True,
+    keep_paths: Annotated[bool, Parameter(negative=())] = False,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Publish a run as a data set on the Hugging Face hub, with the texts of its prompts where it stores them.
 
@@ -23,8 +30,10 @@ def push_command(
         run: folder that a survey wrote.
         to: owner/name of the data set, which is created where it does not exist.
         private: only its owner can read it; --no-private for everybody.
+        keep_paths: publish absolute paths too, such as that of a local model; else their last names alone.
+        dry_run: list what would be published, and publish nothing.
     """
-    write(bathyscope.push(run, to, private=private))
+    write(bathyscope.push(run, to, private=private, keep_paths=keep_paths, dry_run=dry_run))
     return 0
 
 

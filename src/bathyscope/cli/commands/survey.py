@@ -19,7 +19,7 @@ from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
-from bathyscope.core.recipes import overlay, read_recipe
+from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES, chosen, from_elsewhere
@@ -117,6 +117,7 @@ def survey_command(
     *,
     recipe: Annotated[Path | None, Parameter(show_default=False, group=_RUN)] = None,
     quiet: Annotated[Quiet, Parameter(group=_RUN)] = False,
+    allow_code: Annotated[bool, Parameter(negative=(), show_default=False, group=_RUN)] = False,
     as_json: Annotated[bool, Parameter(name="--json", negative=(), show_default=False, group=_RUN)] = False,
     **options: Any,
 ) -> int:
@@ -125,10 +126,11 @@ def survey_command(
     Args:
         model: name on the hub, or a local folder.
         recipe: YAML file with any of these arguments under the names of the Python call.
+        allow_code: run code that the recipe names (trust_remote_code, measures from files or modules).
         as_json: print a summary as JSON.
     """
     typed = read_sources(nest_options(options))
-    name, loading, surveying = read_request(recipe, {"model": model, **typed} if model else typed)
+    name, loading, surveying = read_request(recipe, {"model": model, **typed} if model else typed, allow_code)
     out = str(surveying["out"])
     say(f"Loading {name}; the run goes to {out}.", quiet)
     command_line = session.current().command_line
@@ -148,14 +150,21 @@ def survey_command(
     return 0
 
 
-def read_request(recipe: Path | None, typed: Mapping[str, Any]) -> tuple[str, dict[str, Any], dict[str, Any]]:
+def read_request(
+    recipe: Path | None, typed: Mapping[str, Any], allow_code: bool = False
+) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Return what a recipe and flags request together: the model, and arguments of ``load`` and of ``survey``, checked.
 
     Raises:
-        OptionError: unreadable recipe, unknown argument, value of another type, no model or no prompts.
+        OptionError: unreadable recipe, one that runs code, unknown argument, value of another type, no model or no
+            prompts.
     """
+    read = {} if recipe is None else read_recipe(recipe)
+    if recipe is not None:
+        # before a measure's file is looked at, which runs it
+        require_no_code({name: value for name, value in read.items() if name not in typed}, recipe, allow_code)
     # Flags are laid over the recipe, so that one recipe serves many runs with small changes.
-    arguments = overlay(read_recipe(recipe) if recipe is not None else {}, typed)
+    arguments = overlay(read, typed)
     measures = (*MEASURES, *from_elsewhere(_split_names(arguments.get("measures"))))
     extra_fields: list[tuple[str, Any, Any]] = [("model", str | None, field(default=None))]
     extra_fields += [(name, Mapping[str, Any] | None, field(default=None)) for name in measures]

@@ -13,6 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from bathyscope.core.foreign import require_regular
 from bathyscope.core.paths import given_path
 from bathyscope.errors import StoreError
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
@@ -50,8 +51,12 @@ def open_lens(path: str | Path) -> FittedLens:
 def read_lens(path: str | Path) -> tuple[FittedLens, int | None]:
     """Read a lens and, where its fit is not finished, how many prompts that has taken."""
     place = given_path(path, "path")
-    if not place.is_file():
+    if not place.exists():
         raise StoreError(f"There is no lens in {str(path)!r}: no such file. Give a file that fit_lens(…).save wrote.")
+    try:
+        require_regular(place)
+    except OSError as error:
+        raise StoreError(f"{place} cannot be read: {error.strerror or error}. Give the file of a lens.") from error
     return (_published(place), None) if place.suffix == ".pt" else _own(place)
 
 

@@ -24,7 +24,7 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.core.result import rows_of
-from bathyscope.core.text import without_folders
+from bathyscope.core.text import shown, without_folders
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Table, labelled
 from bathyscope.measures.declared.jacobian_lens import DECLARATION
@@ -140,7 +140,7 @@ class FittedLens:
         self.squares_B = squares_B
 
     def __repr__(self) -> str:
-        return f"<FittedLens of {self.origin.model}: width {self.width}, {self.prompts} prompts>"
+        return shown(f"<FittedLens of {self.origin.model}: width {self.width}, {self.prompts} prompts>")
 
     def __deepcopy__(self, memo: dict[int, Any]) -> FittedLens:
         # Options are copied into manifests; the matrices of a large model must not be.

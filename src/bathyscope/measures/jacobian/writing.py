@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor
 
+from bathyscope.core.atomic import create, written_atomically
 from bathyscope.core.paths import given_path
 from bathyscope.errors import StoreError
 
@@ -36,15 +36,16 @@ def write_lens(path: str | Path, about: Mapping[str, Any], sums_HBDD: Tensor, sq
     # a single entry: safetensors writes several in any order, and equal lenses should be equal files
     metadata = {FORMAT: json.dumps(about, sort_keys=True)}
     tensors = {"sums": sums_HBDD.contiguous().cpu(), "squares": squares_B.contiguous().cpu()}
-    partial_file = place.with_name(f".{place.name}.{os.getpid()}.partial")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        save_file(tensors, partial_file, metadata)
-        os.replace(partial_file, place)
+        with written_atomically(place) as partial_file:
+            # the library makes files that only their owner can read; this one is as open as the umask lets files be
+            descriptor = create(partial_file)
+            mode = os.fstat(descriptor).st_mode
+            os.close(descriptor)
+            save_file(tensors, partial_file, metadata)
+            os.chmod(partial_file, mode & 0o777)
     except (OSError, SafetensorError) as error:
         reason = f"The lens cannot be written to {place} ({error})."
         raise StoreError(f"{reason} Free space, or give another path.") from error
-    finally:
-        with suppress(OSError):
-            partial_file.unlink()
     return place

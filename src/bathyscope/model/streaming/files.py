@@ -17,6 +17,8 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from bathyscope.core.foreign import open_regular
+from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import ModelError
 
 _DTYPES = {
@@ -69,7 +71,7 @@ class CheckpointFile:
                 header = json.loads(stream.read(min(length, self._stamp[0])))
                 header.pop("__metadata__", None)
                 return {name: _place(entry, 8 + length) for name, entry in header.items()}
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
+            except DAMAGED as error:
                 raise ModelError(
                     f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."
                 ) from error
@@ -126,7 +128,7 @@ class CheckpointFile:
     @contextmanager
     def _opened(self) -> Iterator[BinaryIO]:
         try:
-            stream = self.path.open("rb", buffering=0)
+            stream = open_regular(self.path, self.path.parent)
         except OSError as error:
             raise ModelError(
                 f"{self.path}, from which blocks are streamed, cannot be opened ({error.strerror or error}). {_AGAIN}"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
-from bathyscope.core.text import elided, shown
+from bathyscope.core.text import elided, literal_markdown, shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.explorer.answer import answer
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 _SUFFIXES: Final = (".md", ".markdown")
-_ACTING: Final = "\\`*_{}[]#|~$"
-"""Letters that Markdown acts on."""
-_ENTITIES: Final = {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 
 
 def card(run: Run, out: str | Path | None = None) -> str:
@@ -91,22 +89,17 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def _write_text(run: Run, profile: Profile, picture: str | None) -> str:
-    lines = ["## Depth", "", f"**{_literal(headline(profile))}.** {_literal(basis(profile))}", ""]
+    lines = ["## Depth", "", f"**{literal_markdown(headline(profile))}.** {literal_markdown(basis(profile))}", ""]
     if picture is not None:
         words = "; ".join(mark_label(mark)[0] for mark in profile.marks) or "loss added by leaving out each block"
-        lines += [f"![Depth profile: {_literal(words)}](<{picture}>)", ""]
+        lines += [f"![Depth profile: {literal_markdown(words)}](<{picture}>)", ""]
     for fact in facts(profile, answer(run)):
-        lines.append(f"- **{_literal(fact.title)}.** {_literal(fact.text)}{_code(fact.command)}")
+        lines.append(f"- **{literal_markdown(fact.title)}.** {literal_markdown(fact.text)}{_code(fact.command)}")
     identity = run.identity
     measured = f"Measured with bathyscope on {elided(profile.dataset, 60)}, {identity.dtype}"
-    lines += ["", f"{_literal(measured)}; weights `{identity.weight_hash[:16]}`.", "", "```json"]
+    lines += ["", f"{literal_markdown(measured)}; weights {_code_span(identity.weight_hash[:16])}.", "", "```json"]
     lines += [_json({"bathyscope": profile_record(profile)}), "```", ""]
     return "\n".join(lines)
-
-
-def _literal(text: str) -> str:
-    """Return a text in which nothing acts as Markdown or HTML."""
-    return "".join(_ENTITIES.get(letter, f"\\{letter}" if letter in _ACTING else letter) for letter in shown(text))
 
 
 def _json(record: dict[str, Any]) -> str:
@@ -116,10 +109,14 @@ def _json(record: dict[str, Any]) -> str:
 
 
 def _code(command: str) -> str:
-    if not command:
-        return ""
-    fence = "``" if "`" in command else "`"
-    return f" {fence}{shown(command)}{fence}"
+    return f" {_code_span(command)}" if command else ""
+
+
+def _code_span(text: str) -> str:
+    """Return a text as code, from which it cannot break out."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence, room = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{room}{shown(text)}{room}{fence}"
 
 
 def _mark_record(mark: Mark) -> dict[str, float | None]:

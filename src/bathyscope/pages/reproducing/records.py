@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.pages.export import write_output
 from bathyscope.pages.reproducing.models import NamedModel
@@ -102,12 +104,12 @@ def read_record(file: Path) -> dict[str, Any]:
         StoreError: no such file, no record, or one of another version.
     """
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
+        content = read_json(read_regular(file))
     except OSError as error:
         raise StoreError(
             f"{file} cannot be read: {error.strerror or error}. Give a file that --record wrote."
         ) from error
-    except (ValueError, RecursionError) as error:
+    except DAMAGED as error:
         raise StoreError(f"{file} is not JSON. Give a file that reproduce --record wrote.") from error
     if not isinstance(content, dict) or "record" not in content:
         raise StoreError(f"{file} is not a record of a reproduction. Give a file that reproduce --record wrote.")
@@ -118,7 +120,8 @@ def read_record(file: Path) -> dict[str, Any]:
         )
     rows = content.get("numbers")
     whole = isinstance(rows, list) and all(isinstance(row, dict) and set(row) >= _NUMBER_KEYS for row in rows)
-    if content.get("target") not in REPRODUCTIONS or not whole:
+    target = content.get("target")
+    if not isinstance(target, str) or target not in REPRODUCTIONS or not whole:
         raise StoreError(f"{file} is a damaged record: its target or its numbers cannot be read. Write it again.")
     return content
 

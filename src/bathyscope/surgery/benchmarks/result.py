@@ -11,6 +11,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.text import shown
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.statistics.bootstrap import Interval, mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -53,7 +54,7 @@ class Evaluation:
     def __repr__(self) -> str:
         sizes = self.data.sizes
         schedules, tasks = (f"{sizes[name]} {name}{'s' * (sizes[name] != 1)}" for name in ("schedule", "task"))
-        return f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>"
+        return shown(f"<Evaluation of {self.data.attrs['model']}: {schedules}, {tasks}>")
 
     @property
     def text(self) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.runs.difference import require_same
-from bathyscope.runs.folder import Kind, folder_path, plain_name, read_manifest, unreadable, verified
+from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, plain_name, read_manifest, unreadable, verified
 from bathyscope.runs.pieces import Pieces
 
 EVALUATION = Kind("evaluation", "bathyscope evaluate", "evaluation.json", schemas=(1, 2))
@@ -76,7 +78,7 @@ def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
     files: Mapping[str, str] = tree["record"]["files"]
     stored = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
     return tree["identity"], [
-        _read_score(path, name, verified(path / name, files[name], EVALUATION.noun)) for name in stored
+        _read_score(path, name, verified(path, name, files[name], EVALUATION.noun)) for name in stored
     ]
 
 
@@ -86,7 +88,8 @@ def _upgrade_manifest(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
         if tree["schema"] == 1:
             results = sorted((path / _RESULTS).glob("*/[!.]*.json"))
             files = {
-                file.relative_to(path).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in results
+                file.relative_to(path).as_posix(): hashlib.sha256(read_regular(file, path)).hexdigest()
+                for file in results
             }
             identity = {name: value for name, value in tree.items() if name not in ("schema", "tasks")}
             return {"identity": identity, "record": {"tasks": dict(tree["tasks"]), "files": files}}
@@ -94,14 +97,14 @@ def _upgrade_manifest(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
         for name in record["files"]:
             plain_name(name)
         return {"identity": dict(tree["identity"]), "record": record}
-    except (KeyError, TypeError, ValueError, StoreError) as error:
+    except (*DAMAGED, StoreError) as error:
         raise unreadable(str(path / EVALUATION.manifest), EVALUATION, error) from error
 
 
 def _read_score(folder: Path, name: str, content: bytes) -> Score:
     try:
-        score: Score = dict(json.loads(content))
-    except (ValueError, TypeError) as error:
+        score: Score = dict(read_json(content, MOST_DEEP))
+    except DAMAGED as error:
         raise StoreError(
             f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again."
         ) from error

@@ -10,6 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.result import result_html
+from bathyscope.core.text import shown
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.surgery.records import Act, model_of, record_of, settings_of
@@ -74,7 +75,7 @@ class ExitAdvice:
             if self.exit is None
             else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
         )
-        return f"<ExitAdvice for {self.data.attrs['model']}: {advice}>"
+        return shown(f"<ExitAdvice for {self.data.attrs['model']}: {advice}>")
 
     @property
     def exit(self) -> int | None:

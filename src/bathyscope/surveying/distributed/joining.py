@@ -134,7 +134,7 @@ class _Gathered:
                 "names. Survey the same prompts by one process instead, without part."
             )
         path, entry = self.prompts
-        prompts = decode_prompts(verified(path / entry.file, entry.sha256), identity)
+        prompts = decode_prompts(verified(path, entry.file, entry.sha256), identity)
         # Nothing is computed on a measure's own prompts any more; those without texts have the survey's in their place.
         options = {
             name: {
@@ -169,11 +169,11 @@ class _Gathered:
             if writer.is_finished:
                 return writer.run()
             path, entry = self.prompts
-            writer.attach(PROMPTS, entry.file, verified(path / entry.file, entry.sha256))
+            writer.attach(PROMPTS, entry.file, verified(path, entry.file, entry.sha256))
             for index in writer.missing:
                 folder, entry = self.shards[index]
                 marks = self.manifest.identity.marks(index)
-                writer.write(index, read_shard(folder / entry.file, entry.sha256, marks))
+                writer.write(index, read_shard(folder, entry.file, entry.sha256, marks))
             return writer.finish(derive(plan, writer.merged()))
 
 

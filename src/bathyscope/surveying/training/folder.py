@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.atomic import write_atomically
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.runs.atomic import write_atomically
 from bathyscope.runs.folder import reason
 from bathyscope.runs.manifest import RUN, load_manifest
 
@@ -155,8 +157,8 @@ def read_about(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        stored = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        stored = read_json(read_regular(path, folder))
+    except DAMAGED as error:
         raise StoreError(f"{str(path)!r} is damaged and cannot be read; remove it or give another folder.") from error
     if not isinstance(stored, dict):
         raise StoreError(f"{str(path)!r} is damaged: it holds no record. Remove it or give another folder.")

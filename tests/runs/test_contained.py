@@ -1,0 +1,206 @@
+"""A file of results cannot show other files, fill the memory, or end in another error than ours."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support import waves
+
+import bathyscope
+from bathyscope.errors import BathyscopeError, StoreError
+from bathyscope.runs.shards import decode
+
+
+def _file(fill: Callable[[h5py.File], None]) -> bytes:
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        fill(file)
+    return content.getvalue()
+
+
+def test_values_in_another_file_are_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_bytes(b"k" * 64)
+
+    def external(file: h5py.File) -> None:
+        file.create_dataset("x", (64,), "u1", external=[(str(secret), 0, 64)])
+
+    def view(file: h5py.File) -> None:
+        layout = h5py.VirtualLayout((64,), "u1")
+        layout[:] = h5py.VirtualSource(str(secret), "x", (64,))
+        file.create_group("lens").create_virtual_dataset("x", layout)
+
+    for fill in (external, view):
+        with pytest.raises(StoreError, match="in another file, and nothing but the file itself is read"):
+            decode(_file(fill))
+
+
+@pytest.mark.parametrize("link", [h5py.SoftLink("/other"), h5py.ExternalLink("other.h5", "/x")])
+def test_links_are_not_followed(link: object) -> None:
+    def fill(file: h5py.File) -> None:
+        file.create_group("lens")["x"] = link
+
+    with pytest.raises(StoreError, match="holds the link 'x' in place of values"):
+        decode(_file(fill))
+
+
+def test_declared_sizes_are_added_up_before_anything_is_read() -> None:
+    def hollow(file: h5py.File) -> None:
+        for name in ("x", "y"):
+            file.create_dataset(name, (1 << 40,), "f8", chunks=(1 << 20,))
+
+    def wide(file: h5py.File) -> None:
+        texts = np.array(["a"] * 40_000 + ["b" * 40_000], dtype=object)
+        file.create_dataset("t", data=texts, dtype=h5py.string_dtype())
+
+    for fill, size in ((hollow, r"16384\.0 GiB"), (wide, r"6\.0 GiB")):
+        with pytest.raises(StoreError, match=f"declares values of {size}, which it cannot hold"):
+            decode(_file(fill))
+
+
+def written(folder: Path) -> bathyscope.Run:
+    model = bathyscope.load(waves.loaded("llama").hf)
+    return bathyscope.survey(model, [[11, 12, 13], [19, 18, 17, 16]], ["lens"], folder, progress=False)
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("honest") / "run"
+    written(folder)
+    return folder
+
+
+def _reopened(folder: Path, name: str, content: bytes) -> None:
+    """Put another file in a run, with its hash in the manifest, as somebody does who means it."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    text = json.dumps(manifest).replace(
+        hashlib.sha256((folder / name).read_bytes()).hexdigest(), hashlib.sha256(content).hexdigest()
+    )
+    (folder / name).write_bytes(content)
+    (folder / "manifest.json").write_text(text)
+
+
+@given(data=st.data())
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_bytes_that_nobody_wrote_end_in_one_error_of_ours(honest: Path, data: st.DataObject) -> None:
+    content = bytearray((honest / "shard-00000.nc").read_bytes())
+    for _ in range(data.draw(st.integers(1, 8))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(content)))
+    for damaged in (bytes(content), bytes(content[:cut])):
+        # anything but an error of ours fails the test
+        with suppress(BathyscopeError):
+            assert all(dataset.nbytes < 1 << 28 for dataset in decode(damaged).values())
+
+
+def _paths(tree: object, at: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+    inner = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [at, *(path for key, value in inner for path in _paths(value, (*at, key)))]
+
+
+_VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        -1,
+        0,
+        10**30,
+        1.5,
+        "",
+        "x",
+        "../../etc",
+        "a\0b",
+        "/etc/passwd",
+        [],
+        {},
+        [[]],
+        {"": {}},
+        "\x1b]0;x\x07",
+    ]
+)
+
+
+@given(data=st.data())
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_manifest_with_one_other_field_is_read_or_refused(honest: Path, data: st.DataObject) -> None:
+    whole = json.loads((honest / "manifest.json").read_text())
+    *way, last = data.draw(st.sampled_from([path for path in _paths(whole) if path]))
+    place = whole
+    for key in way:
+        place = place[key]
+    if data.draw(st.booleans()) and isinstance(place, dict):
+        del place[last]
+    else:
+        place[last] = data.draw(_VALUES)
+    folder = honest.parent / "damaged"
+    folder.mkdir(exist_ok=True)
+    for file in honest.iterdir():
+        if file.name != "manifest.json" and not (folder / file.name).exists() and file.is_file():
+            os.link(file, folder / file.name)
+    (folder / "manifest.json").write_text(json.dumps(whole))
+    try:
+        run = bathyscope.open(folder)
+        text = f"{run!r} {run.caption()}"
+    except BathyscopeError as error:
+        text = str(error)
+    assert "\x1b" not in text
+
+
+def test_notes_that_are_nested_too_deep_are_refused(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    text = json.dumps(manifest).replace('"notes": {', f'"notes": {{"deep": {"[" * 900}{"]" * 900}, ', 1)
+    (tmp_path / "run" / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match="nested too deep"):
+        bathyscope.open(tmp_path / "run")
+
+
+def test_prompts_that_were_not_measured_are_refused(tmp_path: Path) -> None:
+    run = written(tmp_path / "run")
+    name = run.manifest["record"]["files"]["prompts"]["file"]
+    lines = (tmp_path / "run" / name).read_text().splitlines()
+    first = json.loads(lines[0])
+    first["ids"][0] += 1
+    content = "\n".join([json.dumps(first), *lines[1:], ""]).encode()
+    _reopened(tmp_path / "run", name, content)
+    with pytest.raises(StoreError, match="holds other prompts than were measured"):
+        _ = bathyscope.open(tmp_path / "run").prompts
+
+
+def test_controls_are_folders_of_the_run(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    (tmp_path / "run" / "controls").mkdir()
+    (tmp_path / "run" / "controls" / "a").symlink_to("..")
+    with pytest.raises(StoreError, match="is a link, and the controls of a run are folders of its own"):
+        bathyscope.open(tmp_path / "run")
+
+
+def test_a_fifo_in_place_of_a_manifest_or_shard_does_not_hang(tmp_path: Path) -> None:
+    written(tmp_path / "run")
+    shard = tmp_path / "run" / "shard-00000.nc"
+    content = shard.read_bytes()
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(StoreError, match="it is a FIFO, and only regular files are read"):
+        bathyscope.open(tmp_path / "run")
+    shard.unlink()
+    (tmp_path / "elsewhere").write_bytes(content)
+    shard.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="it is a link that leaves") as caught:
+        bathyscope.open(tmp_path / "run")
+    assert hashlib.sha256(content).hexdigest() not in str(caught.value)
+    (tmp_path / "run" / "manifest.json").unlink()
+    os.mkfifo(tmp_path / "run" / "manifest.json")
+    with pytest.raises(StoreError, match="it is a FIFO"):
+        bathyscope.open(tmp_path / "run")

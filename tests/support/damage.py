@@ -1,0 +1,101 @@
+"""Files that somebody made wrong: one field of a record is another value, or some bytes of a file are others."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+Path = tuple[Any, ...]
+_VALUES: Sequence[Any] = (
+    *(None, True, False, -1, 0, 10**30, 1.5, -0.0, "", "x", "NaN", "../../etc", "a\0b", "/etc/passwd", "\x1b]0;t\x07"),
+    *([], {}, [[]], {"": {}}, [1, "2", None], "x" * 5000, {"a": [{"b": []}]}),
+)
+_INTEGERS = (0, 1, 0xFF, 1 << 31, (1 << 63) - 1, (1 << 64) - 1)
+
+
+def paths(tree: Any, at: Path = ()) -> list[Path]:
+    """Every place in a tree of lists and mappings but its root."""
+    inner = list(tree.items()) if isinstance(tree, dict) else list(enumerate(tree)) if isinstance(tree, list) else []
+    return [path for key, value in inner for path in ((*at, key), *paths(value, (*at, key)))]
+
+
+def damaged_tree(tree: Any, chance: random.Random) -> Any:
+    """Return a copy with one field removed, renamed, doubled or replaced."""
+    copy = json.loads(json.dumps(tree))
+    *way, last = chance.choice(paths(copy))
+    place = copy
+    for key in way:
+        place = place[key]
+    act = chance.choice(("other", "other", "other", "remove", "rename", "deeper"))
+    if act == "remove":
+        del place[last]
+    elif act == "rename" and isinstance(place, dict):
+        place[f"{last}_"] = place.pop(last)
+    elif act == "deeper":
+        place[last] = [place[last]]
+    else:
+        place[last] = chance.choice(_VALUES)
+    return copy
+
+
+def damaged_text(text: bytes, chance: random.Random) -> bytes:
+    """Return a JSON document with one other field; sometimes one that is no JSON, or nested without end."""
+    act = chance.random()
+    if act < 0.1:
+        return damaged_bytes(text, chance)
+    if act < 0.15:
+        return b"[" * 100_000
+    return json.dumps(damaged_tree(json.loads(text), chance)).encode()
+
+
+def damaged_lines(text: bytes, chance: random.Random) -> bytes:
+    """Return a file of JSON lines in which one line is damaged."""
+    lines = text.splitlines()
+    place = chance.randrange(len(lines))
+    lines[place] = damaged_text(lines[place], chance)
+    return b"\n".join(lines) + b"\n"
+
+
+def damaged_bytes(content: bytes, chance: random.Random) -> bytes:
+    """Return bytes that are cut short, longer, or have some others among them; most near the beginning."""
+    changed = bytearray(content)
+    act = chance.randrange(5)
+    if act == 0:
+        return bytes(changed[: chance.randrange(len(changed))])
+    if act == 1:
+        return bytes(changed) + chance.randbytes(chance.randrange(1, 64))
+    for _ in range(chance.randrange(1, 6)):
+        # headers stand at the beginning
+        place = min(int(chance.expovariate(8 / len(changed))), len(changed) - 8)
+        if act == 2:
+            changed[place : place + 8] = struct.pack("<Q", chance.choice(_INTEGERS))
+        else:
+            changed[place] = chance.randrange(256)
+    return bytes(changed)
+
+
+def damaged_safetensors(content: bytes, chance: random.Random) -> bytes:
+    """Return a safetensors file whose header has one other field."""
+    if chance.random() < 0.3:
+        return damaged_bytes(content, chance)
+    (length,) = struct.unpack("<Q", content[:8])
+    header = json.loads(content[8 : 8 + length])
+    written = header.get("__metadata__", {})
+    if written and chance.random() < 0.6:
+        # the record inside of the header, which is a text
+        name = chance.choice(sorted(written))
+        try:
+            written[name] = json.dumps(damaged_tree(json.loads(written[name]), chance))
+        except ValueError:
+            written[name] = "x"
+        changed = header
+    else:
+        changed = damaged_tree(header, chance)
+    text = json.dumps(changed).encode()
+    return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+Damage = Callable[[bytes, random.Random], bytes]

@@ -1,0 +1,233 @@
+"""Files of ten kinds, damaged field by field: each is read or refused by an error of ours, in little memory.
+
+Run as thorough tests for a few thousand files; ``make test`` tries some of each kind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from support import waves, zoo
+from support.damage import Damage, damaged_bytes, damaged_lines, damaged_safetensors, damaged_text
+from support.gguf_files import write_llama
+
+import bathyscope
+from bathyscope.core.recipes import read_recipe
+from bathyscope.errors import BathyscopeError
+from bathyscope.model.files import require_whole
+from bathyscope.model.gguf import open_gguf
+from bathyscope.pages.reproducing.records import score
+from bathyscope.surgery.records import export_record
+from bathyscope.surveying.training.folder import read_about
+
+FEW, MANY = 20, 220
+ROOM = 1 << 24
+"""Bytes that reading any of these small files may take; honest ones take less than a megabyte."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file.
+
+    Args:
+        make: writes an honest one into a folder, and returns its name there.
+        read: opens the folder (or the file) as the program does, and looks at what it read.
+        damage: makes it another file.
+    """
+
+    make: Callable[[Path], str]
+    read: Callable[[Path, str], object]
+    damage: Damage
+
+
+def _run(folder: Path) -> None:
+    bathyscope.survey(waves.loaded("llama"), [[11, 12, 13], [9, 8, 7, 6]], ["lens", "drop"], folder, progress=False)
+
+
+def _open_run(folder: Path, name: str) -> object:
+    run = bathyscope.open(folder)
+    return repr(run), run.caption(), run.prompts.names, [run[measure].sizes for measure in run.measures]
+
+
+def _open_rehashed(folder: Path, name: str) -> object:
+    """Open a run whose manifest was made to fit the damaged file."""
+    import hashlib
+
+    manifest = json.loads((folder / "manifest.json").read_text())
+    record = manifest["record"]
+    for entry in (*record["shards"], *record["files"].values(), *([record["derived"]] if record["derived"] else [])):
+        entry["sha256"] = hashlib.sha256((folder / entry["file"]).read_bytes()).hexdigest()
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return _open_run(folder, name)
+
+
+def _make_run(name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        _run(folder)
+        return name
+
+    return make
+
+
+def _plan(folder: Path) -> str:
+    prompts = [zoo.prompts(zoo.build("llama"), (8, 8, 8), seed) for seed in (1, 2)]
+    bathyscope.prune(waves.loaded("llama"), *prompts, drop=1, random=2, resamples=50, out=folder, progress=False)
+    return "prune.json"
+
+
+def _open_plan(folder: Path, name: str) -> object:
+    plan = bathyscope.open_plan(folder)
+    return repr(plan), plan.text
+
+
+def _lens(folder: Path) -> str:
+    folder.mkdir()
+    prompts = zoo.prompts(zoo.build("llama"), (20, 20, 20, 20), 3)
+    bathyscope.fit_lens(waves.loaded("llama"), prompts, progress=False).save(folder / "lens.safetensors")
+    return "lens.safetensors"
+
+
+def _published(folder: Path) -> str:
+    folder.mkdir()
+    torch.save({"J": {0: torch.eye(8), 1: torch.eye(8)}, "n_prompts": 4, "d_model": 8}, folder / "lens.pt")
+    return "lens.pt"
+
+
+def _open_lens(folder: Path, name: str) -> object:
+    lens = bathyscope.open_lens(folder / name)
+    return repr(lens), lens.prompts, lens.width
+
+
+def _repair(folder: Path) -> str:
+    folder.mkdir()
+    prompts = {"name": "p", "hash": "h", "prompts": 4, "tokens": 40}
+    rung = {"name": "linear", "cost": 0.1, "cost_low": 0.0, "cost_high": 0.2}
+    record = {
+        "rungs": [rung],
+        "model": {"name": "m", "n_blocks": 4},
+        "settings": {"units": "prompts", "chosen": "linear", "level": 0.95},
+        "schedule": "drop:1",
+        "data": {"calibration": prompts, "test": prompts},
+    }
+    (folder / "repair.json").write_text(json.dumps(record))
+    return "repair.json"
+
+
+def _open_repair(folder: Path, name: str) -> object:
+    return repr(bathyscope.open_repaired(folder))
+
+
+def _export(folder: Path) -> str:
+    bathyscope.export(waves.loaded("llama"), "drop:1", folder)
+    return "bathyscope.json"
+
+
+def _record(folder: Path) -> str:
+    folder.mkdir()
+    number = {"model": "m", "source": "m", "work": "math", "quantity": "depth", "value": 1.0, "ci_low": 0, "ci_high": 2}
+    (folder / "record.json").write_text(json.dumps({"record": 1, "target": "hu2025", "numbers": [number]}))
+    return "record.json"
+
+
+def _course(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "course.json").write_text(json.dumps({"model": {"type": "llama", "blocks": 4}, "measures": {"lens": {}}}))
+    return "course.json"
+
+
+def _recipe(folder: Path) -> str:
+    folder.mkdir()
+    (folder / "recipe.yaml").write_text(json.dumps({"model": "m", "prompts": ["a:1"], "lens": {"k": 3}}))
+    return "recipe.yaml"
+
+
+def _gguf(folder: Path) -> str:
+    folder.mkdir()
+    write_llama(folder / "tiny.gguf")
+    return "tiny.gguf"
+
+
+def _checkpoint(name: str) -> Callable[[Path], str]:
+    def make(folder: Path) -> str:
+        zoo.build("llama").save_pretrained(folder, max_shard_size="20kB")
+        return name
+
+    return make
+
+
+def _look_at_checkpoint(folder: Path, name: str) -> object:
+    require_whole(folder, {})
+    return bathyscope.estimate(str(folder), [[1, 2, 3]]).flops
+
+
+KINDS = {
+    "manifest": Kind(_make_run("manifest.json"), _open_run, damaged_text),
+    "shard": Kind(_make_run("shard-00000.nc"), _open_rehashed, damaged_bytes),
+    "prompts": Kind(_make_run("prompts.jsonl"), _open_rehashed, damaged_lines),
+    "plan": Kind(_plan, _open_plan, damaged_text),
+    "lens": Kind(_lens, _open_lens, damaged_safetensors),
+    "published lens": Kind(_published, _open_lens, damaged_bytes),
+    "repair": Kind(_repair, _open_repair, damaged_text),
+    "export": Kind(_export, lambda folder, name: export_record(folder), damaged_text),
+    "record": Kind(_record, lambda folder, name: score(folder / name), damaged_text),
+    "course": Kind(_course, lambda folder, name: read_about(folder), damaged_text),
+    "recipe": Kind(_recipe, lambda folder, name: read_recipe(folder / name), damaged_text),
+    "gguf": Kind(_gguf, lambda folder, name: open_gguf(folder / name), damaged_bytes),
+    "index": Kind(_checkpoint("model.safetensors.index.json"), _look_at_checkpoint, damaged_text),
+    "configuration": Kind(_checkpoint("config.json"), _look_at_checkpoint, damaged_text),
+}
+
+
+@pytest.fixture(scope="module", params=sorted(KINDS))
+def honest(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Kind, Path, str]:
+    kind = KINDS[request.param]
+    folder = tmp_path_factory.mktemp("honest") / "files"
+    return kind, folder, kind.make(folder)
+
+
+def _try(honest: tuple[Kind, Path, str], seeds: range) -> None:
+    kind, folder, name = honest
+    kind.read(folder, name)
+    for seed in seeds:
+        copy = folder.parent / "copy"
+        shutil.copytree(folder, copy, copy_function=os.link)
+        content = kind.damage((folder / name).read_bytes(), random.Random(seed))
+        # a file of its own: the honest one is the same file as the linked one
+        (copy / name).unlink()
+        (copy / name).write_bytes(content)
+        if (copy / "manifest.json").exists() and name != "manifest.json":
+            text = (copy / "manifest.json").read_bytes()
+            (copy / "manifest.json").unlink()
+            (copy / "manifest.json").write_bytes(text)
+        tracemalloc.start()
+        try:
+            kind.read(copy, name)
+        except BathyscopeError as error:
+            assert "\x1b" not in str(error), f"{seed}: acts on a terminal"  # noqa: PT017
+        except Exception as error:
+            raise AssertionError(f"{name}, seed {seed}: {type(error).__name__}: {error}") from error
+        finally:
+            _, peak = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            shutil.rmtree(copy)
+        assert peak < ROOM, f"{name}, seed {seed}: {peak / 2**20:.0f} MiB"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_damaged_file_is_read_or_refused(honest: tuple[Kind, Path, str]) -> None:
+    _try(honest, range(FEW))
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore")
+def test_many_damaged_files_are_read_or_refused(honest: tuple[Kind, Path, str]) -> None:
+    _try(honest, range(FEW, FEW + MANY))
