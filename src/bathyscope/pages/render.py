@@ -59,7 +59,8 @@ def render(
             FigureCanvasSVG(figure).print_svg(stream, metadata=_NO_DATES["svg"])
         else:
             # The backend of PGF takes no metadata.
-            figure.savefig(stream, format=format_, **({"metadata": dates} if (dates := _NO_DATES[format_]) else {}))
+            dates: Any = {"metadata": _NO_DATES[format_]} if _NO_DATES[format_] else {}
+            figure.savefig(stream, format=format_, **dates)
     return stream.getvalue()
 
 

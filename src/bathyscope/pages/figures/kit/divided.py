@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import Bbox, TransformedBbox
-from numpy.typing import NDArray
 
 from bathyscope.core.arrays import FloatArray
 
@@ -20,11 +19,11 @@ _LEAST_SHARE: Final = 0.05
 class _Place:
     """Where axes are, as a share of the whole; matplotlib asks for it whenever it draws."""
 
-    def __init__(self, whole: Axes, bounds: Sequence[float]) -> None:
+    def __init__(self, whole: Axes, bounds: Sequence[Any]) -> None:
         self._whole = whole
         self.bounds = tuple(bounds)
 
-    def __call__(self, ax: Axes, renderer: Any) -> Bbox:
+    def __call__(self, ax: Axes, renderer: Any) -> Any:
         figure: Any = ax.get_figure()
         to_figure = self._whole.transAxes - figure.transSubfigure
         return TransformedBbox(Bbox.from_bounds(*self.bounds), to_figure)
@@ -35,7 +34,7 @@ class Division:
     """Smaller axes (rows, columns) in the place of ``whole``, with the shares of their widths and heights."""
 
     whole: Axes
-    axes: NDArray[Any]
+    axes: Any
     widths: FloatArray
     heights: FloatArray
 
@@ -74,7 +73,7 @@ def divide(
 ) -> Division:
     """Divide axes, which stay as a frame without lines and keep their title."""
     whole.set_axis_off()
-    axes = np.empty((rows, columns), dtype=object)
+    axes: Any = np.empty((rows, columns), dtype=object)
     for row, column in np.ndindex(rows, columns):
         first = axes[0, 0]
         shared = {

@@ -78,5 +78,5 @@ def _covers_curve(ax: Axes, legend: Legend) -> bool:
     return any(
         line.get_path().transformed(line.get_transform()).intersects_bbox(box, filled=False)
         for line in ax.lines
-        if line.get_visible() and len(line.get_path().vertices)
+        if line.get_visible() and np.size(line.get_path().vertices)
     )

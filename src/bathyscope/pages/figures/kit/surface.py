@@ -172,7 +172,9 @@ def _has_own_margins(ax: Axes) -> bool:
     figure: Figure = owner.figure
     grid: Any = place.get_topmost_subplotspec().get_gridspec()
     margins = _read_margins(grid.get_subplot_params(figure))
-    return margins in (tuple(mpl.rcParams[f"figure.subplot.{name}"] for name in _MARGINS), _MARGINS_SET.get(figure))
+    settings: Any = mpl.rcParams
+    usual = tuple(settings[f"figure.subplot.{name}"] for name in _MARGINS)
+    return margins in (usual, _MARGINS_SET.get(figure))
 
 
 def _read_margins(margins: Any) -> tuple[float, ...]:
