@@ -181,8 +181,9 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
     if agreement.differences:
         what = "weights" if "weights" in agreement.differences else "settings"
         raise ModelError(
-            f"The Jacobian lens was fitted to other {what} ({agreement.text}). Fit it to this model; for controls, "
-            "give jacobian_lens.prompts, to which each model has a lens fitted."
+            f"The Jacobian lens was fitted to other {what} (of {lens.origin.model}) than this model's "
+            f"({agreement.text}). Fit it to this model; for controls, give jacobian_lens.prompts, to which each model "
+            "has a lens fitted."
         )
     if agreement.unknown:
         what = "weights it was fitted to" if "weights" in agreement.unknown else "configuration it was fitted with"
