@@ -161,7 +161,7 @@ def with_adapters(dtype: torch.dtype = torch.float32, **settings: Any) -> Any:
     torch.manual_seed(4)
     wrapped = peft.get_peft_model(tiny(), peft.LoraConfig(r=2, **settings))
     for name, parameter in wrapped.named_parameters():
-        if "lora_B" in name or "lora_embedding_B" in name:
+        if "lora_B" in name or "lora_embedding_A" in name:
             nn.init.normal_(parameter, std=0.1)
         if "modules_to_save" in name:
             parameter.data.add_(0.3 * torch.randn_like(parameter))

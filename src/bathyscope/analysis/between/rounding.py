@@ -130,10 +130,10 @@ class RandomRounding(TorchDispatchMode):
         place = len(self.choices) - 1
         if place >= len(self._earlier) or count >= values.shape[dim] or not _is_rounded(values):
             return values
-        one, other = self._earlier[place]
-        if one.shape != values.shape or other.shape != values.shape:
+        left, right = self._earlier[place]
+        if left.shape != values.shape or right.shape != values.shape:
             return values
-        moved_by = (one.float() - other.float()).abs().nan_to_num(0.0).amax(dim, keepdim=True)
+        moved_by = (left.float() - right.float()).abs().nan_to_num(0.0).amax(dim, keepdim=True)
         best, places = values.topk(count + 1, dim, largest)
         last, behind = best.narrow(dim, count - 1, 1), best.narrow(dim, count, 1)
         is_close = (last.float() - behind.float()).abs() <= _CLOSE * moved_by
