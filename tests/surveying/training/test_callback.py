@@ -239,7 +239,7 @@ def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
         assert_same(plain_loop(hf, watch), plain)
     assert calls
     steps = [re.findall(r"at step (\d+) failed", str(warning.message)) for warning in caught]
-    failures = [int(step) for found in steps for step in found]
+    failures = [int(step) for numbers in steps for step in numbers]
     assert len(failures) > 1, "every failure is told"
     assert failures == sorted(set(failures))
     assert (watch.surveys, watch.failed) == (0, len(failures))
