@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support import zoo
+from support.zoo import moe
 
 import bathyscope
 from bathyscope.model.anatomy.mode import evaluating
 
 SETTINGS = {"output_router_logits": True, "output_hidden_states": True, "use_cache": False, "return_dict": False}
-EXPERTS = tuple(
-    name for name in zoo.names() if hasattr(zoo.build(name).config.get_text_config(), "output_router_logits")
-)
+EXPERTS = tuple(entry.name for entry in moe.ENTRIES)
 
 
 @pytest.mark.parametrize("name", zoo.swept(("gpt2", *EXPERTS), frozenset({"gpt2", "mixtral"})))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -285,8 +286,12 @@ def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
     with pytest.warns(UserWarning, match="the training goes on: .*in the middle") as caught:
         assert_same(plain_loop(hf, watch), plain)
     assert calls
-    assert len([warning for warning in caught if "goes on" in str(warning.message)]) == 1
-    assert watch.surveys == 0
+    steps = [re.findall(r"at step (\d+) failed", str(warning.message)) for warning in caught]
+    failures = [int(step) for numbers in steps for step in numbers]
+    assert len(failures) > 1, "every failure is told"
+    assert failures == sorted(set(failures))
+    assert (watch.surveys, watch.failed) == (0, len(failures))
+    assert f"; {len(failures)} failed" in watch.text
 
 
 def test_prompts_that_can_be_read_only_once_are_read_once(tmp_path: Path) -> None:

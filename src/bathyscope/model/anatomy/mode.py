@@ -35,10 +35,10 @@ _COLLECTING: Final = ("output_router_logits", "output_attentions", "output_hidde
 @contextmanager
 def plain_outputs(model: nn.Module) -> Iterator[None]:
     """Let the configurations of a model ask for logits alone inside, by name; trainings ask for more of experts."""
-    wanted = {**dict.fromkeys(_COLLECTING, False), "return_dict": True}
+    plain_settings = {**dict.fromkeys(_COLLECTING, False), "return_dict": True}
     before: list[tuple[Any, str, Any]] = []
     for config in _configurations_of(model):
-        for name, value in wanted.items():
+        for name, value in plain_settings.items():
             own_value = getattr(config, name, None)
             if own_value is not None and own_value != value:
                 before.append((config, name, own_value))
