@@ -56,7 +56,7 @@ def test_a_course_has_a_row_for_every_step(
     assert [row["step"] for row in rows] == [2, 10]
     assert rows[0]["readable"] == pytest.approx(float(open_course(tmp_path / "course")["readable"][0]))
     assert main([*command, "--quiet"]) == 0
-    assert capsys.readouterr().out.startswith("2 steps were surveyed, 2 to 10. A token is final after ")
+    assert capsys.readouterr().out.startswith("2 steps were surveyed, 2 to 10. Half of the tokens keep ")
 
 
 def test_what_was_written_is_judged(

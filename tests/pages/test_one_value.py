@@ -146,6 +146,8 @@ def test_depths_of_the_verdict_are_those_of_tables_texts_and_prompts(run: Run, h
     )
     assert float(settle[1]) == pytest.approx(float(prediction["Depth"]["settle depth of tokens"]), abs=0.051)
     columns = {one["label"]: one["values"] for one in packed[0]["prompts"]["numbers"]}
+    half = [np.nan if value is None else value for value in columns["depth, half"]]
+    np.testing.assert_allclose(half, verdict.half.by_prompt)
     for name in ("readable", "own", "later"):
         by_prompt = [np.nan if value is None else value for value in columns[f"depth, {name}"]]
         assert np.nanmean(by_prompt) == pytest.approx(getattr(verdict, name).value, rel=1e-12)
@@ -155,9 +157,12 @@ def test_shares_and_losses_are_the_same_in_texts_tables_and_prompts(run: Run, ht
     lens = tables(html)["Logit lens"]
     last = run.n_blocks - 1
     (agreement,) = [cells for name, cells in lens.items() if "same top-1 token" in name]
+    by_prompt = run["lens"]["top1_agreement"].isel(boundary=-2).values
+    assert numbers(agreement[str(last)])[0] == pytest.approx(by_prompt.mean(), rel=1e-3)
+    # the head is of all tokens together, and prompts differ in their number
     changed = re.search(r"the last block still changes (\d+) %", run.verdict.text)
     assert changed is not None
-    assert same(changed[1], 100 * (1 - numbers(agreement[str(last)])[0]))
+    assert same(changed[1], 100 * (1 - by_prompt @ np.array(LENGTHS) / sum(LENGTHS)))
     (loss,) = [cells for name, cells in lens.items() if name.startswith("Loss of the lens prediction")]
     losses = next(one["values"] for one in packed[0]["prompts"]["numbers"] if one["label"] == "loss")
     assert same(re.findall(NUMBER, loss[str(run.n_blocks)])[0], float(np.mean(losses)))

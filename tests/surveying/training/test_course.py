@@ -158,7 +158,7 @@ def test_a_block_matters_from_the_first_step_behind_which_it_always_does() -> No
 
 def test_one_step_is_not_said_to_go_anywhere(checkpoints: Path, tmp_path: Path) -> None:
     result = bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS, tmp_path / "course", progress=False)
-    assert result.text.startswith("One step was surveyed, 3. A token is final after ")
+    assert result.text.startswith("One step was surveyed, 3. Half of the tokens keep their final prediction from ")
     assert result.text.count("step 3") == 0
 
 

@@ -69,9 +69,11 @@ def test_the_readings_of_the_verdict_stand_on_top_and_the_rest_is_thin() -> None
     run = complete_run(L)
     ax, verdict = axes_titled(drawn_from(FIGURE, run), "Effective depth"), run.verdict
     names = [label.get_text() for label in ax.get_yticklabels()]
-    assert names[:4] == [
+    assert names[:6] == [
         "Verdict",
-        "top-1 token settled",
+        "half of the tokens keep their prediction",
+        "90 % of the tokens keep their prediction",
+        "average token keeps its prediction",
         "90 % of the effect on the output",
         "the same, at later tokens",
     ]
@@ -80,7 +82,8 @@ def test_the_readings_of_the_verdict_stand_on_top_and_the_rest_is_thin() -> None
         for line in ax.get_lines()
         if len(np.asarray(line.get_xdata())) == 1
     }
-    for place, reading in enumerate((verdict.readable, verdict.own, verdict.later), start=1):
+    readings = (verdict.half, verdict.tokens_90, verdict.readable, verdict.own, verdict.later)
+    for place, reading in enumerate(readings, start=1):
         assert float(np.asarray(marks[place].get_xdata())[0]) == pytest.approx(reading.value)
         whisker = next(tuple(ends) for ends in lines_of(run)[float(place)] if len(ends) == 2)
         assert whisker == pytest.approx((reading.low, reading.high))
