@@ -18,7 +18,7 @@ class Price:
     """The cost of a plan's choice on its test prompts.
 
     Args:
-        cost, low, high: nats per token, with the ends of the interval; these are NaN where there is none.
+        cost, low, high: nats per token, with the ends of the interval, which are NaN without one.
         level: coverage of the interval.
         before, after: loss over all test prompts, nats per token; NaN = unknown.
         changed: share of the top-1 predictions that change; NaN = unknown.
