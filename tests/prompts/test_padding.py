@@ -48,7 +48,7 @@ def test_whatever_is_padded_is_seen(rows: list[list[int]], side: Any, kind: str)
     if is_evident or (kind == "a pad of its own" and max(gaps) > 1):
         assert padding is not None
         assert (padding.token, padding.side) == (token, side)
-        assert (padding.count, padding.longest) == (sum(gap > 0 for gap in gaps), max(gaps))
+        assert (padding.n_prompts, padding.longest) == (sum(gap > 0 for gap in gaps), max(gaps))
         assert padding.is_certain == (kind != "nothing is known")
     elif max(gaps) == 0:
         assert padding is None or padding.token != token

@@ -44,14 +44,14 @@ class Padding(NamedTuple):
     """A run of one token at an end of prompts.
 
     Args:
-        count: prompts that have it.
+        n_prompts: prompts that have it.
         longest: tokens of the longest run.
         is_certain: no text has such a run; else it may be a text's own.
     """
 
     token: int
     side: Side
-    count: int
+    n_prompts: int
     longest: int
     is_certain: bool
 
@@ -93,7 +93,9 @@ def require_unpadded(prompts: Sequence[Prompt], edges: EdgeTokens) -> None:
         padding = find_padding(rows, side, edges)
         if padding is None:
             continue
-        what = f"{padding.count} of {len(rows)} prompts {side} token id {padding.token}, up to {padding.longest} times"
+        what = (
+            f"{padding.n_prompts} of {len(rows)} prompts {side} token id {padding.token}, up to {padding.longest} times"
+        )
         fix = f"give the tokenizer's whole result, with its {MASK}, or ids made without padding."
         if padding.is_certain:
             raise PromptError(f"{what}: padding, which would be measured as text; {fix}")
