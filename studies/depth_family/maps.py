@@ -14,11 +14,11 @@ import xarray as xr
 
 from bathyscope.analysis.between.map_results import encode_maps, open_maps
 from bathyscope.analysis.between.maps import maps
+from bathyscope.core.atomic import write_atomically
 from bathyscope.errors import StoreError
 from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
-from bathyscope.core.atomic import write_atomically
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")

@@ -22,9 +22,9 @@ from bathyscope_lab.tokenizer import special_ids
 from statsmodels.stats.proportion import proportion_confint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from bathyscope.core.atomic import write_atomically
 from bathyscope.model import Model
 from bathyscope.prompts.tasks import Problem, task
-from bathyscope.core.atomic import write_atomically
 from studies.common.problems import first_of_each
 
 COVERAGE: Final = 0.95

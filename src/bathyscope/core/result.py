@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-
-
 @runtime_checkable
 class Result(Protocol):
     """A result. Commands and pages print all of them alike."""

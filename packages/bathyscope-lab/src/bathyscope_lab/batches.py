@@ -12,8 +12,8 @@ from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.tasks.problem import Problem
 from bathyscope.prompts.answers import Span, answer_token_count
+from bathyscope.prompts.tasks.problem import Problem
 from bathyscope_lab.recipe import Recipe, Stage
 from bathyscope_lab.tokenizer import special_ids
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import yaml
 
-from bathyscope.errors import OptionError, StoreError
 from bathyscope.core.atomic import write_atomically
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.folder import LOCK, OWNER, FolderLock
 from bathyscope_lab import checkpoint
 from bathyscope_lab.recipe import Recipe
