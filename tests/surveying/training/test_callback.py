@@ -289,7 +289,7 @@ def test_a_survey_that_breaks_inside_a_block_leaves_a_loop_alone(
     steps = [re.findall(r"at step (\d+) failed", str(warning.message)) for warning in caught]
     failures = [int(step) for numbers in steps for step in numbers]
     assert len(failures) > 1, "every failure is told"
-    assert failures == sorted(set(failures))
+    assert len(set(failures)) > 1, "and not the first step's alone"
     assert (watch.surveys, watch.failed) == (0, len(failures))
     assert f"; {len(failures)} failed" in watch.text
 
