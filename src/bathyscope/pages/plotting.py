@@ -142,7 +142,10 @@ def plot(
         drawn_panel = _cut_panel(words_panel(runs[0], prompt, tokens), panel, blocks, runs[0].n_blocks)
     elif panel == PROFILE:
         drawn_panel = _cut_panel(
-            profile_panel(runs[0], None if options is None else options.cluster, width), panel, blocks, runs[0]
+            profile_panel(runs[0], None if options is None else options.cluster, width),
+            panel,
+            blocks,
+            runs[0].n_blocks,
         )
     else:
         drawn_panel = _cut_panel(_find_panel(runs[0], panel, options), panel, blocks, runs[0].n_blocks)

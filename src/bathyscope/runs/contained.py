@@ -61,7 +61,7 @@ def fixed_width(texts: NDArray[np.object_], size: int, where: str) -> NDArray[np
     Raises:
         StoreError: one long text would give all others its width, and take more room than ``require_size`` allows.
     """
-    width = max([1, *map(len, texts.flat)])
+    width = max([1, *(len(str(text)) for text in texts.flat)])
     # four bytes a letter
     require_size(4 * width * texts.size, size, where)
     return texts.astype(f"<U{width}")

@@ -68,7 +68,7 @@ def difference(
     if old.get("model") and new.get("model") and _resolved(old["model"]) == _resolved(new["model"]):
         old["model"] = new["model"]
     # The hashes are of every weight and setting, so that a model may have moved or been renamed.
-    if compare_models(*map(ModelIdentity.of_record, (old, new))).same:
+    if compare_models(ModelIdentity.of_record(old), ModelIdentity.of_record(new)).same:
         old, new = ({name: value for name, value in identity.items() if name not in _ORIGIN} for identity in (old, new))
     if isinstance(old.get("measures"), dict) and isinstance(new.get("measures"), dict):
         old["measures"] = _without_texts(old["measures"], new["measures"])

@@ -37,7 +37,7 @@ def write_without_places(source: Path, manifest: Manifest, target: Path) -> None
     """
     tree = without_places_in(manifest.to_dict())
     published = Manifest.from_tree(tree, "the run's manifest")
-    entries = {**manifest.record.shards, None: manifest.record.derived}
+    entries: dict[int | None, FileEntry | None] = {**manifest.record.shards, None: manifest.record.derived}
     with Folder(target, RUN) as folder:
         for index, entry in entries.items():
             if entry is not None:

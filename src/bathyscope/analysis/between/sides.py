@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from bathyscope.analysis.between.parting import PARTS
 from bathyscope.analysis.between.rounding import RandomRounding
+from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
@@ -163,7 +164,9 @@ def rounding_of(plain: SidePass, ids: Sequence[Sequence[int]]) -> tuple[NDArray[
         over tokens; and likewise the KL divergence from the plain forward in nats a token, [prompts].
     """
     lengths = [len(prompt_ids) for prompt_ids in ids]
-    drifts, outputs, choices = [], [], []
+    drifts: list[FloatArray] = []
+    outputs: list[FloatArray] = []
+    choices: list[Any] = []
     for seed in (*_SEEDS, len(_SEEDS)):
         rounding = RandomRounding(seed, choices if seed == len(_SEEDS) else ())
         drift_BPT, rounded = _run_rounded(plain, ids, rounding)

@@ -113,7 +113,7 @@ def _published(place: Path) -> FittedLens:
     return FittedLens(origin, boundaries, sums_BDD[None], [prompts], torch.zeros(len(layers), dtype=torch.float64))
 
 
-def _fault_of(counts: Sequence[object], boundaries: Sequence[object], matrices: Tensor, n_blocks: int | None) -> str:
+def _fault_of(counts: Sequence[Any], boundaries: Sequence[Any], matrices: Tensor, n_blocks: int | None) -> str:
     """Say why numbers in a file are none of a lens; empty where they are."""
     if not all(map(_is_count, counts)) or not any(counts):
         return f"it is of {' and '.join(map(repr, counts))} prompts, and a whole number from 1 on is needed"

@@ -207,7 +207,9 @@ def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
 class TitledAxes(Axes):
     """Axes with one title, at the left: whoever sets it replaces it."""
 
-    def set_title(self, label: str, fontdict: dict[str, Any] | None = None, loc: Any = None, **look: Any) -> Text:
+    def set_title(  # type: ignore[override]
+        self, label: str, fontdict: dict[str, Any] | None = None, loc: Any = None, **look: Any
+    ) -> Text:
         """Set the title; it looks as the one that it replaces."""
         if loc is None and fontdict is None and (present := super().get_title("left")):
             title: Any = self._left_title  # type: ignore[attr-defined]

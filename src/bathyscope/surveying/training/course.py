@@ -104,7 +104,7 @@ def _first_log(checkpoint: str) -> dict[str, float] | None:
     """Return the first log of a checkpoint's training, which tells it from others; None where none is there."""
     try:
         state = json.loads((Path(checkpoint) / _STATE).read_text(encoding="utf-8"))
-        first = next((entry for entry in state["log_history"] if "loss" in entry), {})
+        first: Mapping[str, Any] = next((entry for entry in state["log_history"] if "loss" in entry), {})
         return {name: float(first[name]) for name in ("step", "loss", "learning_rate") if name in first} or None
     # a name on the hub, or a checkpoint of another trainer
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
