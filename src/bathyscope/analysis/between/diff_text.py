@@ -109,7 +109,7 @@ def _tell_grafts(data: xr.Dataset) -> str:
 
 def _beyond_output(data: xr.Dataset) -> NDArray[np.bool_]:
     """Return the blocks whose graft, on any prompt, is above what rounding does to predictions, [blocks]."""
-    return beyond_rounding(data["graft"].values, data["output_floor"].values[:, None]).any(0)
+    return np.asarray(beyond_rounding(data["graft"].values, data["output_floor"].values[:, None]).any(0))
 
 
 def _tell_weights(data: xr.Dataset) -> str:
