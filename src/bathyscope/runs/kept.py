@@ -80,7 +80,7 @@ class KeptReading(DepthReading):
         return kept_reading(self.shares, self.tokens, self.quantile, self.cluster)
 
     @cached_property
-    def value(self) -> float:  # type: ignore[override]
+    def value(self) -> float:
         """The reading of all tokens together, 0 … L; NaN where no prompt has a value."""
         reading = self.statistic
         return float(reading.take(reading.has_value).estimate()) if reading.has_value.any() else math.nan
@@ -112,7 +112,7 @@ class KeptNull(Null):
         return float(np.mean([control.estimate() for control in usable])) if usable else math.nan
 
     @cached_property
-    def moved(self) -> float:  # type: ignore[override]
+    def moved(self) -> float:
         """The run less its controls, over the prompts that all of them read; NaN without any."""
         return float(self.differences_of_seeds().mean()) if self.paired.any() else math.nan
 
