@@ -41,12 +41,12 @@ def elided(content: object, letters: int) -> str:
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return ``1 survey`` or ``2 surveys``.
+    """Return ``1 survey`` or ``2,000 surveys``.
 
     Args:
         plural: of nouns that do not end in a further s.
     """
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def capitalised(text: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import xarray as xr
 
-from bathyscope.core.text import shown, without_folders
+from bathyscope.core.text import counted, shown, without_folders
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
 
@@ -21,9 +21,9 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     prompts = [dataset.sizes[PROMPT] for dataset in datasets.values() if PROMPT in dataset.sizes]
     tokens = [dataset["n_tokens"] for dataset in datasets.values() if "n_tokens" in dataset.coords]
     of_all = f"{prompts[0]} of " if prompts and prompts[0] != identity.prompts else ""
-    extent = [f"{of_all}{_counted(identity.prompts, 'prompt')}"]
+    extent = [f"{of_all}{counted(identity.prompts, 'prompt')}"]
     if tokens:
-        extent.append(_counted(int(tokens[0].sum()), "token"))
+        extent.append(counted(int(tokens[0].sum()), "token"))
     extent.append(identity.dtype)
     floor = _floors(datasets["noise"]) if noise and "noise" in datasets else ""
     # Below float32 the control and the plain forward round alike, and effects do not: the floor is no bound then.
@@ -34,10 +34,6 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     if identity.gguf is not None:
         model = f"{model} (unpacked from {identity.gguf['quantisation']})"
     return shown(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _floors(noise: xr.Dataset) -> str:

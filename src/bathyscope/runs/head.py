@@ -17,7 +17,7 @@ import xarray as xr
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.cycles import Cycle
-from bathyscope.core.text import capitalised
+from bathyscope.core.text import capitalised, counted
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.readings import SHARE, DepthReading
 
@@ -88,7 +88,7 @@ class RunHead:
         """From where tokens keep their prediction, with its interval; empty where it was not read."""
         if math.isnan(self.tokens.value):
             return ""
-        depth = f"{self.tokens} of {count_of(self.n_blocks, 'block')}{self.in_loops(self.tokens.value)}"
+        depth = f"{self.tokens} of {counted(self.n_blocks, 'block')}{self.in_loops(self.tokens.value)}"
         if self.is_mean:
             return f"A token keeps its final prediction from {depth} on, on average"
         return f"Half of the tokens keep their final prediction from {depth} on"
@@ -124,7 +124,7 @@ class RunHead:
         """What it costs to read the model out at ``boundary``; empty where the losses are not known."""
         if self.boundary is None or math.isnan(self.loss_at_boundary) or math.isnan(self.loss_at_end):
             return ""
-        where = f"after {count_of(self.boundary, 'block')}"
+        where = f"after {counted(self.boundary, 'block')}"
         return (
             f"Read out {where}, the loss is {self.loss_at_boundary:.2f} nats; at the end it is {self.loss_at_end:.2f}."
         )
@@ -162,11 +162,6 @@ def head_of(
 def percent(share: float) -> str:
     """Write a share in per cent."""
     return f"{100 * share:.0f} %"
-
-
-def count_of(number: int, noun: str) -> str:
-    """Write ``1 block`` or ``12 blocks``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def _pooled(lens: xr.Dataset, name: str, n_blocks: int) -> FloatArray:

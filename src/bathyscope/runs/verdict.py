@@ -21,7 +21,7 @@ from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
-from bathyscope.runs.head import RunHead, count_of, head_of
+from bathyscope.runs.head import RunHead, head_of
 from bathyscope.runs.kept import QUANTILES, kept_readings
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, Datasets, DepthReading, Null, readings_by_prompt
 from bathyscope.statistics.bootstrap import Interval
@@ -211,7 +211,7 @@ class Verdict:
     def _coverage_sentence(self) -> str:
         """How many prompts have each reading, where it is not all of them."""
         partial = [
-            f"{reading.name} for {reading.units} of {count_of(reading.all_units, self._unit)}"
+            f"{reading.name} for {reading.units} of {counted(reading.all_units, self._unit)}"
             for reading in (self.head.tokens, self.own, self.later)
             if 0 < reading.units < reading.all_units
         ]
@@ -240,7 +240,7 @@ class Verdict:
             for reading in self._deciding
             if reading.null is not None and not math.isnan(reading.null.moved)
         }
-        models = count_of(seeds, "untrained model")
+        models = counted(seeds, "untrained model")
         if not nulls:
             return f"Nothing can be said of training: no prompt has a reading here and in the {models} of this shape."
         if seeds == 1:  # which shows nothing of how far untrained models lie apart

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.text import capitalised
+from bathyscope.core.text import capitalised, counted
 from bathyscope.pages.profile.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.profile.numbers import CRITERIA
-from bathyscope.runs.head import count_of, percent
+from bathyscope.runs.head import percent
 
 if TYPE_CHECKING:
     from bathyscope.pages.profile.numbers import Mark, Points, Profile
@@ -39,11 +39,11 @@ def headline(profile: Profile) -> str:
 
 def basis(profile: Profile) -> str:
     """Return what stands under the headline: the head's second sentence, prompts and tokens, controls, and advice."""
-    tokens = f", {count_of(profile.tokens, 'token')}" if profile.tokens else ""
+    tokens = f", {counted(profile.tokens, 'token')}" if profile.tokens else ""
     head, sentences = profile.head, []
     if head is not None and head.tokens_sentence and head.effect_sentence:
         sentences.append(f"{head.effect_sentence}.")
-    sentences.append(f"{count_of(profile.prompts, 'prompt')}{tokens}.")
+    sentences.append(f"{counted(profile.prompts, 'prompt')}{tokens}.")
     if head is not None and head.tokens.null is not None and not math.isnan(head.tokens.null.value):
         sentences.append(_name_controls(head.tokens.value, head.tokens.null))
         effect = head.effect.null
@@ -144,7 +144,7 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
 
 def describe(profile: Profile) -> str:
     """Return the picture in words, for readers who cannot see it."""
-    parts = [f"Depth profile of {profile.model}, {count_of(profile.n_blocks, 'block')}."]
+    parts = [f"Depth profile of {profile.model}, {counted(profile.n_blocks, 'block')}."]
     for mark in profile.marks:
         label, interval = mark_label(mark)
         parts.append(f"{capitalised(label)} blocks{f' ({interval})' if interval else ''}.")
