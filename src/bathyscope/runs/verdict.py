@@ -19,6 +19,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
+from bathyscope.core.text import counted
 from bathyscope.errors import OptionError
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
 from bathyscope.runs.head import RunHead, head_of
@@ -183,14 +184,14 @@ class Verdict:
         # each from the prompts that have both, as the difference is
         tokens, effect = self.apart.estimates
         interval = Interval(self.apart.ci_low, self.apart.ci_high)
-        counted = {
+        agreement_words = {
             WITHIN: "within one block of each other",
             DIFFERENT: "different",
             OPEN: "whether they differ is open",
         }[self.agreement]
         return (
             f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
-            f"done by {effect:.1f}: {counted} ({self.apart.estimate:+z.1f}{_ends(interval)})."
+            f"done by {effect:.1f}: {agreement_words} ({self.apart.estimate:+z.1f}{_ends(interval)})."
         )
 
     def _caveats(self) -> str:
