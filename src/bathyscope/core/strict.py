@@ -103,15 +103,15 @@ def read_yaml(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from error
 
 
-def _written_out(node: Any, known: dict[int, float]) -> float:
+def _written_out(node: Any, sizes: dict[int, float]) -> float:
     """Count the values of a node with every alias in its place; ten aliases of ten aliases of … have no end."""
-    if id(node) not in known:
+    if id(node) not in sizes:
         # while it is looked at: an alias of what holds it
-        known[id(node)] = math.inf
+        sizes[id(node)] = math.inf
         inner = node.value if isinstance(node.value, list) else []
         parts = [part for item in inner for part in (item if isinstance(item, tuple) else (item,))]
-        known[id(node)] = 1 + sum(_written_out(part, known) for part in parts)
-    return known[id(node)]
+        sizes[id(node)] = 1 + sum(_written_out(part, sizes) for part in parts)
+    return sizes[id(node)]
 
 
 def _once(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -160,14 +160,14 @@ class ChatTemplate:
             {"role": role, "content": [{"type": "text", "text": text}] if role in as_parts else text}
             for role, text in contents.items()
         ]
-        told: dict[str, Any] = dict(self._dated)
+        template_values: dict[str, Any] = dict(self._dated)
         try:
             return str(
                 self.tokenizer.apply_chat_template(
                     messages,
                     tokenize=False,
                     add_generation_prompt=ASSISTANT not in contents,
-                    **told,
+                    **template_values,
                 )
             )
         # a template is a program of its author's, which raises whatever it likes

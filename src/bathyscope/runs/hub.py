@@ -56,9 +56,9 @@ def listing(folder: Path, to: str) -> str:
     name, _ = _named(to)
     files = listed(folder)
     texts = b'"pieces":' in (folder / PROMPTS_FILE).read_bytes() if (folder / PROMPTS_FILE).exists() else False
-    kept = "with the texts of its prompts" if texts else "with token ids and without texts"
+    contents = "with the texts of its prompts" if texts else "with token ids and without texts"
     rows = [f"  {file} ({size:,} bytes)" for file, size in files]
-    return "\n".join([f"Would publish {len(files)} files to {HUB}{name}, {kept}:", *rows])
+    return "\n".join([f"Would publish {len(files)} files to {HUB}{name}, {contents}:", *rows])
 
 
 def pulled(address: str) -> Path:
