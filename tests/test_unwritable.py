@@ -14,7 +14,7 @@ from bathyscope.cli import main
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import StoreError
 from bathyscope.pages.export import save_figures, save_side_by_side
-from bathyscope.pages.plotting import save_panels
+from bathyscope.pages.panel_files import save_panels
 
 MODEL, TEXTS = "no/such-model", [[5, 9, 7, 30]]
 FOLDERS: dict[str, Callable[[Path], Any]] = {

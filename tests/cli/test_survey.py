@@ -325,7 +325,8 @@ def test_options_of_a_measure_from_a_file_are_flags_and_keys_of_a_recipe(
     if how.startswith("recipe"):
         recipe.write_text(f"measures: [lens, {own_measure}]\nstep: {{over: last}}\n", encoding="utf-8")
         more = ["--recipe", str(recipe)]
-        more += ["--measures", own_measure, "--step.over", "last"] if how == "recipe, flag" else []
+        # what is typed may be code, and a recipe by itself may not
+        more += ["--measures", own_measure, "--step.over", "last"] if how == "recipe, flag" else ["--allow-code"]
     else:
         named = ["--measures", f"lens,{own_measure}"] if how == "apart" else [f"--measures={own_measure}"]
         more = [*named, "--step.over", "last"]

@@ -28,8 +28,8 @@ def test_a_name_is_loaded_from_its_home_and_others_are_refused() -> None:
 
 
 def test_every_name_of_the_package_has_one_home() -> None:
-    assert bathyscope._LAZY["group"] == bathyscope._LAZY["grouped"] == "bathyscope.analysis.depths:grouped"
-    assert bathyscope._LAZY["open"] == "bathyscope.runs.run:open_run"
+    assert bathyscope._LAZY["group"] == bathyscope._RENAMED["grouped"][0] == "bathyscope.analysis.depths:grouped"
+    assert bathyscope._LAZY["open"] == "bathyscope.pages.opening:open_result"
     assert len(bathyscope.__all__) == len(set(bathyscope.__all__)) > len(bathyscope._LAZY) > 35
     with pytest.raises(AttributeError, match="module 'bathyscope' has no attribute 'surveys'"):
         _ = bathyscope.surveys  # type: ignore[attr-defined]

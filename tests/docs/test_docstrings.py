@@ -32,9 +32,14 @@ GIVEN = ("ExitAdvice", "Plan", "RepeatScan", "Repaired", "Run", "Schedule")
 SAME = {"grouped"}
 """Further names of a call."""
 NOT_RUN = {
-    *("Run.explore", "Run.push", "course", "demo", "evaluate", "open_course", "open_evaluation", "open_lens"),
-    "open_maps",
-    *("open_repaired", "probe", "push", "reproduce"),
+    *(
+        "Run.explore",
+        "Run.push",
+        "course",
+        "demo",
+        "evaluate",
+    ),
+    *("probe", "push", "reproduce"),
 }
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""
 ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}
@@ -57,7 +62,7 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 
 PUBLIC = dict(public())
 CLASSES = {name: one for name, one in PUBLIC.items() if isinstance(one, type) and name not in ERRORS}
-CALLS = {name: one for name, one in PUBLIC.items() if not isinstance(one, type)}
+CALLS = {name: one for name, one in PUBLIC.items() if callable(one) and not isinstance(one, type)}
 
 
 @pytest.fixture(scope="module")

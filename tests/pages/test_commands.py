@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bathyscope.pages.commands import quote_model, quote_more_prompts
+from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,13 @@ def test_names_that_nobody_can_load_are_placeholders(name: str, text: str) -> No
     assert quote_model(name) == text
 
 
-def test_a_folder_is_quoted(tmp_path: Path) -> None:
+def test_a_folder_is_quoted_where_it_names_no_place_on_a_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "my model"
     place.mkdir()
-    assert quote_model(str(place)) == f"'{place}'"
+    monkeypatch.chdir(tmp_path)
+    assert quote_model("my model") == "'my model'"
+    assert quote_model(str(place)) == "MODEL"
+    assert quote_prompts(str(place / "mine.jsonl")) == "YOURS.jsonl"
 
 
 @pytest.mark.parametrize(

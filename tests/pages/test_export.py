@@ -66,7 +66,9 @@ def test_formats_are_a_list(formats: object, tmp_path: Path) -> None:
 
 def test_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("mine")
-    with pytest.raises(StoreError, match=r"Cannot write '.*taken/effective_depth.png': .*Choose a folder"):
+    with pytest.raises(
+        StoreError, match=r"The folder '.*taken' cannot hold figures: it is no folder. Nothing was computed"
+    ):
         save_figures(SMALL, tmp_path / "taken")
     assert (tmp_path / "taken").read_text() == "mine"
 

@@ -85,8 +85,8 @@ def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"what": 3}, "what=3 is not the name of a panel. Give one, such as 'lens.kl'."),
-        ({"what": None}, "what=None is not the name of a panel. Give one, such as 'lens.kl'."),
+        ({"panel": 3}, "panel=3 is not the name of a panel. Give one, such as 'lens.kl'."),
+        ({"panel": None}, "panel=None is not the name of a panel. Give one, such as 'lens.kl'."),
         ({"ax": "x"}, "ax='x' is of type str. Give axes of plt.subplots(...), or None for a new figure."),
         ({"width": math.nan}, "width=nan is not a length. Give inches above 0, such as 3.3."),
         ({"width": 0}, "width=0 is not a length. Give inches above 0, such as 3.3."),
@@ -97,7 +97,7 @@ def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
 )
 def test_wrong_arguments_of_plot_are_refused(run: bathyscope.Run, arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(OptionError) as caught:
-        bathyscope.plot(run, **{"what": "lens.kl", **arguments})
+        bathyscope.plot(run, **{"panel": "lens.kl", **arguments})
     assert str(caught.value) == message
 
 

@@ -20,7 +20,7 @@ from bathyscope.cli import session
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.model.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -128,10 +128,12 @@ def load_models(models: Sequence[str], options: dict[str, Any], quiet: bool) -> 
 
 def open_run(folder: str, partial: bool) -> bathyscope.Run:
     """Return the run in a folder; of anything else the command has no use, so that it is refused as no run."""
-    # Reading runs takes longer to import than a help to print.
-    from bathyscope.runs.run import open_run as read_run
+    from bathyscope.runs.run import Run
 
-    return read_run(folder, partial=partial)
+    opened = bathyscope.open(folder, partial=partial)
+    if isinstance(opened, Run):
+        return opened
+    raise StoreError(f"{str(folder)!r} holds no run. Give the folder that a survey wrote (its --out).")
 
 
 def load_as_planned(plan: Plan, options: dict[str, Any]) -> None:

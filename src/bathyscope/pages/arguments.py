@@ -66,7 +66,9 @@ def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
         argument = list(argument)
     several = argument if isinstance(argument, list | tuple) else [argument]
     acts = [item for item in several if isinstance(item, Act)]
-    return read_runs([item for item in several if not isinstance(item, Act)] if acts else argument), acts
+    others = [item for item in several if not isinstance(item, Act)] if acts else argument
+    # none at all is refused by the caller, in the words of what it makes
+    return read_runs(others) if others != [] else [], acts
 
 
 def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:

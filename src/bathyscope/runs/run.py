@@ -462,7 +462,12 @@ class Run:
         return import_module("bathyscope.pages.plotting").plot(self, panel, ax, **choices)
 
     def keys(self) -> tuple[str, ...]:
-        """Return the names of the measures, so that a run is read as a dictionary is."""
+        """Return the names of the measures, so that a run is read as a dictionary is.
+
+        Example:
+            >>> run.keys()[:2]
+            ('residual', 'lens')
+        """
         return self.measures
 
     def _ipython_key_completions_(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
+from bathyscope.model.place import here
 from bathyscope.options import Range, checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling, names_runs
@@ -17,6 +18,7 @@ from bathyscope.surgery.options import Emit
 from bathyscope.surgery.plan import Plan
 from bathyscope.surgery.plan_export import export_plan
 from bathyscope.surgery.proof import require_no_loops
+from bathyscope.surgery.soundness import require_apart
 from bathyscope.surgery.weight_files import SHARD_BYTES
 from bathyscope.surgery.writing import require_free, schedule_for, write_export
 
@@ -72,6 +74,7 @@ def export(
     _require_one_result(folder, emit)
     target = Path() if folder is None else folder_path(folder, "folder")
     if emit is None:
+        require_apart(here(str(model)) if isinstance(model, str | Path) else None, target)
         require_free(target)
         require_writable(target, holds="an export")
     with alone(model):

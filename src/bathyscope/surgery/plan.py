@@ -96,7 +96,7 @@ class Plan:
         1
         >>> plan.cycle is None
         True
-        >>> plan.price.cost == plan.table["test_cost"][0], plan.stored_in is None
+        >>> bool(plan.price.cost == plan.table["test_cost"][0]), plan.stored_in is None
         (True, True)
         >>> 0 <= plan.chosen_again <= 1, plan.blocks_again.columns.tolist()
         (True, ['unit', 'chosen_again', 'left_out'])

@@ -54,15 +54,19 @@ def require_shape(name: str, shape: tuple[int, ...], configured: Iterable[int]) 
         )
 
 
-def require_apart(source: Source, folder: Path) -> None:
+def require_apart(copied: Path | None, folder: Path) -> None:
     """Refuse to write into the folder that is copied.
+
+    Args:
+        copied: None = nothing is copied from a folder.
+        folder: to be written.
 
     Raises:
         StoreError: the folder is the source's, or lies in it.
     """
-    if source.folder is None:
+    if copied is None:
         return
-    source_folder, target = source.folder.resolve(), folder.absolute()
+    source_folder, target = copied.resolve(), folder.absolute()
     target = target.parent.resolve() / target.name
     if target == source_folder or source_folder in target.parents:
         where = "is" if target == source_folder else "lies inside of"

@@ -63,7 +63,7 @@ def write_export(
     Raises:
         ModelError, StoreError: as ``export``.
     """
-    require_apart(source, folder)
+    require_apart(source.folder, folder)
     require_plain(source)
     whole = skeleton(source.config)
     require_all_layers(source, whole)

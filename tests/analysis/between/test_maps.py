@@ -267,9 +267,9 @@ def test_saved_and_opened_again(tmp_path: Path) -> None:
     path.write_bytes(encode_maps(found()))
     xr.testing.assert_identical(open_maps(path).data, found())
     path.write_bytes(b"something else")
-    with pytest.raises(StoreError, match="cannot be read as a file of maps"):
+    with pytest.raises(StoreError, match="is no whole file of results"):
         open_maps(path)
-    with pytest.raises(StoreError, match="cannot be read as a file of maps"):
+    with pytest.raises(StoreError, match="is no whole file of results"):
         open_maps(tmp_path / "none.nc")
 
 

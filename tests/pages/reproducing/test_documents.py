@@ -72,6 +72,7 @@ def test_commands_run_as_printed(
     for name in ("llama", "one", "other", "data"):
         (tmp_path / name).mkdir()
     (tmp_path / "pile.txt").write_text("one by one", encoding="utf-8")
+    (tmp_path / "mine.jsonl").write_text('{"ids": [1, 2, 3]}\n', encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     plans = []
     planned = ReproductionPlan.of
@@ -88,4 +89,4 @@ def test_commands_run_as_printed(
         return
     main(typed)
     assert plans[0].cells
-    assert len(COMMANDS) == 6
+    assert len(COMMANDS) == 7

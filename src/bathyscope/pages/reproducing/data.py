@@ -1,6 +1,7 @@
 """Local copies of data sets in place of the hub's, and files for the corpora and tables of the papers."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -16,6 +17,7 @@ from bathyscope.surveying.papers.reproduction import Work
 from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 
 VALIDATION = "wic_validation"
+_NUMBER = re.compile(r"[+-]?[\d.,_]+(?:[eE][+-]?\d+)?|[+-]?(?:nan|inf)")
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet")
 _SOURCES = ("survey", "maps", "subjoiner", "ing")
 """Works whose data are a source of prompts."""
@@ -59,6 +61,8 @@ def read_prompts_option(prompts: int | str | PathLike[str] | None) -> tuple[int 
     if prompts is None:
         return None, None
     source = fspath(prompts)  # type: ignore[arg-type]
+    if _NUMBER.fullmatch(source):
+        raise OptionError(f"--prompts {source} is no number of prompts; give a whole number, 1 or more, or a source.")
     require_there(source)
     return None, source
 
