@@ -33,7 +33,7 @@ def copy_modules(model: nn.Module, tensor_for: Callable[[Tensor], Tensor]) -> nn
         # hooks may hold whatever a training needs, which is neither copied nor called
         memo |= {id(hooks): OrderedDict() for name in _HOOKS if (hooks := module.__dict__.get(name)) is not None}
         memo |= {id(module.__dict__[name]): None for name in _IN_FRONT if name in module.__dict__}
-    copied = cast(nn.Module, copy.deepcopy(model, memo))
+    copied = copy.deepcopy(model, memo)
     for module in copied.modules():
         for name in _IN_FRONT:
             module.__dict__.pop(name, None)
