@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from bathyscope.prompts.prompt import Prompt
 from studies.planted.truth import Truth
 from studies.planted.wiring import Planted
 
@@ -53,6 +54,7 @@ class Construction:
         truth: what follows from that.
         build: makes the model, the same at every call.
         departures: every measure that is fooled or silent; all others must be right.
+        prompts: that many prompts to survey it with; None = random tokens (``surveyed.prompts``).
     """
 
     name: str
@@ -60,6 +62,7 @@ class Construction:
     truth: Truth
     build: Callable[[], Planted]
     departures: tuple[Departure, ...] = ()
+    prompts: Callable[[int], list[Prompt]] | None = None
 
     def departure(self, measure: str) -> Departure | None:
         """Why a measure does not say what is true here; None where it must."""

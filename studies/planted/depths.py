@@ -20,12 +20,14 @@ NEARLY_ALL = 0.97
 
 
 def depth_readings() -> list[Reading]:
-    """The verdict's three, the nine estimators, the lens with a frozen norm and behind maps, depth scores."""
+    """The verdict's five, the nine estimators, the lens with a frozen norm and behind maps, depth scores."""
     return [*_verdict(), *_estimators(), *_frozen(), _depth("translated_lens", _decodable), *_scores()]
 
 
 def _verdict() -> list[Reading]:
     truths: dict[str, tuple[str, Callable[[Truth], float]]] = {
+        "half": ("blocks until half of the tokens have their answer", lambda truth: truth.depth_of(0.5)),
+        "tokens_90": ("blocks until nine in ten tokens have their answer", lambda truth: truth.depth_of(0.9)),
         "readable": ("blocks until the answer is there", lambda truth: float(truth.depth)),
         "own": ("blocks until the last one that the answer needs", lambda truth: max(truth.needed) + 1.0),
         "later": (

@@ -14,6 +14,7 @@ from studies.planted.depths import depth_readings
 from studies.planted.detour import DETOUR
 from studies.planted.either import EITHER
 from studies.planted.idle import DOUBLED_BETWEEN, IDENTITY, LATE
+from studies.planted.mixture import MIXTURE
 from studies.planted.near_identity import NEAR_IDENTITY
 from studies.planted.reading import Reading, Value, verdict
 from studies.planted.relay import RELAY
@@ -44,6 +45,7 @@ CONSTRUCTIONS: Mapping[str, Construction] = {
         SINK,
         UNUSED_COPY,
         EITHER,
+        MIXTURE,
     )
 }
 READINGS: Mapping[str, Reading] = {reading.name: reading for reading in (*depth_readings(), *block_readings())}

@@ -71,9 +71,16 @@ def _section(construction: Construction, cells: Mapping[str, Cell]) -> Iterator[
 
 
 def _described(truth: Truth) -> str:
-    return (
+    whole = (
         f"The answer has been worked out behind {truth.depth} of {truth.n_blocks} blocks and rests on blocks "
         f"{shown(truth.needed)}."
+    )
+    if not truth.settling:
+        return whole
+    parts = [f"{100 * share:.0f} % of the tokens have theirs behind {depth}" for depth, share in truth.settling]
+    return (
+        f"{whole} {' and '.join(parts)}: half of them by {shown(truth.depth_of(0.5))}; the mean is "
+        f"{shown(truth.mean_depth)}."
     )
 
 

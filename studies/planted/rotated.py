@@ -74,6 +74,8 @@ ROTATED = Construction(
             *(f"{how}{curve}" for how in ("", "interpolated_") for curve in _LENS),
             *(f"{how}{name}" for how in ("", "frozen_") for name in ("settle", "prediction")),
             *(f"frozen_{curve}" for curve in _LENS),
+            "verdict_half",
+            "verdict_tokens_90",
             "verdict_readable",
             why="The lens shows what the unembedding can read, not what has been worked out. Skip effects, depth "
             "scores and erasure see that nothing more is worked out between blocks 3 and 9.",

@@ -115,6 +115,11 @@ SHARED_WEIGHTS = Construction(
             why="Eleven steps reach the fixed point as well as twelve: no single block is missed.",
         ),
         fooled(
+            "verdict_tokens_90",
+            why="A gradual approach has no one depth: half of the tokens keep their prediction after three blocks and "
+            "a half, and nine in ten only after five.",
+        ),
+        fooled(
             "translated_lens",
             why="A gradual approach has no one depth: a map guesses nine tokens in ten after one block, and nearly all "
             "only after six.",

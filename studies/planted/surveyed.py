@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from functools import partial
 
 import xarray as xr
 
@@ -33,10 +34,11 @@ def prompts(seed: int = 0, count: int = PROMPTS) -> list[Prompt]:
 def surveyed(construction: Construction) -> Run:
     """All measures of depth on the model."""
     model = dataclasses.replace(load(construction.build()), name=construction.name)
-    more = survey(model, prompts(count=MORE_PROMPTS), WITH_MORE, patching={"pairs": _PAIRS}, progress=False)
+    draw_prompts = construction.prompts or partial(prompts, 0)
+    more = survey(model, draw_prompts(MORE_PROMPTS), WITH_MORE, patching={"pairs": _PAIRS}, progress=False)
     run = survey(
         model,
-        prompts(),
+        draw_prompts(PROMPTS),
         MEASURES,
         progress=False,
         lens={"norm": ("recompute", "frozen")},

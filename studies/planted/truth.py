@@ -25,6 +25,8 @@ class Truth:
         ordered: l where running l+1 before l would change the prediction.
         last_gathering: the last block that fetches something of use from an earlier token; it reads that token's
             stream at the boundary of the same number.
+        settling: (blocks, share of the tokens), in order: after how many blocks which share of the tokens has its
+            answer, where they differ; empty where all tokens have theirs after ``depth``.
     """
 
     n_blocks: int
@@ -35,6 +37,32 @@ class Truth:
     uses_across: Pairs
     ordered: frozenset[int]
     last_gathering: int
+    settling: tuple[tuple[int, float], ...] = ()
+
+    @property
+    def settled(self) -> tuple[tuple[int, float], ...]:
+        """``settling``, written out where all tokens have one depth."""
+        return self.settling or ((self.depth, 1.0),)
+
+    @property
+    def mean_depth(self) -> float:
+        """The mean over tokens, which may be a depth that no token has."""
+        return sum(depth * share for depth, share in self.settled)
+
+    def depth_of(self, share: float) -> float:
+        """Blocks until a share of the tokens has its answer, on straight lines between boundaries.
+
+        Where all tokens have theirs after 5 blocks, half of them do after 4.5.
+
+        Args:
+            share: above 0, at most 1.
+        """
+        before = 0.0
+        for depth, part in self.settled:
+            if before + part >= share:
+                return max(depth - (before + part - share) / part, 0.0)
+            before += part
+        return float(self.settled[-1][0])
 
 
 def chain_truth(n_blocks: int, steps: Sequence[int]) -> Truth:

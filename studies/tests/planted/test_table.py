@@ -22,7 +22,10 @@ CONTRADICTED = {
     "translated_lens": {"detour", "shared_weights", "backup", "unused_copy", "either"},
     "patching": {"shared_weights"},
     "erasure": {"shared_weights", "busy"},
-    "prediction": {"rotated"},
+    "prediction": {"rotated", "mixture"},
+    "verdict_half": {"rotated"},
+    "verdict_tokens_90": {"rotated", "shared_weights"},
+    "verdict_readable": {"rotated", "mixture"},
     "swap": set[str](),
 }
 
