@@ -56,6 +56,8 @@ _LENS = [
     "cross_entropy",
     "kl_top_p",
     "kl_tail",
+    "near_ties",
+    "top1_kept",
 ]
 _SCHEDULE = {"kl": "nats", "top1_agreement": "1", "entropy": "bits", "loss": "nats"}
 DIMS: dict[str, dict[str, tuple[str, ...]]] = {

@@ -36,6 +36,9 @@ def model_with_a_block_for_each() -> LlamaForCausalLM:
         num_attention_heads=1,
         num_key_value_heads=1,
         tie_word_embeddings=False,
+        # texts are made of tokens 1 and 2, which begin and end none
+        bos_token_id=None,
+        eos_token_id=None,
     )
     model = LlamaForCausalLM(config).eval()
     with torch.no_grad():

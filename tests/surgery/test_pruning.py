@@ -355,10 +355,10 @@ def test_a_full_disk_at_the_last_write_is_a_sentence(
 ) -> None:
     plain = folder_module.write_atomically
 
-    def full(path: Path, content: bytes) -> None:
+    def full(path: Path, content: bytes, inside: Path | None = None) -> None:
         if path.name == file and (file == "plan.nc" or path.exists()):
             raise OSError(errno.ENOSPC, "No space left on device")
-        plain(path, content)
+        plain(path, content, inside)
 
     monkeypatch.setattr(folder_module, "write_atomically", full)
     with pytest.raises(

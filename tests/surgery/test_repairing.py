@@ -287,7 +287,11 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
     repaired(how="heal", tokens=100, state=tmp_path / "state")
     monkeypatch.setattr("bathyscope.surgery.rungs.losses", lambda *_: pytest.fail("it computed"))
     for options, kind, said in (
-        ({"how": "heal", "tokens": 100, "state": tmp_path / "file"}, StoreError, "is a file; the state of a training"),
+        (
+            {"how": "heal", "tokens": 100, "state": tmp_path / "file"},
+            StoreError,
+            "cannot hold the state of a training: it is no folder",
+        ),
         ({"how": "heal", "tokens": 99, "state": tmp_path / "state"}, StoreError, "is the state of another training"),
         ({"state": tmp_path / "state"}, OptionError, "how='linear' trains nothing and has no state"),
     ):
