@@ -160,10 +160,12 @@ def test_unfinished_run_is_refused_with_counts_and_the_way_on(unfinished: Path) 
     )
 
 
-@pytest.mark.parametrize(("name", "verb"), [("evaluation.json", "open_evaluation"), ("prune.json", "open_plan")])
-def test_a_folder_of_another_kind_says_what_opens_it(tmp_path: Path, name: str, verb: str) -> None:
+@pytest.mark.parametrize(("name", "what"), [("evaluation.json", "an evaluation"), ("prune.json", "a plan")])
+def test_a_folder_of_another_kind_says_what_opens_it(tmp_path: Path, name: str, what: str) -> None:
     (tmp_path / name).write_text("{}")
-    with pytest.raises(StoreError, match=rf"^There is no run in .* is opened by bathyscope\.{verb}\('.*'\)\.$"):
+    with pytest.raises(
+        StoreError, match=rf"^There is no run in .* It holds {what}, which bathyscope\.open\('.*'\) opens"
+    ):
         open_run(tmp_path)
 
 
@@ -172,7 +174,7 @@ def test_unfinished_run_names_the_command_that_began_it(tmp_path: Path) -> None:
         pass
     with pytest.raises(
         StoreError,
-        match=r"0 of 3 shards .* Resume it by running again: bathyscope survey tiny/llama --out x\.$",
+        match=r"0 of 3 shards .* running again what began it, with --out .*: bathyscope survey tiny/llama --out x\.$",
     ):
         open_run(tmp_path)
     with pytest.raises(StoreError, match="0 of 3 shards"):

@@ -114,7 +114,9 @@ def written(
         >>> bathyscope.written(run).data["quantity"].values.tolist()
         ['deep_thinking_ratio', 'settle_depth', 'prediction_depth']
     """
-    if "lens" not in run or "right" not in run["lens"].coords:
+    from bathyscope.runs.run import Run
+
+    if not isinstance(run, Run) or "lens" not in run or "right" not in run["lens"].coords:
         raise OptionError("written() needs a survey with lens and write=…, on prompts with answers; this run is none.")
     lens = one_norm(run["lens"])
     is_right = np.asarray(lens["right"].values, dtype=np.float64)

@@ -269,13 +269,13 @@ def _declared(source: str, revision: str | None) -> Mapping[str, Any]:
 
 
 def _require_blocks(declared: Mapping[str, Any]) -> None:
-    """Refuse a number of blocks that no model has, and that would be built for minutes."""
+    """Refuse a number of blocks that no model has; millions of them would be built for minutes."""
     nested = declared.get("text_config")
     for config in (declared, *([nested] if isinstance(nested, Mapping) else [])):
         for name in _BLOCK_COUNTS:
             count = config.get(name)
-            if isinstance(count, int) and count > _MOST_BLOCKS:
-                raise OSError(f"its config.json says {name}: {count}, and at most {_MOST_BLOCKS:,} blocks are built")
+            if isinstance(count, int) and not 0 < count <= _MOST_BLOCKS:
+                raise OSError(f"its config.json says {name}: {count}; a model has 1 to {_MOST_BLOCKS:,} blocks")
 
 
 def _downloaded(name: str, revision: str | None) -> Path:

@@ -69,14 +69,15 @@ class FolderLock:
             return "another process"
 
 
-_OPENS: Final = {
-    "manifest.json": "open",
-    "prune.json": "open_plan",
-    "evaluation.json": "open_evaluation",
-    "course.json": "open_course",
-    "repair.json": "open_repaired",
+_HOLDS: Final = {
+    "manifest.json": "a run",
+    "prune.json": "a plan",
+    "evaluation.json": "an evaluation",
+    "course.json": "a course",
+    "repair.json": "a repair",
+    "config.json": "a model",
 }
-"""Manifest → the call that reads the files next to it."""
+"""File → what the folder is that holds it."""
 
 
 @dataclass(frozen=True)
@@ -212,8 +213,11 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
 
 def _holds(folder: Path) -> str:
     """What opens a folder that is of another kind; empty where none does."""
-    opens = next((verb for name, verb in _OPENS.items() if (folder / name).is_file()), None)
-    return "" if opens is None else f" What this one holds is opened by bathyscope.{opens}({str(folder)!r})."
+    contents = next((what for name, what in _HOLDS.items() if (folder / name).is_file()), None)
+    if contents is None:
+        return ""
+    how = "" if contents == "a model" else f", which bathyscope.open({str(folder)!r}) opens (bathyscope show)"
+    return f" It holds {contents}{how}."
 
 
 def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:

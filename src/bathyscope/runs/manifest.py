@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 import platform
+import shlex
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.core.strict import DAMAGED
+from bathyscope.core.text import shown
 from bathyscope.errors import StoreError, did_you_mean
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
@@ -199,7 +201,7 @@ class Manifest:
         again = (
             f"repeating the survey of {identity.model!r} on {identity.dataset!r} with out={str(folder)!r}"
             if command is None
-            else f"running again: {command}"
+            else f"running again what began it, with --out {shlex.quote(str(folder))}: {shown(command)}"
         )
         missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"

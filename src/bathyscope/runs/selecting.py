@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.labels import weighed_by
 from bathyscope.prompts.prompts import Prompts
@@ -17,6 +18,7 @@ PLACES: Final = ("block", "boundary", "skipped", "dropped", "swapped", "start")
 _BOTH: Final = (*PLACES, "other", "boundary_other")
 """The same, with the second of two blocks or boundaries in results of pairs."""
 _NUMBERS = re.compile(r"(\d+)(?:-(\d+))?")
+_MOST_LISTED: Final = 8
 _OF_NAMES: Final = ("id",)
 """Dimensions of what tells the names of numbers, such as texts of tokens: of whichever prompts."""
 
@@ -45,9 +47,14 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
         else:
             numbers_of_part = []
         if not numbers_of_part:
-            names = [*prompts.names, *(f"{name}=" for name in prompts.labels)]
+            if separator and label in prompts.labels:
+                values = list(dict.fromkeys(map(str, prompts.label(label))))
+                listed = ", ".join(elided(text, 20) for text in values[:_MOST_LISTED])
+                more = " …" if len(values) > _MOST_LISTED else ""
+                raise OptionError(f"No prompt of this run has {part!r}. Values of {label} here: {listed}{more}.")
+            meant = did_you_mean(part, prompts.names) if part.strip("-0123456789") else ""
             raise OptionError(
-                f"No prompt of this run is {part!r}.{did_you_mean(part, names)} Name prompts by number (0 to "
+                f"No prompt of this run is {part!r}.{meant} Name prompts by number (0 to "
                 f"{len(prompts) - 1}, such as 0-4,7), by id, or by a label ("
                 f"{', '.join(f'{name}=…' for name in prompts.labels) or 'of which these prompts have none'})."
             )

@@ -87,6 +87,8 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
     if not isinstance(request, str | Sequence):
         raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
     texts = items_of(request)
+    if not texts:
+        raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}; leave it out for none.")
     seeds_of: dict[Kind, int] = {}
     for text in texts:
         name, colon, count = str(text).strip().partition(":")

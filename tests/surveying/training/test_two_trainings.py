@@ -138,8 +138,8 @@ def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsy
     watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=1, **OPTIONS)
     assert watch(0)
     assert main(["show", str(tmp_path / "c")]) == 0
-    assert bathyscope.open_course(tmp_path / "c").text.partition(".")[0] in capsys.readouterr().out
-    with pytest.raises(StoreError, match=r"opened by bathyscope\.open_course"):
-        bathyscope.open(tmp_path / "c")
+    assert bathyscope.open(tmp_path / "c").text.partition(".")[0] in capsys.readouterr().out
+    with pytest.raises(StoreError, match=r"It holds a course, which bathyscope\.open"):
+        bathyscope.report([tmp_path / "c"], tmp_path / "page.html")
     assert main(["show", str(tmp_path / "c"), "--measure", "lens"]) == OptionError.exit_code
     assert "is the folder of a course, with a survey of each step" in " ".join(capsys.readouterr().err.split())

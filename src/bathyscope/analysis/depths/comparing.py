@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -248,6 +248,8 @@ def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[
 
 
 def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
+    if not isinstance(runs, Iterable):
+        raise OptionError(f"compare() takes a list of runs or of their folders, not {runs!r:.60}.")
     if isinstance(runs, Run | str | Path) or not runs:
         what = "no run" if not isinstance(runs, Run | str | Path) else "a single one"
         raise OptionError(f"compare() takes a list of runs or of their folders, and got {what}: compare([one, other]).")

@@ -6,7 +6,7 @@ for which no weights are needed (except for a census of neurons).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,8 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     """
     if isinstance(parts, str | Path):
         parts = [parts]
+    if not isinstance(parts, Iterable):
+        raise OptionError(f"parts={parts!r:.40} are no folders; give a list of those that survey(part=…) wrote.")
     folders = [folder_path(part, "parts") for part in parts]
     if not folders:
         raise OptionError(
