@@ -66,7 +66,11 @@ def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
         argument = list(argument)
     several = argument if isinstance(argument, list | tuple) else [argument]
     acts = [item for item in several if isinstance(item, Act)]
-    return read_runs([item for item in several if not isinstance(item, Act)] if acts else argument), acts
+    if not acts:
+        return read_runs(argument), []
+    rest = [item for item in several if not isinstance(item, Act)]
+    # A plan, a repaired model, a course or a difference makes a page of its own, without any run.
+    return read_runs(rest) if rest else [], acts
 
 
 def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:
