@@ -127,3 +127,16 @@ def test_aliases_without_end_are_refused_in_a_short_sentence(tmp_path: Path) -> 
             read_recipe(written(tmp_path, text))
         assert len(str(caught.value)) < 400
     assert read_recipe(written(tmp_path, "lens: &k {k: 3}\njacobian_lens: {<<: *k}\n"))["jacobian_lens"] == {"k": 3}
+
+
+@pytest.mark.parametrize("kind", ["!!set {'mine.py:W'}", "!!set {? 'mine.py:W'}", "!!omap [a: 'mine.py:W']"])
+def test_no_kind_of_list_hides_code(tmp_path: Path, kind: str) -> None:
+    recipe = written(tmp_path, f"model: m\nprompts: p.jsonl\nmeasures: {kind}\n")
+    with pytest.raises(OptionError, match="is no kind of value here; write a list"):
+        read_request(recipe, {})
+
+
+@pytest.mark.parametrize("value", ["!!bool xyz", "!!int ''", "!!float ''", "!!timestamp 'x'", '"\\UFFFFFFFF"'])
+def test_values_that_their_tags_do_not_allow_are_refused(tmp_path: Path, value: str) -> None:
+    with pytest.raises(OptionError, match="is no YAML"):
+        read_recipe(written(tmp_path, f"seed: {value}\n"))

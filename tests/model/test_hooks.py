@@ -86,3 +86,18 @@ def test_a_model_that_runs_a_schedule() -> None:
             with pytest.raises(ModelError, match=r"This model runs a schedule at the moment .*; survey"):
                 bathyscope.survey(given, IDS, ["residual"], progress=False)
     assert load(hf).n_blocks == 5
+
+
+def test_a_forward_that_was_replaced_in_memory_is_refused() -> None:
+    """No weight, setting or constant would tell such a model from the plain one."""
+    hf = zoo.build("llama")
+    mlp = hf.model.layers[2].mlp
+    plain = mlp.forward
+    for replaced in (lambda x: 2 * plain(x), partial(lambda x: plain(x))):
+        mlp.forward = replaced
+        with pytest.raises(
+            ModelError, match=r"forward of model\.layers\.2\.mlp was replaced in memory.*class of its own"
+        ):
+            load(hf)
+        del mlp.forward
+    assert load(hf).n_blocks == len(hf.model.layers)

@@ -14,7 +14,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from bathyscope.errors import OptionError
 from bathyscope.pages.acts import act_section
+from bathyscope.pages.arguments import split_acts
 from bathyscope.pages.plan_page import candidate_rows, draw_plan, left_out_blocks, plan_basis, plan_headline, plan_html
 from bathyscope.surgery.plan import Plan, result
 from bathyscope.surgery.speed import Speeds
@@ -161,6 +163,15 @@ def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
     assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")
     assert "as well" not in html
     assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_plans_need_no_run_beside_them_and_nothing_is_still_refused(kind: Any) -> None:
+    plan = planned()
+    assert split_acts(plan) == ([], [plan])
+    assert split_acts(kind([plan, plan])) == ([], [plan, plan])
+    with pytest.raises(OptionError, match="No run given"):
+        split_acts(kind([]))
 
 
 def test_candidates_that_are_the_choice_itself_are_not_set_beside_it() -> None:

@@ -205,3 +205,21 @@ def test_texts_that_become_the_same_tokens_are_named() -> None:
 def test_markers_are_no_names_of_anything(tokenizer: Fast) -> None:
     (chat,) = read([Prompt(text="PlaceOfTheAnswer?", answer="Me")], tokenizer, template("{{ m.content }}"))
     assert re.search(r"PlaceOfTheAnswer\?<\|end\|>\n<\|assistant\|>\nMe$", tokenizer.decode(chat.ids))
+
+
+def test_a_template_that_does_not_end_is_stopped(tokenizer: Fast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bathyscope.prompts.chat._SECONDS", 0.1)
+    endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages[0].content }}"
+    with pytest.raises(PromptError, match=r"chat template did not end within 0\.1 s; leave chat out"):
+        read([Prompt("one two")], tokenizer, endless)
+
+
+def test_a_template_that_writes_the_answer_twice_is_refused(tokenizer: Fast) -> None:
+    twice = template("message.content") + "again {{ messages[-1].content }}"
+    with pytest.raises(PromptError, match="writes the answer twice"):
+        read([Prompt("one two", answer="three")], tokenizer, twice)
+
+
+def test_an_answer_alone_is_no_chat(tokenizer: Fast) -> None:
+    with pytest.raises(PromptError, match="its text is the answer alone"):
+        read([Prompt("three", answer="three")], tokenizer, template("message.content"))

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -204,3 +205,31 @@ def test_a_fifo_in_place_of_a_manifest_or_shard_does_not_hang(tmp_path: Path) ->
     os.mkfifo(tmp_path / "run" / "manifest.json")
     with pytest.raises(StoreError, match="it is a FIFO"):
         bathyscope.open(tmp_path / "run")
+
+
+def test_many_places_that_share_one_long_text_are_not_read_at_once() -> None:
+    def fill(file: h5py.File) -> None:
+        texts = file.create_dataset("t", (4000,), dtype=h5py.string_dtype())
+        texts[0] = "a" * 1_000_000
+        raw = np.zeros(4000, dtype=object)
+        raw[:] = "a" * 1_000_000
+        texts[:2] = raw[:2]
+
+    content = bytearray(_file(fill))
+    with h5py.File(io.BytesIO(bytes(content))) as file:
+        offset = file["t"].id.get_offset()
+    # every place refers to the first text
+    content[offset : offset + 16 * 4000] = content[offset : offset + 16] * 4000
+    tracemalloc.start()
+    with pytest.raises(StoreError, match="which it cannot hold"):
+        decode(bytes(content))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 600 << 20
+
+
+def test_a_name_that_is_a_number_is_no_length() -> None:
+    def fill(file: h5py.File) -> None:
+        file.create_dataset("x", data=np.arange(3.0)).attrs["NAME"] = np.int64(10**14)
+
+    assert decode(_file(fill))[""]["x"].values.tolist() == [0.0, 1.0, 2.0]

@@ -88,7 +88,7 @@ def test_a_candidate_that_costs_less_is_never_called_no_better() -> None:
     chance = planned({"choice": 0.4, "greedy": 0.1, "last": 0.3}, ["choice", "greedy", "last"])
     assert "no candidate costs less" not in chance
     assert (
-        "; no candidate is shown to cost less: greedy (drop:1) does there, 0.1 (0.09 to 0.11), a difference within "
+        "; no candidate is shown to cost less: greedy (drop:1) costs 0.1 (0.09 to 0.11), a difference within "
         "chance (p = 1)."
     ) in chance
     assert "Dropping the last does as well here: 0.3" in chance

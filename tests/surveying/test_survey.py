@@ -365,7 +365,7 @@ def test_options_by_class_and_by_dict_are_the_same() -> None:
         ({"seed": -1}, "seed=-1 is out of range; allowed: 0 to 4294967295."),
         ({"seed": 1.5}, "seed takes a whole number; 1.5 given."),
         ({"keep_text": "no"}, "keep_text takes true or false; 'no' given."),
-        ({"skip": {"positions": [[1]]}}, "skip: positions has 1 lists for 6 prompts"),
+        ({"skip": {"positions": [[1], [2]]}}, "skip: positions has 2 lists for 6 prompts"),
         ({"measures": ["drop"], "drop": {"blocks": [5]}}, "drop: block 5 is out of range; allowed: 0 to 4."),
         ({"measures": ["repeat"], "repeat": {"length": 9}}, "repeat: length=9 does not fit a model of 5 blocks"),
     ],

@@ -56,16 +56,14 @@ def test_batches_grow_by_half_and_end_with_all() -> None:
     ],
 )
 def test_both_ends_of_both_intervals_count(own: Any, is_reached: bool) -> None:
-    verdict: Any = SimpleNamespace(readable=reading(4, 3.5, 4.5), own=own)
+    verdict: Any = SimpleNamespace(half=reading(5, 4.6, 5.2), readable=reading(4, 3.5, 4.5), own=own)
     assert Goal(0.5).is_reached(verdict) is is_reached
 
 
 def test_one_narrow_interval_is_not_enough_but_of_all_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     by_prompt = 3 + rng.normal(size=40)
-    verdict: Any = SimpleNamespace(
-        readable=DepthReading("readable", by_prompt, 8), own=DepthReading("own", by_prompt, 8)
-    )
+    verdict: Any = SimpleNamespace(**{name: DepthReading(name, by_prompt, 8) for name in ("half", "readable", "own")})
     looked: list[int] = []
 
     def is_reached(goal: Goal, readings: Any, count: int | None = None) -> bool:
@@ -92,7 +90,7 @@ def test_it_ends_with_the_second_batch_that_is_enough(tmp_path: Path) -> None:
     assert widths[0] > widths[1] > widths[2]
     run = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
     assert len(run.prompts) == 22
-    assert run.stopped.startswith("With 22 of 24 prompts both readings are known within ±")
+    assert run.stopped.startswith("With 22 of 24 prompts all readings are known within ±")
     assert run.record()["until"]["reached"] is True
     assert bathyscope.open(tmp_path / "run").stopped == run.stopped
     again = surveyed(tmp_path / "run", until=(widths[0] + widths[1]) / 2)
@@ -107,7 +105,7 @@ def test_the_run_is_the_one_that_the_same_prompts_give_at_once(tmp_path: Path) -
     run = surveyed(tmp_path / "run", until=0.01, control="untrained:1")
     known = max(max(r.high - r.value, r.value - r.low) for r in (run.verdict.readable, run.verdict.own))
     sentence = re.compile(
-        r"±0\.01 blocks was not reached: with all 24 prompts both readings are known within ±(\d\.\d\d) blocks\."
+        r"±0\.01 blocks was not reached: with all 24 prompts all readings are known within ±(\d\.\d\d) blocks\."
     )
     shown = sentence.fullmatch(run.stopped)
     assert shown is not None
@@ -125,7 +123,7 @@ def test_the_budget_ends_it_between_batches(tmp_path: Path, monkeypatch: pytest.
     run = surveyed(tmp_path / "run", until=0.01, budget="1min")
     assert len(run.prompts) == 15
     assert run.stopped.startswith(
-        "±0.01 blocks was not reached: the budget of 60 s ended at 15 of 24 prompts, where both readings are known "
+        "±0.01 blocks was not reached: the budget of 60 s ended at 15 of 24 prompts, where all readings are known "
     )
     # whoever opens the run, or reads its page or record, is told the same
     opened = bathyscope.open(tmp_path / "run")

@@ -88,7 +88,9 @@ def probe(folder: Path) -> None:
 def remove_partial(folder: Path) -> None:
     """Remove what killed processes left behind. Only the holder of the folder's lock may call this."""
     for path in folder.rglob(f"{PARTIAL}*"):
-        path.unlink(missing_ok=True)
+        # no process of ours leaves a folder of that name inside of its results
+        if path.is_symlink() or not path.is_dir():
+            path.unlink(missing_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

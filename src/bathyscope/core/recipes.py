@@ -1,6 +1,6 @@
 """A recipe: the Python call's arguments in a YAML file. Flags override it, one option at a time."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,7 @@ def code_of(recipe: Mapping[str, Any]) -> list[str]:
         >>> code_of({"model": "m", "trust_remote_code": True, "measures": ["lens", "mine.py:Wobble"]})
         ['trust_remote_code: true', 'measures: mine.py:Wobble']
     """
-    if isinstance(recipe, list | tuple):
+    if isinstance(recipe, list | tuple | set | frozenset):
         return [code for entry in recipe for code in code_of(entry)]
     if not isinstance(recipe, Mapping):
         return []
@@ -52,10 +52,10 @@ def code_of(recipe: Mapping[str, Any]) -> list[str]:
         if name == _REMOTE_CODE and value is not False and value is not None:
             codes.append(f"{name}: {str(value).lower()}")
         elif name == _MEASURES:
-            texts = value if isinstance(value, list | tuple) else [value]
+            texts = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
             names = [part.strip() for text in texts if isinstance(text, str) for part in text.split(",")]
             codes += [f"{name}: {part}" for part in names if ":" in part]
-        elif isinstance(value, Mapping | list | tuple):
+        elif isinstance(value, Mapping | list | tuple | set | frozenset):
             codes += code_of(value)  # type: ignore[arg-type]
     return codes
 

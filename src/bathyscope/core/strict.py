@@ -21,7 +21,7 @@ _YAML_TYPES = {
 }
 
 
-DAMAGED = (OSError, ValueError, TypeError, KeyError, IndexError, AttributeError, RuntimeError, ArithmeticError)
+DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeError, ArithmeticError)
 """What readers raise on content that nobody wrote, whatever is wrong with it; each makes its own error of all of them.
 
 Lack of memory is no damage, and says so itself.
@@ -101,6 +101,8 @@ def read_yaml(text: str) -> Any:
         raise ValueError(" ".join(str(error).split())) from error
     except RecursionError as error:
         raise ValueError(_TOO_DEEP) from error
+    except (KeyError, IndexError, AttributeError, OverflowError, TypeError) as error:
+        raise ValueError(f"a value that its tag does not allow ({type(error).__name__}: {error})") from error
 
 
 def _written_out(node: Any, sizes: dict[int, float]) -> float:
@@ -148,6 +150,12 @@ def _yaml_loader() -> Any:
                 seen.add(written)
             return super().construct_mapping(node, deep)
 
+    def refuse(loader: Any, node: Any) -> Any:
+        line = node.start_mark.line + 1
+        raise ValueError(f"{node.tag.rpartition(':')[2]} in line {line} is no kind of value here; write a list")
+
+    for tag in ("set", "omap", "pairs", "binary", "timestamp"):
+        Loader.add_constructor(f"tag:yaml.org,2002:{tag}", refuse)
     for name, (pattern, first) in _YAML_TYPES.items():
         Loader.add_implicit_resolver(f"tag:yaml.org,2002:{name}", re.compile(f"(?:{pattern})\\Z"), first)
     return Loader

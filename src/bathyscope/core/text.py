@@ -13,7 +13,11 @@ _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
-_PLACE: Final = re.compile(r"""(?<![\w<:/\\.~-])(?:~[\w.-]*/|[A-Za-z]:\\|/(?=[^/\s]))[^\s'",;:)\]}>|]*""")
+_PLACE: Final = re.compile(
+    r"""(?P<quote>['"])(?:~[\w.-]*/|/(?=[^/])|[A-Za-z]:[/\\](?![/\\])|\\\\)(?:(?!(?P=quote)).)*(?=(?P=quote))"""
+    r"""|file:/+[^\s'",;)\]}>|]*"""
+    r"""|(?<![\w<./\\~-])(?:~[\w.-]*/|(?:\.\.?/)+|[A-Za-z]:[/\\](?![/\\])|\\\\|/(?=[^/\s>]))[^\s'",;:)\]}>|]*"""
+)
 _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
@@ -95,7 +99,13 @@ def without_places(text: str) -> str:
         >>> without_places("survey /home/ada/models/tiny --prompts ~/texts/mine.jsonl:40")
         'survey tiny --prompts mine.jsonl:40'
     """
-    return _PLACE.sub(lambda match: re.split(r"[/\\]", match[0].rstrip("/\\"))[-1] or match[0], text)
+    return _PLACE.sub(_last_name, text)
+
+
+def _last_name(place: re.Match[str]) -> str:
+    quote = place["quote"] or ""
+    path = place[0].removeprefix(quote)
+    return quote + (re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path)
 
 
 def visible(piece: str) -> str:

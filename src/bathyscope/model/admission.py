@@ -3,6 +3,7 @@
 Blocks' functions are replaced while a model is measured, so that other threads have to wait.
 """
 
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -53,6 +54,8 @@ _KINDS = {
 }
 # weight parametrisation, moving of weights between devices, reading of outputs: none acts on the stream
 _OF_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
+# faster kernels for the same functions
+_OF_KERNELS = ("kernels", "liger_kernel")
 
 
 def require_no_hooks(hf: nn.Module) -> None:
@@ -73,6 +76,22 @@ def require_no_hooks(hf: nn.Module) -> None:
             )
 
 
+def require_own_forwards(hf: nn.Module) -> None:
+    """Refuse a module whose ``forward`` somebody has replaced in memory, which no weight and no setting tells.
+
+    Raises:
+        ModelError: names the module.
+    """
+    for path, module in hf.named_modules():
+        replaced = module.__dict__.get("forward")
+        if replaced is not None and _home(replaced) not in (*_OF_LIBRARIES, *_OF_KERNELS):
+            raise ModelError(
+                f"The forward of {path or 'the model itself'} was replaced in memory. Nothing stored would tell its "
+                "results from the plain model's: give the module a class of its own, or delete the attribute (del "
+                "module.forward)."
+            )
+
+
 def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
     """Yield (module's path, kind of hook, function) of all that are registered."""
     for attribute, kind in _KINDS.items():
@@ -87,6 +106,7 @@ def _home(hook: Callable[..., Any]) -> str:
     """Return the package that a hook's function is defined in."""
     while isinstance(hook, partial):
         hook = hook.func
+    hook = inspect.unwrap(hook)
     return str(getattr(hook, "__module__", None) or type(hook).__module__).partition(".")[0]
 
 

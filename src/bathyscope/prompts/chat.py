@@ -13,6 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from bathyscope.core.deadline import deadline
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
 
@@ -26,6 +27,8 @@ ANSWER: Final = "PlaceOfTheAnswer"
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
 
+_SECONDS: Final = 10.0
+"""That a template may take for one chat, which takes milliseconds."""
 _CLOCK: Final = "strftime_now"
 """The function by which templates ask for the date."""
 _DIRECTIVES: Final = "aAbBdHIjmMpSUwWyYcxXfFDTR%"
@@ -95,6 +98,10 @@ class ChatTemplate:
         if answer is None:
             return Turns(rendered, None, _remarks_of(frame.text, question, is_open=True))
         before, _, _ = rendered.rpartition(ANSWER)
+        if _writes(ANSWER, before):
+            raise PromptError(
+                "the chat template writes the answer twice, so that it would be read before it is asked for."
+            )
         frame_before, _, _ = frame.text.rpartition(ANSWER)
         answer = answer.strip()
         without_thinking = before
@@ -162,14 +169,18 @@ class ChatTemplate:
         ]
         template_values: dict[str, Any] = dict(self._dated)
         try:
-            return str(
-                self.tokenizer.apply_chat_template(
+            with deadline(_SECONDS):
+                rendered = self.tokenizer.apply_chat_template(
                     messages,
                     tokenize=False,
                     add_generation_prompt=ASSISTANT not in contents,
                     **template_values,
                 )
-            )
+            return str(rendered)
+        except TimeoutError as error:
+            raise PromptError(
+                f"the tokenizer's chat template did not end within {_SECONDS:g} s; leave chat out."
+            ) from error
         # a template is a program of its author's, which raises whatever it likes
         except Exception as error:
             reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__

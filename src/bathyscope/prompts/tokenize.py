@@ -113,6 +113,8 @@ def _tokenize_one(
     if encoder is None:
         raise PromptError("it is text, and the model has no tokenizer; give token ids, or a tokenizer.")
     stem = text.removesuffix(prompt.answer or "")
+    if prompt.answer is not None and encoder.chat and not stem.strip():
+        raise PromptError("its text is the answer alone; give a question before it.")
     turns = encoder.written(stem, prompt.answer)
     question, answer = turns.question, turns.answer
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)

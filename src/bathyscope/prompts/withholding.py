@@ -8,6 +8,8 @@ from typing import Final
 from bathyscope.errors import warn
 from bathyscope.prompts.prompts import Prompts
 
+_LONG: Final = 12
+"""Letters in a row that are more than a word, where they stand in the prompt itself."""
 _MOST_WORDS: Final = 4
 """A label of more words is a text, and no name of a group."""
 
@@ -18,6 +20,15 @@ def without_text_labels(prompts: Prompts) -> Prompts:
     A label holds texts where one of its values has more than four words, or has several that stand in the prompt
     itself, such as the question of a file's row.
     """
+    ids = [n for n, prompt in enumerate(prompts.items) if _holds_text(prompts, n, prompt.id)]
+    if ids:
+        warn(
+            f"{len(ids)} prompts have ids that hold texts; they are numbered instead, since no text is stored "
+            "(keep_text=False, --no-keep-text)."
+        )
+        numbered = {n: f"{prompts.dataset}/{n}" for n in ids}
+        items = tuple(replace(prompt, id=numbered.get(n, prompt.id)) for n, prompt in enumerate(prompts.items))
+        prompts = replace(prompts, items=items)
     texts = [name for name in prompts.labels if any(_is_text(prompts, n, name) for n in range(len(prompts)))]
     if not texts:
         return prompts
@@ -33,10 +44,17 @@ def without_text_labels(prompts: Prompts) -> Prompts:
 
 
 def _is_text(prompts: Prompts, number: int, name: str) -> bool:
-    value = prompts.items[number].labels.get(name)
-    if not isinstance(value, str) or len(value.split()) < 2:
+    return _holds_text(prompts, number, prompts.items[number].labels.get(name))
+
+
+def _holds_text(prompts: Prompts, number: int, value: object) -> bool:
+    """Whether a label or an id has more words than a name has, or stands in the prompt itself."""
+    if not isinstance(value, str):
         return False
-    return len(value.split()) > _MOST_WORDS or _letters(value) in _letters("".join(prompts.pieces(number)))
+    letters = _letters(value)
+    # scripts without blanks write many words in a row; a single word of a prompt may well be a group's name
+    stands_there = letters in _letters("".join(prompts.pieces(number)))
+    return len(value.split()) > _MOST_WORDS or (stands_there and (len(value.split()) > 1 or len(letters) > _LONG))
 
 
 def _letters(text: str) -> str:

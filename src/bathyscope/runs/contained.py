@@ -14,6 +14,7 @@ from bathyscope.errors import StoreError
 
 _GROWTH: Final = 64
 """Bytes in memory for each byte of a file, at most; files of this package are not compressed and take about one."""
+_TEXTS_AT_ONCE: Final = 256
 _SMALL: Final = 1 << 24
 """Bytes in memory that any file may take: dimensions without values say only how long they are."""
 
@@ -53,6 +54,23 @@ def require_size(declared: int, size: int, where: str) -> None:
             f"{where} has {in_bytes(size)} and declares values of {in_bytes(declared)}, which it cannot hold. It is "
             "damaged or was made to fill the memory; restore it from a copy."
         )
+
+
+def texts_of(stored: h5py.Dataset, size: int, where: str) -> NDArray[np.object_]:
+    """Read texts of any length a few at a time: many places of a file may refer to one long text.
+
+    Raises:
+        StoreError: together they are larger than ``require_size`` allows.
+    """
+    reader, read = stored.asstr(), 0
+    if stored.ndim == 0:
+        return np.asarray(reader[()], dtype=object)
+    parts: list[NDArray[np.object_]] = []
+    for first in range(0, stored.shape[0], _TEXTS_AT_ONCE):
+        parts.append(np.asarray(reader[first : first + _TEXTS_AT_ONCE], dtype=object))
+        read += sum(len(str(text)) for text in parts[-1].flat)
+        require_size(read, size, where)
+    return np.concatenate(parts) if parts else np.empty(stored.shape, dtype=object)
 
 
 def fixed_width(texts: NDArray[np.object_], size: int, where: str) -> NDArray[np.str_]:

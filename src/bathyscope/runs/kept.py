@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import xarray as xr
@@ -78,6 +78,10 @@ class KeptReading(DepthReading):
     def statistic(self) -> Reading:
         """The reading of all tokens of the prompts that have a value."""
         return kept_reading(self.shares, self.tokens, self.quantile, self.cluster)
+
+    def of_first(self, count: int) -> Self:
+        """Return the reading of the first prompts alone, without its controls."""
+        return replace(super().of_first(count), shares=self.shares[:count], tokens=self.tokens[:count])
 
     @cached_property
     def value(self) -> float:

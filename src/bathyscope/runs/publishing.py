@@ -11,7 +11,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.text import without_folders, without_places
-from bathyscope.runs.folder import Folder
+from bathyscope.runs.folder import Folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, part_file
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.runs.shards import Datasets, encode, read_shard
@@ -45,7 +45,7 @@ def write_without_places(source: Path, manifest: Manifest, target: Path) -> None
                 published = published.with_part(index, _write_part(folder, index, datasets, published.identity))
         files: dict[str, FileEntry] = {}
         for name, entry in manifest.record.files.items():
-            content = (source / entry.file).read_bytes()
+            content = verified(source, entry.file, entry.sha256)
             content = _prompts_without_places(content) if name == PROMPTS else content
             file = PROMPTS_FILE if name == PROMPTS else entry.file
             files[name] = FileEntry(file, folder.write(file, content))

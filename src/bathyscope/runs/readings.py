@@ -13,8 +13,9 @@ How often these readings are right on models of known depth: docs/design/planted
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 import xarray as xr
@@ -158,6 +159,11 @@ class DepthReading:
     def null(self) -> Null | None:
         """What untrained models of this shape read; None where none was surveyed."""
         return self.nulls.get("untrained")
+
+    def of_first(self, count: int) -> Self:
+        """Return the reading of the first prompts alone, without its controls."""
+        cluster = None if self.cluster is None else self.cluster[:count]
+        return replace(self, by_prompt=self.by_prompt[:count], nulls={}, cluster=cluster)
 
     @property
     def value(self) -> float:

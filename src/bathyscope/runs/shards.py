@@ -17,7 +17,7 @@ from bathyscope.core.foreign import MOST, read_regular
 from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import OF_NETCDF, canonical
-from bathyscope.runs.contained import fixed_width, require_contained
+from bathyscope.runs.contained import fixed_width, require_contained, texts_of
 from bathyscope.runs.folder import folder_path, reason, verified
 
 Datasets = dict[str, xr.Dataset]
@@ -173,7 +173,8 @@ def _group(group: h5py.Group, size: int, where: str) -> xr.Dataset:
 
 def _is_length(stored: h5py.Dataset) -> bool:
     """Whether it says only how long a dimension is."""
-    return bytes(stored.attrs.get("NAME", b"")).startswith(b"This is a netCDF dimension but not a netCDF variable")
+    name = stored.attrs.get("NAME", b"")
+    return isinstance(name, bytes) and name.startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
 def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tuple[str, ...]:
@@ -196,7 +197,7 @@ def _values(stored: h5py.Dataset, size: int, where: str) -> NDArray[Any]:
     """Values as they lie there; text of the narrowest fixed width."""
     if h5py.check_string_dtype(stored.dtype) is None:
         return np.asarray(stored[()])
-    return fixed_width(np.asarray(stored.asstr()[()], dtype=object), size, where)
+    return fixed_width(texts_of(stored, size, where), size, where)
 
 
 def _digest(datasets: Datasets) -> str:

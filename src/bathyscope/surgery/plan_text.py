@@ -170,7 +170,7 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         others = "no candidate costs less"
         if float(best["test_cost"]) < float(choice["test_cost"]):
             others = (
-                f"no candidate is shown to cost less: {name} ({best['subset'].item()}) does there, {_cost_text(best)}, "
+                f"no candidate is shown to cost less: {name} ({best['subset'].item()}) costs {_cost_text(best)}, "
                 f"a difference within chance (p = {_p_text(float(choice['p_value']))})"
             )
         if within:

@@ -95,7 +95,7 @@ def survey(
             unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
         grow: let a run in ``out`` become the larger one that is requested, with more measures, with more prompts behind
             its own, or both. Its results stay, and only what it lacks is computed.
-        until: survey the prompts in order, in growing batches, until both readings of the verdict have intervals that
+        until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
             reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
             grows, and can be grown on;
             ``run.stopped`` says why it ended.

@@ -42,7 +42,7 @@ class SurveyOptions:
             run, and bathyscope join makes one run of all parts. For machines that share no memory.
         grow: let a run in OUT become the larger one that is requested: more measures, more prompts after its own, or
             both. Stored results stay, and only what is missing is computed.
-        until: survey the prompts in order, in growing batches, until both readings of the verdict have intervals that
+        until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
             reach no further than so many blocks from them, such as 0.5; the run in OUT grows.
         budget: time after which --until begins no further batch: seconds, or a text such as 10min.
         write: let the model continue each prompt by up to so many tokens, in place of its answer, and measure what it

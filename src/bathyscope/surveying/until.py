@@ -27,7 +27,11 @@ NEEDED: Final = ("lens", "skip")
 
 
 class DecidingReadings(Protocol):
-    """The two readings that decide a verdict, as a verdict has them."""
+    """The readings that decide a verdict, as a verdict has them."""
+
+    @property
+    def half(self) -> DepthReading:
+        """The depth from which half of the tokens keep their prediction, which heads the run."""
 
     @property
     def readable(self) -> DepthReading:
@@ -63,14 +67,14 @@ class Ending:
         """One sentence."""
         if self.reached:
             return (
-                f"With {self.prompts} of {self.offered} prompts both readings are known within ±{self.width:g} "
+                f"With {self.prompts} of {self.offered} prompts all readings are known within ±{self.width:g} "
                 f"blocks, as "
                 "was asked."
             )
         result_text = "the readings have no intervals"
         if not isnan(self.reach):
             # never rounded down to the width that was not reached
-            result_text = f"both readings are known within ±{max(ceil(100 * self.reach) / 100, 0.01):.2f} blocks"
+            result_text = f"all readings are known within ±{max(ceil(100 * self.reach) / 100, 0.01):.2f} blocks"
         if self.budget is not None:
             why = f"the budget of {self.budget:.0f} s ended at {self.prompts} of {self.offered} prompts, where"
         else:
@@ -172,17 +176,14 @@ def known_within(verdict: DecidingReadings, count: int | None = None) -> float:
     Args:
         count: of the first prompts that are looked at; None = all.
     """
-    readings = [_first_of(reading, count) for reading in (verdict.readable, verdict.own)]
+    readings = [_first_of(reading, count) for reading in (verdict.half, verdict.readable, verdict.own)]
     reaches = [reach for r in readings for reach in (r.high - r.value, r.value - r.low)]
     return nan if any(map(isnan, reaches)) else float(max(reaches))
 
 
 def _first_of(reading: DepthReading, count: int | None) -> DepthReading:
     """Return a reading of the first prompts alone."""
-    if count is None:
-        return reading
-    cluster = None if reading.cluster is None else reading.cluster[:count]
-    return replace(reading, by_prompt=reading.by_prompt[:count], nulls={}, cluster=cluster)
+    return reading if count is None else reading.of_first(count)
 
 
 def seconds_of(budget: str | float) -> float:

@@ -255,3 +255,28 @@ def test_a_fingerprint_of_an_earlier_version_stays_as_it_was(tmp_path: Path) -> 
         *("model", "weight_hash", "n_blocks", "directions", "skip_first", "seed", "prompts", "prompt_hash", "tokens"),
         "versions",
     ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x80\x02.",
+        b"\x80\x02h\x05.",
+        b"\x80\x02}K\x01s.",
+        b"\x80\x02J\x01.",
+        {"J": {0: torch.zeros(1).as_strided((4, 4), (0, 0))}, "n_prompts": 3, "d_model": 4},
+        {"J": {0: torch.empty(4, 4, device="meta")}, "n_prompts": 3, "d_model": 4},
+        {"J": {0: torch.eye(4).to_sparse()}, "n_prompts": 3, "d_model": 4},
+        {"J": {0: torch.eye(4)}, "n_prompts": 3, "d_model": torch.tensor([4, 4])},
+        {"J": {0: torch.eye(4)}, "n_prompts": 10**400, "d_model": 4},
+        {"J": {0: torch.zeros(0, 0)}, "n_prompts": 3, "d_model": 0},
+    ],
+)
+def test_a_published_file_that_nobody_wrote_is_one_error(content: Any, tmp_path: Path) -> None:
+    path = tmp_path / "lens.pt"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        torch.save(content, path)
+    with pytest.raises(StoreError):
+        bathyscope.open(path)

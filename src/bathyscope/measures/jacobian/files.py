@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import pickle
+import struct
+import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,8 @@ from torch import Tensor
 
 from bathyscope.core.foreign import require_regular
 from bathyscope.core.paths import given_path
+from bathyscope.core.strict import DAMAGED
+from bathyscope.core.text import elided
 from bathyscope.errors import StoreError
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 from bathyscope.measures.jacobian.writing import FORMAT
@@ -92,10 +96,27 @@ def _published(place: Path) -> FittedLens:
     """Read a file of the reference implementation: {"J": {layer: [d, d]}, "n_prompts", "d_model", …}."""
     advice = "Give a file with the entries J, n_prompts and d_model, or a .safetensors file."
     try:
+        _require_stored(place)
         content: Any = torch.load(place, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError, ValueError) as error:
-        reason = " ".join(str(error).split())[:80]
+        return _lens_in(place, content, advice)
+    except (*DAMAGED, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, AssertionError) as error:
+        if isinstance(error, StoreError):
+            raise
+        reason = elided(" ".join(str(error).split()), 80)
         raise StoreError(f"{place} holds more than plain tensors, or is damaged ({reason}). {advice}") from error
+
+
+def _require_stored(place: Path) -> None:
+    """Refuse an archive whose entries are packed: a small file could unpack to more than there is memory."""
+    if zipfile.is_zipfile(place):
+        with zipfile.ZipFile(place) as archive:
+            packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
+        if packed:
+            raise ValueError(f"{packed[0]} is compressed, which no file of torch.save is")
+
+
+def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
+    """Return the lens in the content of a published file."""
     if not isinstance(content, dict) or not content.keys() >= _PUBLISHED or not isinstance(content["J"], dict):
         raise StoreError(f"{place} is no Jacobian lens. {advice}")
     width, matrices = content["d_model"], content["J"]
@@ -139,7 +160,14 @@ def _is_matrix(layer: object, matrix: object, width: object) -> bool:
     return (
         isinstance(layer, int)
         and not isinstance(layer, bool)
+        and isinstance(width, int)
         and isinstance(matrix, Tensor)
         and matrix.shape == (width, width)
         and matrix.is_floating_point()
+        # dense, on the host, and as large as it says: a stride of 0 would make a matrix of a number
+        and matrix.layout == torch.strided
+        and matrix.device.type == "cpu"
+        and not matrix.is_nested
+        and matrix.is_contiguous()
+        and matrix.untyped_storage().nbytes() >= matrix.numel() * matrix.element_size() > 0
     )
