@@ -86,7 +86,7 @@ def test_the_checks_decide_on_a_family_of_ones_own() -> None:
 
 
 def test_a_family_that_is_none() -> None:
-    with pytest.raises(ModelError, match=r"family=.llama. is no Family; give bathyscope\.Family"):
+    with pytest.raises(ModelError, match=r"family=.llama. is no Family; give bathyscope\.extend\.Family"):
         load(zoo.build("llama"), family="llama")  # type: ignore[arg-type]
 
 

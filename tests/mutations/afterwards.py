@@ -159,7 +159,7 @@ _STORE = (
     Bug(
         "runs/difference",
         "weights-alone-make-a-model",
-        "if compare_models(*map(ModelIdentity.of_record, (old, new))).same:",
+        "if compare_models(ModelIdentity.of_record(old), ModelIdentity.of_record(new)).same:",
         'if old.get("weight_hash") == new.get("weight_hash"):',
         "runs/test_manifest.py",
     ),

@@ -14,7 +14,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.surveying.training.steps import open_course
@@ -130,4 +130,7 @@ def test_equal_models_have_a_page_too(tmp_path: Path) -> None:
 
 def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="Expected runs"):
-        bathyscope.report(["course"], tmp_path / "p.html")  # type: ignore[list-item]
+        bathyscope.report([3], tmp_path / "p.html")  # type: ignore[list-item]
+    # a text is the folder of a run
+    with pytest.raises(StoreError, match="There is no run in 'course'"):
+        bathyscope.report(["course"], tmp_path / "p.html")

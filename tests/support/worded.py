@@ -10,6 +10,8 @@ import numpy as np
 import xarray as xr
 from support.synthetic import made_up, synthetic_run, without
 
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
 
@@ -56,7 +58,12 @@ def worded_run(
     ]
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
-    return Run(tree, base.manifest, files={PROMPTS: content})
+    read = (
+        TokenizedPrompt(line["id"], tuple(line["ids"]), line["answer_tokens"], line["labels"], line["dataset"])
+        for line in lines
+    )
+    identity = {**base.manifest["identity"], "prompt_hash": prompts_hash(read)}
+    return Run(tree, {**base.manifest, "identity": identity}, files={PROMPTS: content})
 
 
 def _tokens(

@@ -157,7 +157,8 @@ def compare_models(
     if first.adapters is not None and second.adapters is not None and first.adapters != second.adapters:
         differ("adapters", first.adapters or "none", second.adapters or "none")
     elif first.configuration and second.configuration and first.configuration != second.configuration:
-        aspect = "configuration or scaling of adapters" if first.adapters else "configuration"
+        has_adapters = bool(first.adapters or second.adapters)
+        aspect = "configuration or scaling of adapters" if has_adapters else "configuration"
         differ(aspect, first.configuration[:_HASH_LETTERS], second.configuration[:_HASH_LETTERS])
     if first.schedule != second.schedule and not has_same_weights:
         differ("order of blocks", first.schedule or "their own", second.schedule or "their own")

@@ -269,7 +269,7 @@ def test_saved_and_opened_again(tmp_path: Path) -> None:
     path.write_bytes(b"something else")
     with pytest.raises(StoreError, match="is no whole file of results"):
         open_maps(path)
-    with pytest.raises(StoreError, match="is no whole file of results"):
+    with pytest.raises(StoreError, match="cannot be read as a file of maps"):
         open_maps(tmp_path / "none.nc")
 
 

@@ -195,7 +195,9 @@ def test_the_next_command_follows_from_what_is_known(found: Comparison) -> None:
     # axe-core refuses a heading without words
     assert '<th scope="col">estimator</th>' in comparison_html(proved)
     assert '<th scope="col"></th>' not in comparison_html(proved)
-    (_, step) = comparison_facts(replace(proved, sides=found.sides), 0)
+    own = {**first.run.manifest["identity"], "model": second.run.identity.model}
+    renamed = replace(second, run=replace(second.run, manifest={**second.run.manifest, "identity": own}))
+    (_, step) = comparison_facts(replace(proved, sides=(first, renamed)), 0)
     assert "--prompts OTHERS.jsonl" in step.command
     one_run = replace(proved, sides=tuple(replace(side, run=proved.sides[0].run) for side in proved.sides))
     assert len(comparison_facts(one_run, 0)) == 1

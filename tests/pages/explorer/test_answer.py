@@ -161,9 +161,9 @@ def test_the_command_names_a_model_only_where_it_could_be_loaded(name: str, told
     assert answer(named).command.startswith(f"bathyscope survey {told} --prompts")
 
 
-def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path) -> None:
-    folder = tmp_path / "my model"
-    folder.mkdir()
+def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my model").mkdir()
+    monkeypatch.chdir(tmp_path)
     run = costing([2.5, 0.2, 0.3])
-    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": str(folder)}})
-    assert answer(named).command.startswith(f"bathyscope survey '{folder}' --prompts")
+    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": "my model"}})
+    assert answer(named).command.startswith("bathyscope survey 'my model' --prompts")

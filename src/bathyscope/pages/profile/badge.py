@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.core.text import shown
+from bathyscope.core.text import counted, shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.export import write_output
@@ -63,11 +63,14 @@ def badge(run: Run, out: str | Path | None = None) -> str:
 
 
 def depth_words(profile: Profile) -> str:
-    """Return ``8.0–11.3 of 12 blocks``: from the shallower to the deeper of the two depths."""
-    depths = sorted(f"{mark.value:.1f}" for mark in sorted(profile.marks, key=lambda mark: mark.value))
-    depths.sort(key=float)
-    blocks = f"{profile.n_blocks} block{'' if profile.n_blocks == 1 else 's'}"
-    return f"{'–'.join(dict.fromkeys(depths))} of {blocks}" if depths else blocks
+    """Return ``half of the tokens from 8.6 of 12 blocks``: the depth that heads the run, or the one that it has."""
+    blocks = f"of {counted(profile.n_blocks, 'block')}"
+    for mark in profile.marks:
+        if mark.name != "own":
+            subject = "half of the tokens" if mark.name == "half" else "a token on average"
+            return f"{subject} from {mark.value:.1f} {blocks}"
+    done = next((f"90 % of the effect by {mark.value:.1f} {blocks}" for mark in profile.marks), "")
+    return done or counted(profile.n_blocks, "block")
 
 
 def draw_badge(profile: Profile) -> str:
