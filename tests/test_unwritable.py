@@ -65,7 +65,7 @@ def nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("bathyscope.pages.page.drawings", "bathyscope.pages.profile.badge.read_profile"):
         monkeypatch.setattr(name, never)
-    for name in ("export.drawings", "plotting.drawings", "export.side_by_side", "demonstration._load_bundled_model"):
+    for name in ("export.drawings", "panel_files.drawings", "export.side_by_side", "demonstration._load_bundled_model"):
         monkeypatch.setattr(f"bathyscope.pages.{name}", never)
 
 

@@ -7,7 +7,6 @@ run["skip"].effect_future
 bathyscope.report([run], "qwen.html")
 """
 
-import warnings
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -99,10 +98,11 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name in _RENAMED:
         place, replacement = _RENAMED[name]
-        warnings.warn(
+        from bathyscope.errors import warn
+
+        warn(
             f"bathyscope.{name} is called {replacement} now, and the old name goes with the next version.",
             DeprecationWarning,
-            stacklevel=2,
         )
         return load_name(__name__, {name: place}, name)
     globals()[name] = load_name(__name__, _LAZY, name)

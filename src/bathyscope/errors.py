@@ -92,8 +92,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     return named or isinstance(error, MemoryError) or any(text in str(error) for text in _OUT_OF_MEMORY)
 
 
-def warn(message: str) -> None:
-    """A ``UserWarning`` that points at the line outside of the package whose call it is about.
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """A warning that points at the line outside of the package whose call it is about.
 
     That is the caller of the outermost frame of the package, however deep the warning arises: frames that decorators
     and contexts put between count for nothing.
@@ -104,4 +104,4 @@ def warn(message: str) -> None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
             outermost = level
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=outermost + 1)
+    warnings.warn(message, category, stacklevel=outermost + 1)

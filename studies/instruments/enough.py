@@ -28,6 +28,11 @@ class Pair(NamedTuple):
     readable: DepthReading
     own: DepthReading
 
+    @property
+    def half(self) -> DepthReading:
+        """Populations are of readings by prompt, which tell nothing of single tokens: the mean stands for the half."""
+        return self.readable
+
 
 @dataclass(frozen=True)
 class Simulation:

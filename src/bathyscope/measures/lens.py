@@ -131,7 +131,7 @@ class LensProbe(MeasureProbe):
                 self._leave(self.tokens, values, comparison)
             if self._gated and norm == of_tokens:
                 self._exits = self._read_exits([*self._boundaries, last], comparison)
-            prompt_means = {name: self._per_prompt(token_values) for name, token_values in values.items()}
+            prompt_means = _on_host({name: self._per_prompt(token_values) for name, token_values in values.items()})
             ranks = comparison["rank"]
             hits = self._per_prompt((ranks <= index(HITS, ranks.device)[:, None, None]).double())
             self._results.append({**prompt_means, "hits": hits.movedim(1, -1)})
@@ -190,3 +190,14 @@ class LensProbe(MeasureProbe):
         dataset = DECLARATION.dataset(data, coords, k=self._options.k, p=self._options.top_p)
         dataset.attrs["norm"] = ",".join(self._options.norm)
         return dataset
+
+
+def _on_host(values: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Bring values to the host, those of one shape and type together: every copy is a wait for the device."""
+    alike: dict[tuple[torch.dtype, torch.Size], list[str]] = {}
+    for name, value in values.items():
+        alike.setdefault((value.dtype, value.shape), []).append(name)
+    host: dict[str, Tensor] = {}
+    for names in alike.values():
+        host |= zip(names, torch.stack([values[name] for name in names]).cpu())
+    return {name: host[name] for name in values}

@@ -37,9 +37,12 @@ def write_without_places(source: Path, manifest: Manifest, target: Path) -> None
     """
     tree = without_places_in(manifest.to_dict())
     published = Manifest.from_tree(tree, "the run's manifest")
-    entries: dict[int | None, FileEntry | None] = {**manifest.record.shards, None: manifest.record.derived}
+    entries: list[tuple[int | None, FileEntry | None]] = [
+        *manifest.record.shards.items(),
+        (None, manifest.record.derived),
+    ]
     with Folder(target, RUN) as folder:
-        for index, entry in entries.items():
+        for index, entry in entries:
             if entry is not None:
                 datasets = read_shard(source, entry.file, entry.sha256, manifest.identity.marks(index))
                 published = published.with_part(index, _write_part(folder, index, datasets, published.identity))

@@ -18,7 +18,7 @@ from bathyscope.surveying.training import folder as folders
 from bathyscope.training import DepthCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
-OPTIONS: dict[str, Any] = {"max_share": 1e9, "measures": ["lens"], "progress": False}
+OPTIONS: dict[str, Any] = {"measures": ["lens"], "progress": False}
 
 
 def callback(out: Path, every: int = 2) -> DepthCallback:
