@@ -74,6 +74,8 @@ def expected(reference: Tensor, row: Tensor) -> dict[str, np.ndarray]:
         found["top_probabilities"].append(q[likeliest])
         found["kl_top_p"].append(terms[inside].sum())
         found["kl_tail"].append(np.delete(terms, inside).sum())
+        second, first = np.sort(p)[-2:]
+        found["final_margin"].append(first - second)
     return {name: np.array(values) for name, values in found.items()}
 
 

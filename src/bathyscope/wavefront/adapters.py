@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 
 _SWITCH = "_disable_adapters"
 """What a layer with adapters looks at in its forward. Its own methods for switching also change what is trained."""
@@ -28,6 +28,13 @@ def require_adapters(model: nn.Module) -> None:
     layers = [module for module in model.modules() if is_adapted(module)]
     if not layers:
         raise ModelError("This model has no adapters to switch off. Give two models, such as the base and its copy.")
+    configs: Any = getattr(model, "peft_config", None)
+    biased = [name for name, config in (configs or {}).items() if getattr(config, "bias", "none") not in ("none", None)]
+    if biased:
+        warn(
+            f"The adapter {biased[0]!r} was trained with biases of the model (bias={configs[biased[0]].bias!r}), which "
+            "switching it off does not undo. Give the base model as well to compare with it."
+        )
     if any(getattr(layer, "merged", False) for layer in layers):
         raise ModelError(
             "The adapters of this model are merged into its weights and cannot be switched off. Unmerge them "
