@@ -127,7 +127,6 @@ def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> 
     for arguments in (
         ["show"],
         ["show", "run", "--format", "xml"],
-        ["reproduce", "hu2025", "--prompts", "1.5"],
         *wrong,
     ):
         assert main(arguments) == 2, arguments
@@ -137,6 +136,9 @@ def test_usage_errors_leave_stdout_empty(capsys: pytest.CaptureFixture[str]) -> 
         assert said.count("\n") == 1
         assert said.endswith(" --help.\n")
         assert ".. See" not in said
+    # a source of prompts may be a text, and a number must be a whole one
+    assert main(["reproduce", "hu2025", "--prompts", "1.5"]) == 2
+    assert "--prompts 1.5 is no number of prompts" in capsys.readouterr().err
 
 
 def test_debug_shows_where_an_error_was_raised(

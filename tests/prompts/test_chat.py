@@ -215,11 +215,11 @@ def test_a_template_that_does_not_end_is_stopped(tokenizer: Fast, monkeypatch: p
 
 
 def test_a_template_that_writes_the_answer_twice_is_refused(tokenizer: Fast) -> None:
-    twice = template("message.content") + "again {{ messages[-1].content }}"
+    twice = template("{{ m.content }}") + "again {{ messages[-1].content }}"
     with pytest.raises(PromptError, match="writes the answer twice"):
         read([Prompt("one two", answer="three")], tokenizer, twice)
 
 
 def test_an_answer_alone_is_no_chat(tokenizer: Fast) -> None:
     with pytest.raises(PromptError, match="its text is the answer alone"):
-        read([Prompt("three", answer="three")], tokenizer, template("message.content"))
+        read([Prompt("three", answer="three")], tokenizer, template("{{ m.content }}"))

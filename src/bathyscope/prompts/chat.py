@@ -98,11 +98,11 @@ class ChatTemplate:
         if answer is None:
             return Turns(rendered, None, _remarks_of(frame.text, question, is_open=True))
         before, _, _ = rendered.rpartition(ANSWER)
-        if _writes(ANSWER, before):
+        frame_before, _, _ = frame.text.rpartition(ANSWER)
+        if _writes(ANSWER, frame_before):
             raise PromptError(
                 "the chat template writes the answer twice, so that it would be read before it is asked for."
             )
-        frame_before, _, _ = frame.text.rpartition(ANSWER)
         answer = answer.strip()
         without_thinking = before
         if answer.startswith("<think>"):
