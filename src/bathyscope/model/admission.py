@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
@@ -76,20 +76,19 @@ def require_no_hooks(hf: nn.Module) -> None:
             )
 
 
-def require_own_forwards(hf: nn.Module) -> None:
-    """Refuse a module whose ``forward`` somebody has replaced in memory, which no weight and no setting tells.
-
-    Raises:
-        ModelError: names the module.
-    """
-    for path, module in hf.named_modules():
-        replaced = module.__dict__.get("forward")
-        if replaced is not None and _home(replaced) not in (*_OF_LIBRARIES, *_OF_KERNELS):
-            raise ModelError(
-                f"The forward of {path or 'the model itself'} was replaced in memory. Nothing stored would tell its "
-                "results from the plain model's: give the module a class of its own, or delete the attribute (del "
-                "module.forward)."
-            )
+def warn_of_replaced_forwards(hf: nn.Module) -> None:
+    """Warn of modules whose ``forward`` somebody has replaced in memory, which no weight and no setting tells."""
+    replaced = [
+        path or "the model itself"
+        for path, module in hf.named_modules()
+        if (own := module.__dict__.get("forward")) is not None and _home(own) not in (*_OF_LIBRARIES, *_OF_KERNELS)
+    ]
+    if replaced:
+        more = f" and {len(replaced) - 1} more" if len(replaced) > 1 else ""
+        warn(
+            f"The forward of {replaced[0]}{more} was replaced in memory. Stored results, controls and exports cannot "
+            "tell this model from the plain one: give the module a class of its own."
+        )
 
 
 def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:

@@ -17,7 +17,7 @@ from bathyscope.model.admission import (
     quantisation_warning,
     require_measurable,
     require_no_hooks,
-    require_own_forwards,
+    warn_of_replaced_forwards,
     without_adapter,
     without_compilation,
 )
@@ -251,7 +251,7 @@ def _readable(name: str, hf: nn.Module) -> WeightReading:
     """Start the reading of a model without hooks; its weights in memory are read and finite."""
     require_own_order(hf)
     require_no_hooks(hf)
-    require_own_forwards(hf)
+    warn_of_replaced_forwards(hf)
     reading = WeightReading(hf)
     _require_finite(name, reading)
     return reading
