@@ -117,7 +117,7 @@ def test_every_public_name_is_on_the_page_of_calls() -> None:
     text = (DOCS / "api.md").read_text(encoding="utf-8")
     tables = re.findall(r"^\.\. autosummary::\n   :toctree: generated/api\n.*?\n\n((?:   \S+\n)+)", text, re.M | re.S)
     listed = [name for table in tables for name in table.split() if "." not in name]
-    assert sorted(listed) == sorted([*bathyscope.__all__, *extend.__all__])
+    assert set(listed) == {*bathyscope.__all__, *extend.__all__} - {"extend"}
 
 
 def test_every_family_and_command_is_in_its_table(generate: ModuleType) -> None:
