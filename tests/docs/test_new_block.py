@@ -48,6 +48,7 @@ def test_the_page_runs_as_printed(
     capsys.readouterr()
     for words in look:
         assert main(words) == 0, words
-    assert "The streams part before block 0, in the embedding." in " ".join(capsys.readouterr().out.split())
+    # in bfloat16 what training did to single embeddings is within their rounding, and their weights differ all the same
+    assert "The streams part at block 0; the weights of the embedding" in " ".join(capsys.readouterr().out.split())
     for page in ("course", "diff"):
         assert "<svg" in (tmp_path / "runs" / f"{page}.html").read_text(encoding="utf-8")
