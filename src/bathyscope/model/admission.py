@@ -81,7 +81,8 @@ def warn_of_replaced_forwards(hf: nn.Module) -> None:
     replaced = [
         path or "the model itself"
         for path, module in hf.named_modules()
-        if (own := module.__dict__.get("forward")) is not None and _home(own) not in (*_OF_LIBRARIES, *_OF_KERNELS)
+        if (forward := module.__dict__.get("forward")) is not None
+        and _home(forward) not in (*_OF_LIBRARIES, *_OF_KERNELS)
     ]
     if replaced:
         more = f" and {len(replaced) - 1} more" if len(replaced) > 1 else ""
