@@ -170,7 +170,7 @@ def test_plans_need_no_run_beside_them_and_nothing_is_still_refused(kind: Any) -
     plan = planned()
     assert split_acts(plan) == ([], [plan])
     assert split_acts(kind([plan, plan])) == ([], [plan, plan])
-    with pytest.raises(OptionError, match="No run given"):
+    with pytest.raises(OptionError, match="A report needs at least one run, plan or repair"):
         split_acts(kind([]))
 
 

@@ -6,6 +6,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
@@ -156,6 +157,15 @@ def test_a_manifest_with_one_other_field_is_read_or_refused(honest: Path, data: 
     except BathyscopeError as error:
         text = str(error)
     assert "\x1b" not in text
+
+
+def test_the_hash_that_a_manifest_expects_is_shown_without_acting(honest: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(honest, tmp_path / "run")
+    whole = json.loads((folder / "manifest.json").read_text())
+    whole["record"]["derived"]["sha256"] = "\x1b]0;x\x07"
+    (folder / "manifest.json").write_text(json.dumps(whole))
+    with pytest.raises(StoreError, match=r"manifest expects \\x1b\]0;x\\x07"):
+        bathyscope.open(folder)
 
 
 def test_notes_that_are_nested_too_deep_are_refused(tmp_path: Path) -> None:

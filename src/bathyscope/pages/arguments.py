@@ -59,16 +59,18 @@ def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
     """Split what a caller gave into runs and other results.
 
     Raises:
-        OptionError: something else.
+        OptionError: something else, or nothing.
     """
     if isinstance(argument, Iterator):
         # Runs and plans are picked in two passes; the first would exhaust an iterator.
         argument = list(argument)
     several = argument if isinstance(argument, list | tuple) else [argument]
+    if not several:
+        raise OptionError("A report needs at least one run, plan or repair; give a list such as [run].")
     acts = [item for item in several if isinstance(item, Act)]
-    others = [item for item in several if not isinstance(item, Act)] if acts else argument
-    # none at all is refused by the caller, in the words of what it makes
-    return read_runs(others) if others != [] else [], acts
+    if len(acts) == len(several):
+        return [], acts
+    return read_runs([item for item in several if not isinstance(item, Act)] if acts else argument), acts
 
 
 def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:

@@ -76,8 +76,6 @@ def report(
     path = check_page(out)
     check_options(options)
     runs, acts = split_acts(runs)
-    if not runs and not acts:
-        raise OptionError("A report needs at least one run, plan or repair; give a list such as [run].")
     runs = runs if prompts is None else [run.select(prompts=prompts) for run in runs]
     names = name_runs(runs, names) if runs or names is not None else []
     runs = runs if text else [_remove_words(run) for run in runs]

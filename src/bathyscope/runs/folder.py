@@ -14,7 +14,7 @@ from bathyscope.core.atomic import PARTIAL, create, probe, remove_partial, write
 from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
-from bathyscope.core.text import elided
+from bathyscope.core.text import elided, shown
 from bathyscope.errors import OptionError, StoreError
 
 LOCK = ".lock"
@@ -242,8 +242,8 @@ def verified(folder: Path, name: str, sha256: str, noun: str = "run") -> bytes:
     if actual != sha256:
         raise StoreError(
             f"{str(path)!r} is not the file that was written: its SHA-256 is {actual} ({len(content):,} bytes), the "
-            f"manifest expects {sha256}. It was altered or cut short. Restore it from a copy, or delete this one file "
-            "and run the same command again to compute it again."
+            f"manifest expects {shown(sha256)}. It was altered or cut short. Restore it from a copy, or delete this "
+            "one file and run the same command again to compute it again."
         )
     return content
 
