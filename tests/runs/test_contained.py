@@ -197,6 +197,18 @@ def test_controls_are_folders_of_the_run(tmp_path: Path) -> None:
         bathyscope.open(tmp_path / "run")
 
 
+@pytest.mark.parametrize("has_manifest", [True, False])
+def test_nothing_is_looked_at_behind_a_link_in_place_of_the_controls(tmp_path: Path, has_manifest: bool) -> None:
+    written(tmp_path / "run")
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    if has_manifest:
+        (tmp_path / "elsewhere" / "mine" / "manifest.json").write_text("{}")
+    (tmp_path / "run" / "controls").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match="run/controls' is a link") as caught:
+        bathyscope.open(tmp_path / "run")
+    assert "mine" not in str(caught.value)
+
+
 def test_a_fifo_in_place_of_a_manifest_or_shard_does_not_hang(tmp_path: Path) -> None:
     written(tmp_path / "run")
     shard = tmp_path / "run" / "shard-00000.nc"

@@ -543,18 +543,27 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
         StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, Run] = {}
-    for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
-        if path.is_symlink() or path.parent.is_symlink():
-            raise StoreError(
-                f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what "
-                "it leads to into its place."
-            )
+    room = folder / CONTROLS
+    # a link is refused before anything behind it is looked at
+    _require_no_link(room)
+    for path in sorted(room.glob("*")):
+        _require_no_link(path)
+        if not (path / RUN.manifest).exists():
+            continue
         if partial or load_manifest(path).record.finished is not None:
             # a control has none of its own
             controls[path.name] = _open_alone(path, partial)
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls
+
+
+def _require_no_link(path: Path) -> None:
+    if path.is_symlink():
+        raise StoreError(
+            f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what it "
+            "leads to into its place."
+        )
 
 
 def _without_places(folder: Path, target: Path) -> Path:
