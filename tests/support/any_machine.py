@@ -70,7 +70,8 @@ _CHANNELS = {"convolution": 1}
 """By operator, the axis along which numbers move; elsewhere the last."""
 
 _inside = threading.local()
-_library: torch.library.Library | None = None
+_MARK = "rounds_as_another_machine"
+"""Name under which torch holds the library of this process: the module may be imported under several names."""
 
 
 @lru_cache(maxsize=4096)
@@ -114,15 +115,15 @@ def _replacement(operator: str) -> Callable[..., Any]:
 
 def install() -> None:
     """Replaces the kernels of this process, once and to its end."""
-    global _library
-    if _library is not None:
+    if hasattr(torch, _MARK):
         return
-    _library = torch.library.Library("aten", "IMPL")
+    library = torch.library.Library("aten", "IMPL")
+    setattr(torch, _MARK, library)
     answers = {operator: _replacement(operator) for operator in _PRODUCTS}
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Warning only once for all operators")
         for operator, answer in answers.items():
-            _library.impl(operator, answer, "CPU", with_keyset=True, allow_override=True)
+            library.impl(operator, answer, "CPU", with_keyset=True, allow_override=True)
 
 
 def path(*folders: str) -> str:

@@ -119,7 +119,9 @@ def test_beyond_the_budget_pairs_lead_the_search(model: Model) -> None:
     plan = pruned(deeper, drop=4, budget=92, measured=6)
     assert plan.data.attrs["exhaustive"] == 0
     assert "chosen by the costs of pairs" in plan.text
-    assert 0 <= plan.table["calibration_cost"][0] - exact.table["calibration_cost"][0] <= 0.01
+    behind = plan.table["calibration_cost"][0] - exact.table["calibration_cost"][0]
+    # costs come from batches of other sizes: no better but by rounding
+    assert -1e-6 <= behind <= 0.01
     assert "the costs of single ones" in pruned(deeper, drop=4, budget=91, measured=6).text
 
 

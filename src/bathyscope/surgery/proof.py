@@ -20,6 +20,8 @@ from bathyscope.surgery.chain import Chain
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.outline import OUTLINE_TOKENS, outlined
 
+_ROUNDING = 64
+"""Roundings of the largest logit by which two orders of summation may differ; what follows a place differs by more."""
 _ASIDE = (
     "layer_idx",
     "layer_id",
@@ -68,10 +70,10 @@ def require_same(
     logits = plain_forward(target, ids, anatomy.family.name).logits
     if not expected.isfinite().all():
         raise ModelError(f"{_refusal(anatomy, schedule)}: made-up weights give no finite numbers to compare.")
-    # Equal to the bit: both sides run the same operations on the same numbers, so that any difference is one of
-    # meaning.
-    if not torch.equal(logits, expected):
-        apart = float((logits - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+    # Both sides run the same operations on the same numbers. Only what a model computes of all its blocks in one call,
+    # as inputs of each block are in gemma4, is a product of other sizes, and may round otherwise.
+    apart = float((logits - expected).abs().max() / expected.abs().max().clamp_min(1e-12))
+    if not apart <= _ROUNDING * torch.finfo(expected.dtype).eps:
         raise ModelError(
             f"{_refusal(anatomy, schedule)}: built from the rewritten configuration, the model gives other logits (by "
             f"{apart:.1e} of the largest), because something in it follows a block's place and no entry of the "
