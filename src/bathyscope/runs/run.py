@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -533,17 +533,20 @@ def _open_alone(folder: Path, partial: bool) -> Run:
     return Run(tree_of(datasets), manifest.to_dict(), folder, files)
 
 
-def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
+def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str] = ()) -> dict[str, Run]:
     """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
 
     Args:
         partial: as for ``open_run``: also what there is of unfinished ones.
+        besides: names of controls that are not read.
 
     Raises:
         StoreError: a file altered or cut short, or a link in place of a control.
     """
     controls: dict[str, Run] = {}
     for path in sorted(path for path in (folder / CONTROLS).glob("*") if (path / RUN.manifest).exists()):
+        if path.name in besides:
+            continue
         if path.is_symlink() or path.parent.is_symlink():
             raise StoreError(
                 f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what "
