@@ -12,6 +12,7 @@ from types import MethodType
 from typing import Any
 
 import accelerate
+import numpy as np
 import pytest
 import torch
 from support import zoo
@@ -158,6 +159,13 @@ def test_the_hash_tells_what_a_method_holds_and_forgets_what_was_undone() -> Non
     ):
         hf.model.layers[2].mlp.forward = method
         hashes.append(weight_hash(hf))
+    other = nn.Linear(64, 64)
+    for scale in (np.float32(2), np.float32(3), np.array([2.0]), np.array([3.0]), other):
+        hf.model.layers[2].mlp.forward = lambda x, scale=scale: plain(x) * 1 if scale is None else plain(x)
+        hashes.append(weight_hash(hf))
+    # a module that is no part of the model, by its own weights
+    nn.init.ones_(other.weight)
+    hashes.append(weight_hash(hf))
     vector[0] = 2
     hf.model.layers[2].mlp.forward = lambda x: plain(x) + vector.sum()
     hashes.append(weight_hash(hf))

@@ -24,7 +24,7 @@ LIBRARIES: Final = ("torch", "transformers", "accelerate", "peft")
 _KERNELS: Final = ("kernels", "liger_kernel")
 _OWN: Final = "bathyscope"
 _MEASURING: Final = (*LIBRARIES, *_KERNELS, _OWN)
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device)
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic, torch.dtype, torch.device)
 _MOST_DEPTH: Final = 4
 """Of functions in functions that are looked into."""
 
@@ -35,13 +35,14 @@ def replaced_methods(hf: nn.Module) -> dict[str, str]:
     A ``forward`` of a library's class that another package has exchanged for all modules counts as well. Methods that
     every model has, such as ``to``, are switches of whoever holds it.
     """
+    contents = _Contents(hf)
     replaced: dict[str, str] = {}
     for path, module in hf.named_modules():
         for key, method in _methods_in_front(module):
             if _is_replaced(method, key, module):
-                replaced[f"{path}.{key}".strip(".")] = _text_of(method)
+                replaced[f"{path}.{key}".strip(".")] = contents.text_of(method)
         if _is_exchanged(type(module)):
-            replaced.setdefault(f"{path}.forward".strip("."), _text_of(type(module).forward))
+            replaced.setdefault(f"{path}.forward".strip("."), contents.text_of(type(module).forward))
     return replaced
 
 
@@ -131,60 +132,78 @@ def _home(function: Any) -> str:
     return str(module or type(function).__module__).partition(".")[0]
 
 
-def _text_of(function: Any) -> str:
-    """Return a hash of what a function computes, as far as its code and the values that it holds tell."""
-    return hashlib.sha256(repr([_content(layer, 0) for layer in _layers(function)]).encode()).hexdigest()
+class _Contents:
+    """What functions hold, as plain data whose text is the same in every process.
+
+    Args:
+        hf: the model, whose own modules are told by their classes, since its weights are hashed.
+    """
+
+    def __init__(self, hf: nn.Module) -> None:
+        self._own_modules = {id(module) for module in hf.modules()}
+
+    def text_of(self, function: Any) -> str:
+        """Return a hash of what a function computes, as far as its code and the values that it holds tell."""
+        return hashlib.sha256(repr([self.of(layer, 0) for layer in _layers(function)]).encode()).hexdigest()
+
+    def of(self, value: Any, depth: int) -> Any:
+        """Return a value as plain data: numbers as they are, tensors by their bytes, functions by code and values."""
+        if isinstance(value, _PLAIN):
+            return repr(value)
+        if isinstance(value, np.ndarray) and value.dtype != object:
+            return ("array", str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest())
+        if isinstance(value, Tensor):
+            return _content_of_tensor(value)
+        if depth < _MOST_DEPTH:
+            if isinstance(value, list | tuple | set | frozenset):
+                parts = [self.of(part, depth + 1) for part in value]
+                return (type(value).__name__, sorted(map(repr, parts)) if isinstance(value, set | frozenset) else parts)
+            if isinstance(value, dict):
+                return [(self.of(key, depth + 1), self.of(part, depth + 1)) for key, part in value.items()]
+            if isinstance(value, partial):
+                return ("partial", *(self.of(part, depth + 1) for part in (value.func, value.args, value.keywords)))
+            if isinstance(value, MethodType):
+                return ("method", self.of(value.__func__, depth + 1), self._of_object(value.__self__, depth + 1))
+            if isinstance(value, FunctionType):
+                return self._of_function(value, depth)
+            if not isinstance(value, type | BuiltinFunctionType | ModuleType):
+                return self._of_object(value, depth + 1)
+        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__
+        return f"{getattr(value, '__module__', '')}.{name}"
+
+    def _of_function(self, function: FunctionType, depth: int) -> Any:
+        if _home(function) in LIBRARIES:
+            # its code changes with the version of the library, its name does not
+            return f"{function.__module__}.{function.__qualname__}"
+        names = _names_in(function.__code__)
+        value_by_name = {
+            **{name: function.__globals__[name] for name in names if name in function.__globals__},
+            **dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ()))),
+            "defaults": function.__defaults__,
+            "keyword defaults": function.__kwdefaults__,
+        }
+        values = [(name, self.of(value, depth + 1)) for name, value in sorted(value_by_name.items())]
+        return ("function", self._of_code(function.__code__), values)
+
+    def _of_object(self, value: Any, depth: int) -> Any:
+        """Return an object by its class and the values that it holds, a module by its weights."""
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        if isinstance(value, nn.Module):
+            weights = {} if id(value) in self._own_modules else value.state_dict()
+            return (kind, [(name, _content_of_tensor(tensor)) for name, tensor in weights.items()])
+        state: dict[str, Any] = getattr(value, "__dict__", {})
+        return (kind, [(key, self.of(part, depth + 1)) for key, part in sorted(state.items()) if depth < _MOST_DEPTH])
+
+    def _of_code(self, code: CodeType) -> Any:
+        constants = [self._of_code(part) if isinstance(part, CodeType) else self.of(part, 0) for part in code.co_consts]
+        return (code.co_code.hex(), constants, code.co_names, code.co_varnames)
 
 
-def _content(value: Any, depth: int) -> Any:
-    """Return a value as plain data: numbers as they are, tensors by their bytes, functions by code and values."""
-    if isinstance(value, _PLAIN):
-        return repr(value)
-    if isinstance(value, np.ndarray):
-        value = torch.from_numpy(value) if value.dtype != object else value.tolist()
-    if isinstance(value, Tensor):
-        if value.device.type == "meta":
-            return ("tensor", str(value.dtype), tuple(value.shape))
-        as_bytes = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-        return ("tensor", str(value.dtype), tuple(value.shape), hashlib.sha256(as_bytes.data).hexdigest())
-    if depth < _MOST_DEPTH:
-        if isinstance(value, list | tuple | set | frozenset):
-            parts = [_content(part, depth + 1) for part in value]
-            return (type(value).__name__, sorted(map(repr, parts)) if isinstance(value, set | frozenset) else parts)
-        if isinstance(value, dict):
-            return [(_content(key, depth + 1), _content(part, depth + 1)) for key, part in value.items()]
-        if isinstance(value, partial):
-            return ("partial", *(_content(part, depth + 1) for part in (value.func, value.args, value.keywords)))
-        if isinstance(value, MethodType):
-            return ("method", _content(value.__func__, depth + 1), _holder(value.__self__, depth + 1))
-        if isinstance(value, FunctionType):
-            return _content_of_function(value, depth)
-        if not isinstance(value, type | BuiltinFunctionType | ModuleType):
-            return _holder(value, depth + 1)
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__
-    return f"{getattr(value, '__module__', '')}.{name}"
-
-
-def _content_of_function(function: FunctionType, depth: int) -> Any:
-    if _home(function) in LIBRARIES:
-        # its code changes with the version of the library, its name does not
-        return f"{function.__module__}.{function.__qualname__}"
-    names = _names_in(function.__code__)
-    held = {
-        **{name: function.__globals__[name] for name in names if name in function.__globals__},
-        **dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ()))),
-        "defaults": function.__defaults__,
-        "keyword defaults": function.__kwdefaults__,
-    }
-    values = [(name, _content(value, depth + 1)) for name, value in sorted(held.items())]
-    return ("function", _code(function.__code__), values)
-
-
-def _holder(value: Any, depth: int) -> Any:
-    """Return an object by its class and the plain values that it holds; modules, whose weights are hashed, by class."""
-    kind = f"{type(value).__module__}.{type(value).__qualname__}"
-    state = {} if isinstance(value, nn.Module) else getattr(value, "__dict__", {})
-    return (kind, [(key, _content(part, depth + 1)) for key, part in sorted(state.items()) if depth < _MOST_DEPTH])
+def _content_of_tensor(value: Any) -> Any:
+    if not isinstance(value, Tensor) or value.device.type == "meta":
+        return (type(value).__name__, str(getattr(value, "dtype", "")), tuple(getattr(value, "shape", ())))
+    as_bytes = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return ("tensor", str(value.dtype), tuple(value.shape), hashlib.sha256(as_bytes.data).hexdigest())
 
 
 def _held_in(cell: Any) -> Any:
@@ -193,11 +212,6 @@ def _held_in(cell: Any) -> Any:
         return cell.cell_contents
     except ValueError:
         return None
-
-
-def _code(code: CodeType) -> Any:
-    constants = [_code(part) if isinstance(part, CodeType) else _content(part, 0) for part in code.co_consts]
-    return (code.co_code.hex(), constants, code.co_names, code.co_varnames)
 
 
 def _names_in(code: CodeType) -> set[str]:
