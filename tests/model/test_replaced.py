@@ -45,6 +45,17 @@ def _in_disguise(hf: Any) -> None:
     hf.model.layers[1].forward = functools.wraps(plain)(lambda *args, **named: plain(*args, **named))
 
 
+class Doubling:
+    """An object in the place of a function, which takes over name and module of what it wraps."""
+
+    def __init__(self, plain: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, plain)
+        self._plain = plain
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return 2 * self._plain(x)  # type: ignore[no-any-return]
+
+
 def _of_a_class(hf: Any) -> None:
     class Doubled(type(hf.model.layers[2].mlp)):  # type: ignore[misc]
         pass
@@ -55,6 +66,10 @@ def _of_a_class(hf: Any) -> None:
 REPLACED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a function": (replace_mlp, "model.layers.2.mlp.forward"),
     "a wrapper in disguise": (_in_disguise, "model.layers.1.forward"),
+    "an object in disguise": (
+        lambda hf: setattr(hf.model.norm, "forward", Doubling(hf.model.norm.forward)),
+        "model.norm.forward",
+    ),
     "a bound function": (_of_a_class, "model.layers.2.mlp.forward"),
     "another block's": (
         lambda hf: setattr(hf.model.layers[3], "forward", hf.model.layers[1].forward),

@@ -128,8 +128,11 @@ def _unbound(function: Any) -> Any:
 def _home(function: Any) -> str:
     function = _unbound(function)
     names = getattr(function, "__globals__", None)
-    module = names.get("__name__") if names is not None else getattr(function, "__module__", None)
-    return str(module or type(function).__module__).partition(".")[0]
+    if names is not None:
+        return str(names.get("__name__")).partition(".")[0]
+    # an object that wraps a function takes over its module too, and its class does not
+    origin = function if isinstance(function, BuiltinFunctionType | type) else type(function)
+    return str(origin.__module__ or "").partition(".")[0]
 
 
 class _Contents:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.equal_functions import EQUAL, copied, tiny, with_adapters
+from support.equal_functions import EQUAL, copied, in_precisions, tiny, with_adapters
 
 import bathyscope
 from bathyscope.cli.printing import print_result
@@ -145,6 +145,27 @@ def test_a_row_that_no_prompt_asks_for_is_said_and_parts_nothing() -> None:
         "are equal up to rounding on these prompts, though the weights of the embedding differ: the effect is not "
         "distinguishable from rounding."
     )
+
+
+@pytest.mark.parametrize("name", ["gpt2", "opt", "bloom"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_what_gives_the_embedding_is_rounded_less_than_its_bound(name: str, dtype: torch.dtype) -> None:
+    """Positions are added, or the embedding is normed, in both precisions, on weights that both hold."""
+    one, other = in_precisions(name, dtype, torch.float32)
+    result = bathyscope.diff(one, other, PROMPTS[:6], resamples=20)
+    assert 0 < (result["drift"].values[:, 0] / result["noise_floor"].values[:, 0]).max() < 0.75
+
+
+def test_a_single_row_of_the_embedding_is_not_hidden_by_rounding() -> None:
+    """One token of nine that moves by forty units in the last place moves the mean by more than embeddings round."""
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    unit = torch.finfo(torch.float32).eps / 2
+    other.model.embed_tokens.weight.data[RARE] *= 1 + 40 * unit
+    result = bathyscope.diff(hf, other, PROMPTS[1:2], resamples=20)
+    assert result.record()["embedding"]
+    assert 2 * unit < float(result["noise_floor"].values[0, 0]) < 40 * unit / 9
+    assert "The streams part before block 0, in the embedding; the weights of the embedding differ" in result.text
 
 
 def test_a_change_below_rounding_is_not_called_no_difference() -> None:
