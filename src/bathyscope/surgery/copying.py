@@ -54,11 +54,11 @@ class ScheduledCopy:
     """
 
     def __init__(self, hf: PreTrainedModel, schedule: Schedule, family: Family | None = None) -> None:
-        plain = plain_config(hf)
-        require_all_layers(Source(type(hf).__name__, plain, hf), skeleton(plain))
         config = rewritten(hf.config, schedule)
         self.schedule = schedule
         self.layout = Layout(require_same(hf.config, config, schedule, family), schedule)
+        plain = plain_config(hf)
+        require_all_layers(Source(type(hf).__name__, plain, hf), skeleton(plain))
         self.hf, self._lent = lent(hf, config, self.layout)
 
     @property
