@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.answers import Span, answer_token_count, makes_one_word
+from bathyscope.prompts.answers import Span, answer_token_count, doubles_blank, makes_one_word
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize
@@ -118,3 +118,28 @@ def test_text_and_answer_in_one_word_are_named_whatever_brings_them(
             "the answer continues the last word; the first is prompt 'glued': 'littlezebra'. "
             "Begin the answer with a space: ' zebra'."
         )
+
+
+@given(question=WORD, answer=WORD, blanks=st.text(" \t", max_size=4), cut=st.integers(0, 4), line=st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_blanks_are_double_on_whichever_side_they_stand(
+    question: str, answer: str, blanks: str, cut: int, line: bool
+) -> None:
+    before, behind = blanks[:cut], blanks[cut:]
+    assert doubles_blank(question + before, behind + answer) == (len(blanks) > 1)
+    # an indentation
+    assert not doubles_blank(f"{question}\n{before}", behind + answer)
+    assert not doubles_blank(question + before, f"\n{behind}{answer}")
+
+
+def test_an_answer_behind_trailing_blanks_is_named(plain: PreTrainedTokenizerFast) -> None:
+    fine = [Prompt(text="There was ", answer="zebra"), Prompt(text="There was", answer=" zebra", id="b")]
+    # the text's own blanks, in which the answer stands already
+    whole = Prompt(text="There was  zebra", answer="zebra", id="c")
+    doubled = [Prompt(text="There was ", answer=" zebra", id="d"), Prompt(text="There was  ", answer="zebra", id="e")]
+    with pytest.warns(UserWarning, match="two blanks or more") as caught:
+        tokenize(resolve([*fine, whole, *doubled]), plain, max_tokens=None)
+    assert [str(warning.message) for warning in caught] == [
+        "In 2 of 5 prompts of given two blanks or more stand before the answer, which are a token of their own; the "
+        "first is prompt 'd'. End the text without a blank, and begin the answer with one."
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -177,11 +178,82 @@ def test_a_template_is_told_the_same_date_every_day(tokenizer: Fast, monkeypatch
     assert text == own.replace("04 May 2031, 4.05.31", "26 Jul 2024, 26.07.24")
 
 
+FORMATS = [
+    *(f"%{letter}" for letter in "aAbBcCdDeFgGhHIjklmMnpPrRSTtuUVwWxXyYzZ%"),
+    *(f"%{flag}{letter}" for flag in "-_0" for letter in "dHIjklmMSy"),
+    *(f"%^{letter}" for letter in "aAbB"),
+]
+
+
+def test_every_format_of_the_clock_is_that_of_one_date(tokenizer: Fast, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the C library writes them; seconds since 1970 are those of UTC, whatever the zone of this machine."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        for mark in [*FORMATS, "%f", "%s", "%%s", "%%d %d", "%s.%f", "no format"]:
+            with pytest.warns(UserWarning, match="be 26 Jul 2024 every day"):
+                (chat,) = read(["Who?"], tokenizer, f"[{{{{ strftime_now('{mark}') }}}}]" + template("{{ m.content }}"))
+            by_library = datetime(2024, 7, 26, tzinfo=None).strftime(
+                mark.replace("%%s", "%%S").replace("%s", "1721952000")
+            )
+            written = tokenizer.decode(chat.ids).partition("<|user|>")[0]
+            assert written == f"[{by_library.replace('%S', '%s')}]", mark
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+CHANGING = {
+    "cut": "{{ m.content.split('</think>')[-1] }}",
+    "wrapped": "{% if 'x' in m.content %}[{{ m.content }}]{% else %}{{ m.content }}{% endif %}",
+    "in capitals": "{{ m.content | replace('x', 'X') }}",
+}
+
+
+@pytest.mark.parametrize("content", CHANGING)
+def test_an_answer_that_the_template_would_change_is_named(tokenizer: Fast, content: str) -> None:
+    answer = "<think>well</think> x"
+    prompts = [Prompt(text="Who?", answer="Me", id="plain"), Prompt(text="Who?", answer=answer, id="changed")]
+    with pytest.warns(UserWarning, match=r"In 1 of 2 .* would change the answer, .* as it was given; .* 'changed'"):
+        chats = read(prompts, tokenizer, template(CHANGING[content]))
+    assert tokenizer.decode(chats[1].ids).endswith(answer)
+
+
+@given(answer=TEXTS, content=st.sampled_from(["text", "trimmed", "either", "parts"]))
+@settings(max_examples=60, deadline=None)
+def test_an_answer_that_the_template_keeps_is_nothing_to_say(tokenizer: Fast, answer: str, content: str) -> None:
+    tokenizer.chat_template = template(CONTENTS[content])
+    turns = ChatTemplate(tokenizer).write("Who?", answer)
+    assert turns.answer == answer.strip()
+    assert not any("change the answer" in remark for remark in turns.remarks)
+
+
 def test_a_beginning_that_the_template_doubles_is_taken_once(backend: Callable[..., Tokenizer]) -> None:
     made = Fast(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
-    with pytest.warns(UserWarning, match="1 of 1 prompts of given begin with <s>, .* taken once"):
+    with pytest.warns(UserWarning, match=r"In 1 of 1 .* the chat template writes <s> twice .* once; mend the template"):
         (chat,) = read(["Who?"], made, "{{ bos_token }}{{ bos_token }}" + template("{{ m.content }}"))
     assert chat.ids[0] == 0
+    assert chat.ids.count(0) == 1
+    plain = "{{ bos_token }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    with pytest.warns(UserWarning, match=r"the text brings <s> behind that of the chat template.*; remove it"):
+        (chat,) = read([Prompt(text="<s>Who?", answer="Me")], made, plain)
+    assert chat.ids.count(0) == 1
+
+
+class Stubborn(Fast):
+    """A tokenizer that puts BOS before every text, whatever it is told."""
+
+    def __call__(self, text: Any, **options: Any) -> Any:
+        return super().__call__(text, **{**options, "add_special_tokens": True})
+
+
+def test_a_tokenizer_that_does_not_obey_is_named_as_what_doubles_a_beginning(
+    backend: Callable[..., Tokenizer],
+) -> None:
+    made = Stubborn(tokenizer_object=backend(bos=True), bos_token="<s>", eos_token="</s>")
+    said = r"the chat template writes <s>, and the tokenizer puts it before .* even with add_special_tokens=False"
+    with pytest.warns(UserWarning, match=said):
+        (chat,) = read(["Who?"], made, "{{ bos_token }}" + template("{{ m.content }}"))
     assert chat.ids.count(0) == 1
 
 

@@ -16,7 +16,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
 from bathyscope.measures.declared.erasure import ErasureOptions
-from bathyscope.prompts.padding import EdgeTokens, find_padding
+from bathyscope.prompts.padding import EdgeTokens, find_padding, require_unpadded
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import resolve
 
@@ -168,3 +168,30 @@ def test_prompts_of_one_token_are_nobodys_padding() -> None:
     for edges in (PADS, SHARED, UNKNOWN):
         assert find_padding([[END] * 5, [8, 9, 10, 11, 12]], "end in", edges) is None
         assert find_padding([[PAD] * 9, [PAD] * 9], "begin with", edges) is None
+
+
+@given(
+    rows=st.lists(st.lists(words, min_size=2, max_size=12), min_size=1, max_size=4),
+    count=st.integers(2, 6),
+    side=st.sampled_from(["begin with", "end in"]),
+    kind=st.sampled_from(["a pad of its own", "the end pads"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_ends_that_every_text_has_alike_are_padding_only_where_they_are_known_to_pad(
+    rows: list[list[int]], count: int, side: Any, kind: str
+) -> None:
+    """A single prompt is every text: it may begin with several BOS of its own, which nobody cuts or refuses."""
+    edges, _ = KNOWLEDGE[kind]
+    fill = [END] * count
+    padding = find_padding([fill + row if side == "begin with" else row + fill for row in rows], side, edges)
+    assert padding is not None
+    assert padding.token == END
+    if kind == "a pad of its own":
+        assert not padding.is_certain
+    elif len({len(row) for row in rows}) == 1 and count >= 3:
+        assert padding.is_certain
+
+
+def test_a_prompt_that_begins_with_several_bos_is_measured_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match=r"1 of 1 prompts begin with token id 1, up to 4 times, as padding does, and"):
+        require_unpadded([Prompt(ids=[1, 1, 1, 1, 9, 8, 7])], PADS)

@@ -109,6 +109,40 @@ def test_an_altered_file_is_refused(model: bathyscope.Model, tmp_path: Path) -> 
         bathyscope.open(tmp_path / "run")
 
 
+def test_a_removed_file_is_written_again_by_the_same_command(
+    model: bathyscope.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the refusal of ``open`` and the page of runs promise; of a finished run nothing is computed for it."""
+    place = tmp_path / "run"
+    whole = surveyed(model, place, control="shuffled_text")
+    before = {
+        file.relative_to(place): file.read_bytes() for file in place.rglob("*") if file.suffix in (".nc", ".jsonl")
+    }
+    folders = (place, place / "controls" / "shuffled_text-0")
+    for folder in folders:
+        (folder / PROMPTS_FILE).unlink()
+        with pytest.raises(StoreError, match=rf"{PROMPTS_FILE}' of the run cannot be read .* the same command again"):
+            bathyscope.open(folder)
+    monkeypatch.setattr("bathyscope.surveying.execution.Computation.compute", pytest.fail)
+    again = surveyed(model, place, control="shuffled_text")
+    assert again.prompts == whole.prompts
+    after = {
+        file.relative_to(place): file.read_bytes() for file in place.rglob("*") if file.suffix in (".nc", ".jsonl")
+    }
+    assert after == before
+    assert bathyscope.open(place).prompts == whole.prompts
+
+
+def test_prompts_that_were_removed_before_the_end_are_written_again(model: bathyscope.Model, tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    whole = surveyed(model, place)
+    for name in (PROMPTS_FILE, "shard-00001.nc"):
+        (place / name).unlink()
+    again = surveyed(model, place)
+    assert again.prompts == whole.prompts
+    np.testing.assert_array_equal(again["lens"]["entropy"].values, whole["lens"]["entropy"].values)
+
+
 def test_an_earlier_run_tells_what_its_results_tell() -> None:
     run = bathyscope.open(OLD)
     dataset = run[run.measures[0]]

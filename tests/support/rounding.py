@@ -22,6 +22,8 @@ from support import naive
 from torch import nn
 
 _BATCHES = (2, 3, 5, 8, 13)
+_MOST = 1e-3
+"""Share of the largest value that is an effect, whatever the model."""
 _SHORTEST = 4
 """Tokens below which no kernel rounds alike: one row is a product of its own."""
 
@@ -34,6 +36,17 @@ def floor(hf: nn.Module, dtype: torch.dtype = torch.float32) -> float:
     """
     width, depth = _sizes(hf)
     return float(torch.finfo(dtype).eps * width * depth)
+
+
+def bound_of_shares(hf: nn.Module, least: float = 1e-5) -> float:
+    """Return ``floor``, or ``least`` where that is larger, for shares of the largest value; never above 0.1 %.
+
+    Raises:
+        AssertionError: a model so wide and deep that its floor would let an effect pass for rounding.
+    """
+    bound = max(least, floor(hf))
+    assert bound < _MOST, f"the floor of {type(hf).__name__} is {bound:.1e}, which is no rounding any more"
+    return bound
 
 
 def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:

@@ -105,6 +105,9 @@ def test_a_choice_like_random_ones_is_not_proved() -> None:
         "(0.12 (0.11 to 0.13); p = 1). Give more test prompts. It costs 0.1 nats per token (95% interval 0.09 to 0.11)"
     )
     assert "A random subset" not in text
+    same = planned({"choice": 0.1, "random": 0.1 + 1e-17, "last": 0.4}, ["choice", "random"])
+    assert "p = 1). Both cost the same on every prompt, so that more prompts like these would not tell them" in same
+    assert "Give more test prompts" not in same
     assert planned({"choice": 0.1, "random": 0.4}, ["choice"]).startswith("Measured on")
     bounded = planned({"choice": 0.1, "random": 0.12}, ["choice", "random"], max_cost=0.5)
     assert bounded.startswith("Proved on 4 test prompts: 3 of 12 blocks can go within 0.5 nats")

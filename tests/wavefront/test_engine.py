@@ -10,9 +10,10 @@ import pytest
 import torch
 from support import naive, waves, zoo
 from support.lending import noting
-from support.rounding import assert_same_bits, assert_same_but_rounding, floor, rounding
+from support.rounding import assert_same_bits, assert_same_but_rounding, bound_of_shares, rounding
 from torch import Tensor, nn
 
+import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model import load
 from bathyscope.schedule import Schedule
@@ -75,7 +76,15 @@ def test_the_standard_schedule_is_the_untouched_model(name: str) -> None:
     compare = assert_same_bits if model.anatomy.streams is None else partial(assert_same_but_rounding, hf=model.hf)
     compare(logits(name, final.baseline_BTD), expected)
     gap = (final.control_BTD - final.baseline_BTD).norm(dim=-1) / final.baseline_BTD.norm(dim=-1)
-    assert gap.max() < max(1e-5, floor(model.hf))
+    assert gap.max() < bound_of_shares(model.hf)
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma4", "qwen3_moe", "bloom"])
+def test_the_bound_of_shares_holds_the_noise_that_a_run_states(name: str) -> None:
+    model = waves.loaded(name)
+    run = bathyscope.survey(model, zoo.prompts(model.hf, (17, 14)), ["skip"], progress=False)
+    stated = float(run["noise"].floor.sel(measure="skip"))
+    assert 0 <= stated < bound_of_shares(model.hf) < 1e-3
 
 
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2", "falcon", "olmo2"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import naive, waves, zoo
 from support.lending import noting
-from support.rounding import floor, rounding
+from support.rounding import bound_of_shares, rounding
 from torch import Tensor
 
 from bathyscope.wavefront.batch import Batch
@@ -135,7 +135,7 @@ def test_tails_and_full_rows_agree(name: str) -> None:
     tails, full = swept(name, ids), swept(name, ids, tails=False)
     assert {start for _, _, start in full.groups} == {0}
     assert len({start for _, _, start in tails.groups}) > 1
-    assert_same_rows(tails, full, max(1e-5, floor(zoo.build(name))))
+    assert_same_rows(tails, full, bound_of_shares(zoo.build(name)))
 
 
 @pytest.mark.parametrize("name", ["llama", "gemma4", "lfm2", "llama_dynamic"])

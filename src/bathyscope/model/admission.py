@@ -3,21 +3,20 @@
 Blocks' functions are replaced while a model is measured, so that other threads have to wait.
 """
 
-import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from bathyscope.errors import ModelError, warn
+from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
+from bathyscope.model.replaced import LIBRARIES, homes_of
 from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()
@@ -52,10 +51,6 @@ _KINDS = {
     "_backward_pre_hooks": "backward pre-hook",
     "_backward_hooks": "backward hook",
 }
-# weight parametrisation, moving of weights between devices, reading of outputs: none acts on the stream
-_OF_LIBRARIES = ("torch", "transformers", "accelerate", "peft")
-# faster kernels for the same functions
-_OF_KERNELS = ("kernels", "liger_kernel")
 
 
 def require_no_hooks(hf: nn.Module) -> None:
@@ -68,28 +63,12 @@ def require_no_hooks(hf: nn.Module) -> None:
         ModelError: a hook, with its module's name.
     """
     for where, kind, hook in _hooks(hf):
-        if _home(hook) not in _OF_LIBRARIES:
+        if not homes_of(hook) <= {*LIBRARIES}:
             raise ModelError(
                 f"A {kind} ({getattr(hook, '__qualname__', type(hook).__name__)}) is registered on {where}. It would "
                 "act on rows, tokens and blocks that it was not written for, and its results would pass for those of "
                 "the plain model; remove it (handle.remove()), or write what it does into the model itself."
             )
-
-
-def warn_of_replaced_forwards(hf: nn.Module) -> None:
-    """Warn of modules whose ``forward`` somebody has replaced in memory, which no weight and no setting tells."""
-    replaced = [
-        path or "the model itself"
-        for path, module in hf.named_modules()
-        if (forward := module.__dict__.get("forward")) is not None
-        and _home(forward) not in (*_OF_LIBRARIES, *_OF_KERNELS)
-    ]
-    if replaced:
-        more = f" and {len(replaced) - 1} more" if len(replaced) > 1 else ""
-        warn(
-            f"The forward of {replaced[0]}{more} was replaced in memory. Stored results, controls and exports cannot "
-            "tell this model from the plain one: give the module a class of its own."
-        )
 
 
 def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
@@ -100,14 +79,6 @@ def _hooks(hf: nn.Module) -> Iterator[tuple[str, str, Callable[..., Any]]]:
         for path, module in hf.named_modules():
             for hook in getattr(module, attribute).values():
                 yield path or "the model itself", kind, hook
-
-
-def _home(hook: Callable[..., Any]) -> str:
-    """Return the package that a hook's function is defined in."""
-    while isinstance(hook, partial):
-        hook = hook.func
-    hook = inspect.unwrap(hook)
-    return str(getattr(hook, "__module__", None) or type(hook).__module__).partition(".")[0]
 
 
 def without_adapter(model: nn.Module) -> nn.Module:

@@ -1,7 +1,8 @@
 """Constants of a model: what it computes with that is neither in its weights nor in its configuration.
 
 Tables that no checkpoint holds (rotary frequencies, masks) and plain values in modules (an attention's ``scaling``, a
-norm's epsilon) follow from the configuration, until somebody changes them in memory. What counts is therefore the
+norm's epsilon) follow from the configuration, until somebody changes them in memory; and so do the methods of its
+modules (``replaced``). What counts is therefore the
 difference from the model that the configuration makes: a model as it was loaded has none, on every version of the
 library, and its hash is that of its weights alone.
 """
@@ -21,6 +22,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.model.replaced import replaced_methods
 from bathyscope.model.tables import tables_of
 
 # what a module is called and where it stands, and switches of training and of caches, change no number of a survey
@@ -82,6 +84,13 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
     reset_rotary(hf)
     constants = _on_host(_constants_of(hf))
     now = _hash(sorted((name, _text(value)) for name, value in constants.items()))
+    # looked at each time: of what a method holds, no more can be stored than this hash
+    replaced = replaced_methods(hf)
+    departure = _departure_of_constants(hf, constants, now, settings)
+    return _hash(departure, sorted(replaced.items())) if replaced else departure
+
+
+def _departure_of_constants(hf: nn.Module, constants: Constants, now: str, settings: str) -> str | None:
     before = _KNOWN.get(hf)
     if before is not None and before.now == now and before.settings == settings:
         return before.departure
@@ -94,11 +103,31 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
 
 
 def changed_values(hf: nn.Module) -> list[str]:
-    """Return the plain values and classes of modules that the model's configuration would make otherwise, by path."""
+    """Return plain values, classes and methods of modules that the model's configuration would make otherwise, by path.
+
+    Where the model cannot be made of it, these are the methods that were replaced in memory.
+    """
     built = _built(hf)
     constants = _on_host(_constants_of(hf))
     tables = tables_of(hf)
-    return [] if built is None else [name for name in _differing(constants, built) if name not in tables]
+    values = [] if built is None else [name for name in _differing(constants, built) if name not in tables]
+    return [*values, *replaced_methods(hf)]
+
+
+def differing_constants(first: nn.Module, second: nn.Module) -> list[str]:
+    """Return in which constants and replaced methods two models differ, by path, outside layers with adapters."""
+    inner = (*_replaced(first), *_replaced(second))
+    left, right = (
+        {name: value for name, value in _on_host(_constants_of(hf)).items() if not _is_inside(_owner(name), inner)}
+        for hf in (first, second)
+    )
+    methods = [replaced_methods(hf) for hf in (first, second)]
+    replaced = {name for name in {*methods[0], *methods[1]} if methods[0].get(name) != methods[1].get(name)}
+    return [*_differing(left, right), *sorted(replaced)]
+
+
+def _owner(name: str) -> str:
+    return name.removesuffix(" (class)") if name.endswith(" (class)") else name.rpartition(".")[0]
 
 
 def _departure(constants: Constants, built: Constants) -> str | None:

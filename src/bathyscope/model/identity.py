@@ -23,7 +23,7 @@ class ModelIdentity:
 
     Args:
         name: what it is called, which changes no number.
-        weights: hash of all weights, of their precision and of changed constants.
+        weights: hash of all weights, of their precision, and of constants and methods that were changed in memory.
         configuration: hash of the configuration and of the states of all adapters.
         adapters: what each adapter does, such as ``default active``; empty = no adapters.
         schedule: the order of its blocks, as text; None = their own.

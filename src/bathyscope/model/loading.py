@@ -17,7 +17,6 @@ from bathyscope.model.admission import (
     quantisation_warning,
     require_measurable,
     require_no_hooks,
-    warn_of_replaced_forwards,
     without_adapter,
     without_compilation,
 )
@@ -35,6 +34,7 @@ from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.options import Attention, Placement
 from bathyscope.model.placement import blocks_of
+from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.weights import WeightReading, settings_hash
 from bathyscope.options import Range, checked
@@ -251,7 +251,7 @@ def _readable(name: str, hf: nn.Module) -> WeightReading:
     """Start the reading of a model without hooks; its weights in memory are read and finite."""
     require_own_order(hf)
     require_no_hooks(hf)
-    warn_of_replaced_forwards(hf)
+    warn_of_replaced_methods(hf)
     reading = WeightReading(hf)
     _require_finite(name, reading)
     return reading

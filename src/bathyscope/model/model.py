@@ -31,7 +31,7 @@ class Model:
         anatomy: where its parts are.
         checks: what the checks at load measured.
         weight_hash: SHA-256 over names, shapes and values of the weights, as they were when it was loaded, and over
-            constants of its modules that are not those of its configuration.
+            constants and methods of its modules that are not those of its configuration.
         given_tokenizer: the tokenizer that was given in the place of the checkpoint's own; None = none was.
         origin: the model that this control of it was derived from, whose tokenizer it reads with; None = it is none.
         schedule: the order in which it runs another model's blocks; None = its own.

@@ -166,6 +166,20 @@ def adapters_of(hf: nn.Module) -> str | None:
     return ", ".join(f"{name} {' and '.join(sorted(uses))}" for name, uses in sorted(states.items())) or None
 
 
+def configuration_difference(first: PreTrainedConfig, second: PreTrainedConfig) -> dict[str, tuple[Any, Any]]:
+    """Return the entries of two configurations that differ and count, by path, with both values; None = it has none."""
+    names = dict.fromkeys(name for config in (first, second) for name in _flattened(_departures(config)))
+    left, right = (_flattened(config.to_dict()) for config in (first, second))
+    return {name: (left.get(name), right.get(name)) for name in names if left.get(name) != right.get(name)}
+
+
+def _flattened(entries: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in entries.items():
+        flat |= _flattened(value, f"{above}{name}.") if isinstance(value, Mapping) else {f"{above}{name}": value}
+    return flat
+
+
 def _departures(config: PreTrainedConfig) -> dict[str, Any]:
     """Return what a configuration says beyond its class: newer versions of the library add entries with defaults."""
     try:

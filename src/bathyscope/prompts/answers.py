@@ -74,3 +74,13 @@ def makes_one_word(question: str, answer: str) -> bool:
     if last.isdigit() and first.isdigit():
         return False
     return not any(unicodedata.name(letter, "").startswith(_UNSPACED_SCRIPTS) for letter in (last, first))
+
+
+def doubles_blank(question: str, answer: str) -> bool:
+    """Return whether two blanks or more stand where the answer meets the question, on one line.
+
+    Tokenisers write one blank as part of the next word, and two as a token of their own, which no text has there.
+    Behind a line break blanks are an indentation.
+    """
+    blanks = question[len(question.rstrip()) :] + answer[: len(answer) - len(answer.lstrip())]
+    return len(blanks) > 1 and len(blanks.splitlines()) == 1 and blanks == blanks.rstrip("\n\r")

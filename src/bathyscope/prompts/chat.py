@@ -8,6 +8,7 @@ the place of the texts, which tells where each text stands, and with the texts t
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -31,8 +32,19 @@ _SECONDS: Final = 10.0
 """That a template may take for one chat, which takes milliseconds."""
 _CLOCK: Final = "strftime_now"
 """The function by which templates ask for the date."""
-_DIRECTIVES: Final = "aAbBdHIjmMpSUwWyYcxXfFDTR%"
-"""What may follow % in the format of a date; %% comes last."""
+_DIRECTIVES: Final = {
+    **{"a": "Fri", "A": "Friday", "b": "Jul", "h": "Jul", "B": "July", "p": "AM", "P": "am"},
+    **{"c": "Fri Jul 26 00:00:00 2024", "x": "07/26/24", "D": "07/26/24", "F": "2024-07-26"},
+    **{"X": "00:00:00", "T": "00:00:00", "r": "12:00:00 AM", "R": "00:00"},
+    **{"Y": "2024", "G": "2024", "C": "20", "y": "24", "g": "24", "m": "07", "d": "26", "e": "26", "j": "208"},
+    **{"u": "5", "w": "5", "U": "29", "V": "30", "W": "30"},
+    **{"H": "00", "k": " 0", "I": "12", "l": "12", "M": "00", "S": "00", "f": "000000"},
+    # seconds since 1970 by UTC; a day without a zone has none to name
+    **{"s": "1721952000", "z": "", "Z": "", "n": "\n", "t": "\t"},
+}
+"""What each letter behind % writes of ``TEMPLATE_DATE``: the same in every locale, time zone and C library."""
+_PERCENT: Final = "\ue000"
+"""Stands for a written-out % (%%) while letters are replaced."""
 _EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*$")
 _OPEN_THINKING = re.compile(r"<think>\s*$")
 _THINKING_TWICE = re.compile(r"<think>\s*(?:</think>\s*)?<think>")
@@ -83,6 +95,18 @@ class ChatTemplate:
             return {}
         return {"chat_template": _clock_macro() + self.tokenizer.get_chat_template()}
 
+    def cause_of_two(self, mark: str, is_answered: bool, rendered: str) -> str:
+        """Return why a chat begins with a mark twice: the template, the prompt's text, or the tokenizer."""
+        frame = self._answered if is_answered else self._open
+        if _begins_with_two(frame.text, mark):
+            return f"the chat template writes {mark} twice at its beginning, and it is taken once; mend the template"
+        if _begins_with_two(rendered, mark):
+            return f"the text brings {mark} behind that of the chat template, and it is taken once; remove it"
+        return (
+            f"the chat template writes {mark}, and the tokenizer puts it before every text even with "
+            "add_special_tokens=False; it is taken once"
+        )
+
     def write(self, question: str, answer: str | None) -> Turns:
         """Write a question as the user's turn and its answer as the assistant's, without what follows the answer.
 
@@ -108,9 +132,13 @@ class ChatTemplate:
         if answer.startswith("<think>"):
             without_thinking = _OPEN_THINKING.sub("", _EMPTY_THINKING.sub("", before))
         if without_thinking != before:
-            remarks = ("the answer brings its own <think>, so that of the chat template is left out",)
-            return Turns(without_thinking, answer, remarks)
-        return Turns(before, answer, _remarks_of(frame_before + answer, question, is_open=False))
+            remarks: tuple[str, ...] = ("the answer brings its own <think>, so that of the chat template is left out",)
+        else:
+            remarks = _remarks_of(frame_before + answer, question, is_open=False)
+        with_answer = self._render({**contents, ASSISTANT: answer}, frame.as_parts)
+        if not _words(with_answer).startswith(_words(without_thinking + answer)):
+            remarks += ("the chat template would change the answer, which is measured as it was given",)
+        return Turns(without_thinking, answer, remarks)
 
     @cached_property
     def _open(self) -> Frame:
@@ -192,17 +220,46 @@ def _clock_macro() -> str:
 
     A function cannot be given to a template in its place: transformers lets plain values through alone.
     """
-    # the variants without leading zeros first: %-d holds %
-    directives = [f"%{sign}{letter}" for sign in ("-", "") for letter in _DIRECTIVES]
-    replaced = "".join(f" | replace('{mark}', '{TEMPLATE_DATE.strftime(mark)}')" for mark in directives)
-    # templates are read with trim_blocks, which takes this line's end away
-    return f"{{% macro {_CLOCK}(format) %}}{{{{ format{replaced} }}}}{{% endmacro %}}\n"
+    flags: dict[str, Callable[[str], str]] = {
+        "": str,
+        "E": str,
+        "O": str,
+        "-": _without_filling,
+        "_": lambda text: _without_filling(text).rjust(len(text)),
+        "0": lambda text: text.replace(" ", "0") if text.strip().isdigit() else text,
+        "^": str.upper,
+        "#": lambda text: text.lower() if text.isupper() else text.upper(),
+    }
+    marks = {f"%{flag}{letter}": of(text) for flag, of in flags.items() for letter, text in _DIRECTIVES.items()}
+    replacements = [("%%", _PERCENT), *marks.items(), (_PERCENT, "%")]
+    listed = ", ".join(f"({_quoted(mark)}, {_quoted(text)})" for mark, text in replacements)
+    # a loop, since some hundred filters behind each other are nested too deeply; templates are read with trim_blocks,
+    # which takes this line's end away
+    return (
+        f"{{% macro {_CLOCK}(format) %}}{{% set date = namespace(text=format) %}}{{% for mark, text in [{listed}] %}}"
+        "{% set date.text = date.text | replace(mark, text) %}{% endfor %}{{ date.text }}{% endmacro %}\n"
+    )
+
+
+def _without_filling(text: str) -> str:
+    """Return a number without the zeros and blanks in front of it; other texts as they are."""
+    return (text.strip().lstrip("0") or "0") if text.strip().isdigit() and len(text) < len("000000") else text
+
+
+def _quoted(text: str) -> str:
+    """Return a text as a literal of a template."""
+    return "'" + text.replace("\n", "\\n").replace("\t", "\\t") + "'"
 
 
 def _writes(marker: str, rendered: str) -> bool:
     """Say whether a marker was written as text, and not inside of the list of parts that it came in."""
     quoted = re.compile(rf"['\"]text['\"]:\s*['\"]{marker}")
     return marker in quoted.sub("", rendered)
+
+
+def _begins_with_two(text: str, mark: str) -> bool:
+    once = text.lstrip().removeprefix(mark)
+    return once != text.lstrip() and once.lstrip().startswith(mark)
 
 
 def _words(text: str) -> str:

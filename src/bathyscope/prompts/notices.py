@@ -21,6 +21,7 @@ class Notices:
         unanswered: prompts that are measured without their answer, and why.
         begins_twice: prompts whose BOS is taken once.
         one_words: prompts whose answer continues the question's last word, and that word.
+        blanks: prompts whose answer was put behind a text with more than one blank between them.
         marked: prompts in a chat whose texts hold special tokens, and the first such token.
         remarks: of a chat template's rendering: what is said of it, and of which prompts.
     """
@@ -28,6 +29,7 @@ class Notices:
     unanswered: dict[str, PromptError] = field(default_factory=dict)
     begins_twice: list[str] = field(default_factory=list)
     one_words: dict[str, tuple[str, str]] = field(default_factory=dict)
+    blanks: list[str] = field(default_factory=list)
     marked: dict[str, str] = field(default_factory=dict)
     remarks: dict[str, list[str]] = field(default_factory=dict)
     _texts: set[str] = field(default_factory=set)
@@ -67,6 +69,12 @@ class Notices:
             warn(
                 f"In {len(self.one_words)} of {where} the answer continues the last word; the first is prompt "
                 f"{name!r}: {word}. Begin the answer with a space: {answer}."
+            )
+        if self.blanks:
+            warn(
+                f"In {len(self.blanks)} of {where} two blanks or more stand before the answer, which are a token of "
+                f"their own; the first is prompt {self.blanks[0]!r}. End the text without a blank, and begin the "
+                "answer with one."
             )
         if self.marked:
             name, mark = next(iter(self.marked.items()))

@@ -106,8 +106,9 @@ def find_padding(rows: Sequence[Sequence[int]], side: Side, edges: EdgeTokens) -
     """Return the run of one token at one end of prompts that is most likely padding; None where none is.
 
     A token that only pads (it neither begins nor ends texts) is padding wherever it comes twice, and one that is also
-    the end of texts where it fills prompts of equal lengths; a text may end with it once. A token of which nothing is
-    known must fill prompts of equal lengths by different runs and stand nowhere else in them.
+    the end of texts where it fills prompts of equal lengths; a text may end with it once. Of a token that begins or
+    ends texts and is not known to pad, runs must differ: a single prompt may begin with several of its own. A token of
+    which nothing is known must fill prompts of equal lengths by different runs and stand nowhere else in them.
     """
     runs = [_edge_run(row, side) for row in rows]
     longest_of: dict[int, int] = {}
@@ -137,6 +138,9 @@ def _is_certain(token: int, rows: Sequence[Sequence[int]], lengths: Sequence[int
     if token in edges.pads | edges.ends:
         if longest == 1:
             return None
+        # one text, or every text alike, may begin with several BOS of its own
+        if token not in edges.pads and not differ:
+            return False
         return are_equal and (longest >= _LONG_RUN or (in_most and len(rows) > 1))
     if not (are_equal and differ and longest >= _LONG_RUN and (in_most or longest > _LONG_RUN)):
         return None

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.answers import AnswerError, answer_token_count, makes_one_word
+from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word
 from bathyscope.prompts.chat import Turns
 from bathyscope.prompts.encode import Encoded, Encoder
 from bathyscope.prompts.label_checks import checked_labels, require_exact
@@ -118,7 +118,8 @@ def _tokenize_one(
     turns = encoder.written(stem, prompt.answer)
     question, answer = turns.question, turns.answer
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
-    _notice(name, stem + (prompt.answer or ""), turns, encoded, encoder, notices)
+    is_appended = prompt.answer is not None and not text.endswith(prompt.answer)
+    _notice(name, stem + (prompt.answer or ""), turns, encoded, encoder, notices, is_appended)
     # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
     answer_tokens = None
     try:
@@ -131,12 +132,29 @@ def _tokenize_one(
     return TokenizedPrompt(name, encoded.ids, answer_tokens, labels, part.dataset)
 
 
-def _notice(name: str, text: str, turns: Turns, encoded: Encoded, encoder: Encoder, notices: Notices) -> None:
-    """Remember what is unusual about how a text was read."""
+def _notice(
+    name: str,
+    text: str,
+    turns: Turns,
+    encoded: Encoded,
+    encoder: Encoder,
+    notices: Notices,
+    is_appended: bool,
+) -> None:
+    """Remember what is unusual about how a text was read.
+
+    Args:
+        text: as it was given, with its answer.
+        is_appended: the answer was put behind a text that did not end in it.
+    """
     notices.add_text(text, encoded.ids)
-    if encoded.begins_twice:
+    remarks = list(turns.remarks)
+    if encoded.begins_twice and encoder.chat:
+        mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)
+        remarks.append(encoder.template.cause_of_two(mark, turns.answer is not None, turns.question))
+    elif encoded.begins_twice:
         notices.begins_twice.append(name)
-    for remark in turns.remarks:
+    for remark in remarks:
         notices.remarks.setdefault(remark, []).append(name)
     if encoder.chat:
         mark = next((mark for mark in encoder.special_texts if mark in text), None)
@@ -144,6 +162,8 @@ def _notice(name: str, text: str, turns: Turns, encoded: Encoded, encoder: Encod
             notices.marked[name] = mark
     elif turns.answer is not None and makes_one_word(turns.question, turns.answer):
         notices.look_at_seam(name, turns.question, turns.answer)
+    elif turns.answer is not None and is_appended and doubles_blank(turns.question, turns.answer):
+        notices.blanks.append(name)
 
 
 def _answer_tokens(question: str, answer: str, encoded: Encoded, tokenizer: PreTrainedTokenizerBase) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -533,11 +533,12 @@ def _open_alone(folder: Path, partial: bool) -> Run:
     return Run(tree_of(datasets), manifest.to_dict(), folder, files)
 
 
-def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
+def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str] = ()) -> dict[str, Run]:
     """The controls that lie in a run's folder, by name; an unfinished one is left out with a warning.
 
     Args:
         partial: as for ``open_run``: also what there is of unfinished ones.
+        besides: names of controls that are not read.
 
     Raises:
         StoreError: a file altered or cut short, or a link in place of a control.
@@ -548,7 +549,7 @@ def controls_in(folder: Path, *, partial: bool = False) -> dict[str, Run]:
     _require_no_link(room)
     for path in sorted(room.glob("*")):
         _require_no_link(path)
-        if not (path / RUN.manifest).exists():
+        if path.name in besides or not (path / RUN.manifest).exists():
             continue
         if partial or load_manifest(path).record.finished is not None:
             # a control has none of its own

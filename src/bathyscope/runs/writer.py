@@ -30,6 +30,8 @@ class RunWriter:
         self._in_memory: dict[int | None, dict[str, xr.Dataset]] = {}  # what the files of a run in memory would hold
         self._files: dict[str, bytes] = {}
         self._merged: dict[str, xr.Dataset] | None = None
+        self.lost: frozenset[str] = frozenset()
+        """Names of further files that the run had, and that were removed since: to be attached again."""
 
     @classmethod
     def open(
@@ -56,10 +58,18 @@ class RunWriter:
                 with writer._writing("the manifest"):
                     writer._save(requested)
                 return writer
-            return cls(folder, _resumed(load_manifest(folder.path), requested, folder.path))
+            return cls._resuming(folder, requested)
         except BaseException:
             folder.close()
             raise
+
+    @classmethod
+    def _resuming(cls, folder: Folder, requested: Manifest) -> RunWriter:
+        stored = load_manifest(folder.path)
+        resumed = _resumed(stored, requested, folder.path)
+        writer = cls(folder, resumed)
+        writer.lost = frozenset(stored.record.files.keys() - resumed.record.files.keys())
+        return writer
 
     @property
     def finished(self) -> set[int]:
@@ -200,7 +210,7 @@ def _resumed(stored: Manifest, requested: Manifest, path: Path) -> Manifest:
     files = {name: entry for name, entry in record.files.items() if _whole(path, entry)}
     complete = len(shards) == len(stored.identity.plan) and record.derived is not None and _whole(path, record.derived)
     if complete and record.finished is not None:
-        return stored
+        return stored if len(files) == len(record.files) else stored.with_record(files=files)
     # A finished run may be opened with any versions; an unfinished one would hold bits of two.
     lines = version_difference(record.versions, requested.record.versions)
     if lines:

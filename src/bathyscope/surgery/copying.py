@@ -13,7 +13,7 @@ from bathyscope.model import Model, load
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.export_source import Source
+from bathyscope.surgery.export_source import Source, plain_config
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.looping import LOOPS, with_loops
 from bathyscope.surgery.outline import fill, skeleton
@@ -50,13 +50,15 @@ class ScheduledCopy:
         family: where its parts are.
 
     Raises:
-        ModelError: the family's configuration cannot say this order.
+        ModelError: the family's configuration cannot say this order, or does not make this model.
     """
 
     def __init__(self, hf: PreTrainedModel, schedule: Schedule, family: Family | None = None) -> None:
         config = rewritten(hf.config, schedule)
         self.schedule = schedule
         self.layout = Layout(require_same(hf.config, config, schedule, family), schedule)
+        plain = plain_config(hf)
+        require_all_layers(Source(type(hf).__name__, plain, hf), skeleton(plain))
         self.hf, self._lent = lent(hf, config, self.layout)
 
     @property

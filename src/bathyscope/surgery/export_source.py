@@ -23,6 +23,7 @@ from bathyscope.model.gguf import is_gguf
 from bathyscope.model.in_hand import count_departure
 from bathyscope.model.load_errors import needs_code
 from bathyscope.model.place import folder_of, here
+from bathyscope.model.replaced import replaced_in_words
 from bathyscope.surgery.rewriting import count_entry
 from bathyscope.surgery.weight_files import file_hashes, stored_in
 
@@ -116,13 +117,19 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
 
     Raises:
         OptionError: no model.
-        ModelError: nothing there, damaged files, or no safetensors.
+        ModelError: nothing there, damaged files, or no safetensors; methods of a streamed model that were replaced in
+            memory.
     """
     if isinstance(model, Model) and model.blocks is not None and weights:
         if model.blocks.names - model.blocks.lasting:
             raise ModelError(
                 f"The blocks of {model.name} are streamed, and not from its files; give its folder, or load it with "
                 "placement='resident'."
+            )
+        if replaced := replaced_in_words(model.hf):
+            raise ModelError(
+                f"The files of {model.name} are copied, and {replaced}, which no file holds. Undo the change, or give "
+                "the folder to export the model as it is there."
             )
         return replace(_source_of_name(model.name, model.revision), tokenizer=model.given_tokenizer)
     if isinstance(model, Model):

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import xarray as xr
 
 RANDOM: Final = "random"
+_EQUAL: Final = 1e-12
+"""Nats, or a share, by which means of equal costs may differ."""
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
 HEADINGS: Final = {
@@ -159,9 +161,14 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         ]
     if as_good and is_like_chance(data):
         random = data.sel(candidate=RANDOM)
+        remedy = (
+            "Both cost the same on every prompt, so that more prompts like these would not tell them apart."
+            if _costs_the_same_everywhere(choice, random)
+            else "Give more test prompts."
+        )
         return [
             f"Not proved on {prompts}: the choice ({subset}, {counted}) cannot be told from random subsets there "
-            f"({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). Give more test prompts.",
+            f"({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). {remedy}",
             price_sentence,
         ]
     best = data.isel(candidate=_best_place(data))
@@ -183,6 +190,11 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
         price_sentence,
     ]
+
+
+def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:
+    """Return whether two candidates cost the same on each test prompt; a mean of equal costs may round."""
+    return bool(np.allclose(candidate["cost"].values, other["cost"].values, rtol=_EQUAL, atol=_EQUAL))
 
 
 def _best_place(data: xr.Dataset) -> int:

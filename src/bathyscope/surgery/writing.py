@@ -28,6 +28,7 @@ from bathyscope.model.in_hand import (
     stale_places,
     values_changed,
 )
+from bathyscope.model.replaced import replaced_in_words
 from bathyscope.model.structure import stored_difference
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.cached_generation import uncached_reason
@@ -197,8 +198,8 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     """Refuse a model in memory that is not what its configuration makes.
 
     Raises:
-        ModelError: another class, adapters, other shapes than the configuration says, or constants that were changed
-            in memory. Numbers of places are no constants: those of the export are right.
+        ModelError: another class, adapters, other shapes than the configuration says, or constants and methods that
+            were changed in memory. Numbers of places are no constants: those of the export are right.
     """
     if source.hf is None:
         return
@@ -222,9 +223,11 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     places = stale_places(hf)
     changed = [name for name in values_changed(hf) if name not in places]
     if changed:
+        more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
+        remedy = "" if replaced_in_words(hf) else ", or write it into the configuration"
         raise ModelError(
-            f"{changed[0]} of this {type(hf).__name__} (and {len(changed) - 1} more) is not what its configuration "
-            "makes, and no checkpoint holds it. Undo the change, or write it into the configuration."
+            f"{changed[0]} of this {type(hf).__name__}{more} is not what its configuration makes, and no checkpoint "
+            f"holds it. Undo the change{remedy}."
         )
     if places:
         _require_renumbering(hf, places[0])

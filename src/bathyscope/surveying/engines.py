@@ -234,7 +234,9 @@ def _survey_with_controls(
     for control in controls:
         control.require(plan.model)
     run = carry_out(plan, folder, command, progress, part, grow)
-    control_runs: dict[str, Run] = {} if folder is None or part is not None else controls_in(folder)
+    # those that are asked for are read when their own folders are whole again
+    asked_for = {control.label for control in controls}
+    control_runs = {} if folder is None or part is not None else controls_in(folder, besides=asked_for)
     # controls are cut as the run is, whatever their own rates
     request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
     for control in controls:

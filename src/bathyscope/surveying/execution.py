@@ -46,6 +46,8 @@ def carry_out(
     run = None
     with opened as writer:
         if writer.is_finished:
+            if PROMPTS in writer.lost:
+                writer.attach(PROMPTS, PROMPTS_FILE, encode_prompts(plan.prompts, plan.facts.keeps_text))
             run = writer.run()
         else:
             stored = (

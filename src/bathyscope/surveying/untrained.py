@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError
 from bathyscope.model.in_hand import departure_in_words
+from bathyscope.model.replaced import replaced_in_words
 from bathyscope.model.structure import copy_modules, hollow, shape_difference, without_adapters
 from bathyscope.model.tables import take_dtypes, take_tables
 
@@ -26,9 +27,11 @@ def require_initialisable(hf: PreTrainedModel) -> None:
     """Refuse what cannot be initialised again, before any compute.
 
     Raises:
-        ModelError: weights in few bits; parts that the family's initialisation leaves as they are.
+        ModelError: weights in few bits; methods that were replaced in memory; parts that the family's initialisation
+            leaves as they are.
     """
     _require_plain_numbers(hf)
+    _require_own_methods(hf)
     if departure_in_words(hf):
         initialised(hf, 0)
 
@@ -42,9 +45,11 @@ def initialised(hf: PreTrainedModel, seed: int) -> PreTrainedModel:
         seed: of all draws, which are made on the CPU, so that a seed gives the same model on every machine.
 
     Raises:
-        ModelError: weights in few bits; modules that cannot be copied, or that the family does not initialise.
+        ModelError: weights in few bits; methods that were replaced in memory; modules that cannot be copied, or that
+            the family does not initialise.
     """
     _require_plain_numbers(hf)
+    _require_own_methods(hf)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         fresh = _initialise_copy(hf) if departure_in_words(hf) else _build(hf)
@@ -123,6 +128,13 @@ def _require_plain_numbers(hf: PreTrainedModel) -> None:
         if not value.is_floating_point() or value.element_size() < _LEAST_BYTES:
             kind = str(value.dtype).removeprefix("torch.")
             raise _refused(hf, f"{name} is quantised ({kind}); give the model before it was quantised")
+
+
+def _require_own_methods(hf: PreTrainedModel) -> None:
+    """Refuse methods that were replaced in memory: a fresh model lacks them, and in a copy they may run the first."""
+    replaced = replaced_in_words(hf)
+    if replaced:
+        raise _refused(hf, f"{replaced}, which a fresh one lacks; give the module a class of its own")
 
 
 def _refused(hf: PreTrainedModel, reason: str) -> ModelError:

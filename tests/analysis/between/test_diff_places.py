@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from support.equal_functions import EQUAL, copied, tiny, with_adapters
+from support.equal_functions import EQUAL, copied, in_precisions, tiny, with_adapters
 
 import bathyscope
 from bathyscope.cli.printing import print_result
@@ -147,6 +147,27 @@ def test_a_row_that_no_prompt_asks_for_is_said_and_parts_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["gpt2", "opt", "bloom"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64], ids=str)
+def test_what_gives_the_embedding_is_rounded_less_than_its_bound(name: str, dtype: torch.dtype) -> None:
+    """Positions are added, or the embedding is normed, in both precisions, on weights that both hold."""
+    one, other = in_precisions(name, dtype, torch.float32)
+    result = bathyscope.diff(one, other, PROMPTS[:6], resamples=20)
+    assert 0 < (result["drift"].values[:, 0] / result["noise_floor"].values[:, 0]).max() < 0.75
+
+
+def test_a_single_row_of_the_embedding_is_not_hidden_by_rounding() -> None:
+    """One token of nine that moves by forty units in the last place moves the mean by more than embeddings round."""
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    unit = torch.finfo(torch.float32).eps / 2
+    other.model.embed_tokens.weight.data[RARE] *= 1 + 40 * unit
+    result = bathyscope.diff(hf, other, PROMPTS[1:2], resamples=20)
+    assert result.record()["embedding"]
+    assert 2 * unit < float(result["noise_floor"].values[0, 0]) < 40 * unit / 9
+    assert "The streams part before block 0, in the embedding; the weights of the embedding differ" in result.text
+
+
 def test_a_change_below_rounding_is_not_called_no_difference() -> None:
     hf = tiny()
     other = copy.deepcopy(hf)
@@ -183,9 +204,154 @@ def test_settings_are_named_where_weights_are_equal(capsys: pytest.CaptureFixtur
     other = copy.deepcopy(hf)
     other.model.layers[2].self_attn.scaling *= 1.5
     result = bathyscope.diff(hf, other, PROMPTS[:2], resamples=20)
-    assert result.text.startswith("The streams part at block 2; all weights are equal, and the constants differ.")
+    words = "all weights are equal, and model.layers.2.self_attn.scaling differs"
+    assert result.text.startswith(f"The streams part at block 2; {words}.")
+    assert (result.attrs["settings_differ"], result.record()["setting_details"]) == (
+        ["constants"],
+        ["model.layers.2.self_attn.scaling"],
+    )
     print_result(result, "table")
-    assert "all weights are equal, and the constants differ" in " ".join(capsys.readouterr().out.split())
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+SETTINGS: dict[str, tuple[dict[str, Any], str]] = {
+    "epsilon": ({"rms_norm_eps": 1e-2}, "rms_norm_eps (1e-06 and 0.01) of the configuration differs"),
+    "rotary base": (
+        {"rope_parameters": {"rope_type": "default", "rope_theta": 50.0}},
+        "rope_parameters.rope_theta (10000.0 and 50.0) of the configuration differs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_of_the_configuration_is_named_and_not_the_constants_that_follow(name: str) -> None:
+    settings, words = SETTINGS[name]
+    hf, other = tiny(), tiny(**settings)
+    other.load_state_dict(hf.state_dict())
+    result = bathyscope.diff(hf, other, PROMPTS[:2], resamples=20)
+    assert result.attrs["settings_differ"] == ["configuration"]
+    assert f"all weights are equal, and {words}" in result.text
+    assert result.first == 0
+    # said of a configuration alone, which nothing has read since
+    late = copy.deepcopy(hf)
+    for entry, value in settings.items():
+        setattr(late.config, entry, value)
+    unread = bathyscope.diff(hf, late, PROMPTS[:2], resamples=20)
+    assert unread.attrs["settings_differ"] == ["configuration"]
+    assert words in unread.text
+
+
+def test_a_replaced_method_is_what_differs() -> None:
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    plain = other.model.layers[2].mlp.forward
+    other.model.layers[2].mlp.forward = lambda x: 2 * plain(x)
+    with pytest.warns(UserWarning, match="was replaced in memory"):
+        result = bathyscope.diff(hf, other, PROMPTS[:2], resamples=20)
+    words = "all weights are equal, and model.layers.2.mlp.forward differs"
+    assert result.text.startswith(f"The streams part at block 2; {words}.")
+
+
+def two_adapters() -> Any:
+    """``tiny`` with an adapter of queries that is active, and one of MLPs that is not."""
+    peft = pytest.importorskip("peft")
+    tuned = with_adapters(target_modules=["q_proj"])
+    tuned.add_adapter("second", peft.LoraConfig(r=2, target_modules=["down_proj"]))
+    for name, parameter in tuned.named_parameters():
+        if "lora_B.second" in name:
+            torch.nn.init.normal_(parameter, std=0.1)
+    return tuned.eval()
+
+
+def _disabled(tuned: Any) -> Any:
+    tuned.base_model.disable_adapter_layers()
+    return tuned
+
+
+def _saved() -> Any:
+    return with_adapters(target_modules=["q_proj"], modules_to_save=["lm_head"])
+
+
+INERT: dict[str, Callable[[], tuple[Any, Any]]] = {
+    "disabled, base": lambda: (_disabled(with_adapters(target_modules=["q_proj", "down_proj"])), tiny()),
+    "base, disabled": lambda: (tiny(), _disabled(with_adapters(target_modules=["q_proj", "down_proj"]))),
+    "a saved module, disabled": lambda: (_disabled(_saved()), tiny()),
+    "second one inactive": lambda: (two_adapters(), with_adapters(target_modules=["q_proj"])),
+    "second one of other weights": lambda: (two_adapters(), _other_second()),
+}
+"""What the pair is → two models whose adapters differ where they do nothing."""
+
+
+def _other_second() -> Any:
+    other = two_adapters()
+    for name, parameter in other.named_parameters():
+        if "lora_B.second" in name:
+            parameter.data.mul_(3)
+    return other
+
+
+@pytest.mark.parametrize("name", INERT)
+def test_adapters_that_do_nothing_are_no_difference(name: str) -> None:
+    pytest.importorskip("peft")
+    one, other = INERT[name]()
+    result = bathyscope.diff(one, other, PROMPTS[:2], resamples=20)
+    assert result.first is None
+    assert result.text.endswith("are equal up to rounding on these prompts; all weights are equal.")
+    assert (result.attrs["weights_differ"], result.attrs["settings_differ"]) == ([], [])
+    assert not result["output"].values.any()
+
+
+def test_only_active_adapters_are_named() -> None:
+    tuned = two_adapters()
+    places = [f"block {block}, attention" for block in range(4)]
+    assert bathyscope.diff(tuned, None, PROMPTS[:2], resamples=20).attrs["adapters_in"] == places
+    other = copy.deepcopy(tuned)
+    other.base_model.model.model.layers[2].self_attn.q_proj.scaling["default"] *= 2
+    scaled = bathyscope.diff(tuned, other, PROMPTS[:2], resamples=20)
+    assert (scaled.first, scaled.attrs["weights_differ"]) == (2, ["block 2, attention"])
+    tuned.set_adapter("second")
+    result = bathyscope.diff(tuned, None, PROMPTS[:2], resamples=20)
+    assert result.attrs["adapters_in"] == [place.replace("attention", "mlp") for place in places]
+
+
+@pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["lm_head"]}], ids=["lora", "saved head"])
+def test_a_model_whose_adapters_are_off_is_not_compared_with_itself(settings: Any) -> None:
+    pytest.importorskip("peft")
+    tuned = with_adapters(target_modules=["q_proj"], **settings)
+    model = bathyscope.load(tuned)
+    for given in (tuned, model):
+        with (
+            tuned.disable_adapter(),
+            pytest.raises(bathyscope.ModelError, match=r"are switched off, so that .* with itself\. Switch them on"),
+        ):
+            bathyscope.diff(given, None, PROMPTS[:2], resamples=20)
+    assert bathyscope.diff(tuned, None, PROMPTS[:2], resamples=20)["output"].values.all()
+
+
+def test_biases_that_were_trained_with_an_adapter_are_said_to_stay() -> None:
+    """Switching adapters off leaves them as they are: the second side is not the base."""
+    pytest.importorskip("peft")
+    tuned = _biased()
+    with pytest.warns(
+        UserWarning, match=r"'default' was trained with biases of the model \(bias='all'\).*does not undo"
+    ):
+        result = bathyscope.diff(tuned, None, PROMPTS[:2], resamples=20)
+    with torch.no_grad(), tuned.disable_adapter():
+        off = tuned(torch.tensor(PROMPTS[:2]), use_cache=False).logits
+    assert (result["other"].values.astype(int) == off.argmax(-1).numpy()).all()
+    base = bathyscope.diff(copied("gpt2"), tuned, PROMPTS[:2], resamples=20)
+    assert base["output"].values.all()
+
+
+def _biased() -> Any:
+    import peft
+
+    torch.manual_seed(4)
+    tuned = peft.get_peft_model(copied("gpt2"), peft.LoraConfig(r=2, target_modules=["c_attn"], bias="all"))
+    for name, parameter in tuned.named_parameters():
+        if "lora_B" in name or name.endswith("bias"):
+            parameter.data.add_(0.1 * torch.randn_like(parameter))
+    return tuned.eval()
 
 
 @pytest.mark.parametrize(

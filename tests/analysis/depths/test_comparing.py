@@ -229,6 +229,11 @@ def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
         ({"equivalence": 1}, "in ratio holds every difference there can be; give less than 1, or equivalence_unit="),
         ({"equivalence": 10, "equivalence_unit": "blocks"}, "give less than all blocks"),
         (
+            {"equivalence_unit": "blocks"},
+            r"equivalence_unit='blocks' \(--equivalence-unit\) is the unit of a bound, and none is given; add equival",
+        ),
+        ({"equivalence_unit": "blocks", "question": "reasoning"}, "is the unit of a bound, and none is given"),
+        (
             {"equivalence": 1, "equivalence_unit": "block"},
             "equivalence_unit='block' is unknown. Did you mean 'blocks'[?] Allowed: ratio, blocks",
         ),
@@ -242,6 +247,32 @@ def test_clusters_and_bounds_that_cannot_be_are_refused_before_anything_is_compu
     runs = [a_run(model=f"own/{name}", prompts=9, labels=labels) for name in ("one", "two")]
     with pytest.raises(OptionError, match=said):
         bathyscope.compare(runs, **options)
+
+
+def test_prompts_that_cannot_be_paired_are_refused_before_anything_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bathyscope.analysis.depths.side.effective_depth", pytest.fail)
+    runs = [a_run(model=f"own/{name}", ids=[name + str(number) for number in range(6)]) for name in ("one", "two")]
+    with pytest.raises(OptionError, match=r"paired=True \(--paired\), but one and two have no prompt id in common"):
+        bathyscope.compare(runs, paired=True)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"by": "level"},
+        {"against": "parameters"},
+        {"all_pairs": True, "question": "size"},
+        {"pairs": [(0, 1)], "question": "size"},
+        {"equivalence": 2},
+        {"equivalence": 0},
+        {"equivalence_unit": "blocks"},
+        {"estimators": ["nonsense"]},
+    ],
+    ids=str,
+)
+def test_options_that_no_runs_could_have_are_refused_before_runs_are_opened(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError):
+        bathyscope.compare(["no/such/run", "nor/this"], **options)
 
 
 def test_the_same_prompts_need_the_same_clusters() -> None:

@@ -6,10 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
 import xarray as xr
+from hypothesis import given
 from support import zoo
 
 import bathyscope
@@ -77,6 +79,41 @@ def test_a_checkpoint_that_cannot_be_read_is_left_out(checkpoints: Path, tmp_pat
     with pytest.warns(UserWarning, match=r"Step 500 is left out: "):
         found = bathyscope.course([good, damaged], PROMPTS, tmp_path / "course", progress=False)
     assert found.step.values.tolist() == [20]
+
+
+def test_steps_of_several_precisions_are_said_to_be(checkpoints: Path, tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build().to(torch.bfloat16)
+    hf.save_pretrained(tmp_path / "checkpoint-1")
+    places = [tmp_path / "checkpoint-1", *(checkpoints / f"checkpoint-{step}" for step in (3, 20))]
+    course = bathyscope.course(places, PROMPTS[:2], tmp_path / "course", measures=["drop"], progress=False)
+    assert course.attrs["step_precisions"] == ["bfloat16", "float32", "float32"]
+    assert course.text.startswith(
+        "3 steps were surveyed, 1 to 20, in several precisions (bfloat16 at 1; float32 at 3, 20), so that rounding is "
+        "part of what changed (load all in one dtype)."
+    )
+    one = bathyscope.course(
+        places[:2],
+        PROMPTS[:2],
+        tmp_path / "one",
+        measures=["drop"],
+        loading={"dtype": "float32"},
+        progress=False,
+    )
+    assert one.text.startswith("2 steps were surveyed, 1 to 3. ")
+
+
+@given(st.lists(st.sampled_from(["", "float32", "bfloat16", "float16"]), min_size=1, max_size=9))
+def test_each_precision_is_said_with_its_steps(precisions: list[str]) -> None:
+    """What a run of an earlier version does not tell is no other precision."""
+    told = {name for name in precisions if name}
+    data = xr.Dataset(coords={"step": [10 * place for place in range(len(precisions))]})
+    text = courses._tell_precisions(data.assign_attrs(step_precisions=precisions))
+    assert bool(text) == (len(told) > 1)
+    for name in told if text else ():
+        steps = [10 * place for place, of_step in enumerate(precisions) if of_step == name]
+        listed = ", ".join(map(str, steps)) if len(steps) < 4 else f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
+        assert f"{name} at {listed}" in text
+    assert courses._tell_precisions(data) == ""
 
 
 def test_idle_blocks_are_shown_to_be_idle() -> None:

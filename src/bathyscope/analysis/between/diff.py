@@ -82,11 +82,12 @@ def diff(
         roundoff of each model's precision and the lengths of its sums), both added as random errors are; ``beyond``
         (boundary), the prompts above it; and by token ``token_drift``, ``token_kl`` and the predictions of both.
         Attributes say where weights differ as numbers (``weights_differ``, unset where their names or shapes do), and
-        which settings do (``settings_differ``).
+        which settings do (``settings_differ``, by name in ``setting_details``). Adapters that do nothing are no
+        difference.
 
     Raises:
         ModelError: models of different widths, vocabularies or numbers of blocks; tokenizers that mean other tokens by
-            the same ids; no adapters where ``b`` is None, or merged ones; predictions that are not finite.
+            the same ids; no adapters where ``b`` is None, or merged or disabled ones; predictions that are not finite.
         OptionError, PromptError: an option out of its range, or prompts that cannot be measured; before any compute.
 
     Example:

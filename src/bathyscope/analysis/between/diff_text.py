@@ -124,8 +124,10 @@ def _tell_weights(data: xr.Dataset) -> str:
     if places:
         return f"the weights of {_name_places(places)} differ"
     if settings:
-        verb = "differ" if len(settings) > 1 or settings[0] == "constants" else "differs"
-        return f"all weights are equal, and {_listed([f'the {name}' for name in settings])} {verb}"
+        # results of earlier versions tell kinds alone
+        details = data.attrs.get("setting_details") or [f"the {name}" for name in settings]
+        verb = "differ" if len(details) > 1 or details[0] == "the constants" else "differs"
+        return f"all weights are equal, and {_listed(details)} {verb}"
     return "all weights are equal"
 
 

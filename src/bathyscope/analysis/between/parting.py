@@ -132,6 +132,8 @@ def difference(
     }
     attrs: dict[str, Any] = {"model": names[0], "other": names[1], **sampling.record}
     attrs["settings_differ"] = weights.settings
+    if weights.details:
+        attrs["setting_details"] = list(weights.details)
     if weights.places is not None:
         attrs["adapters_in" if weights.by_adapters else "weights_differ"] = weights.places
     if families[0] != families[1]:

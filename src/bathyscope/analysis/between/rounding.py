@@ -58,8 +58,9 @@ _PRODUCTS: Final = {
     **dict.fromkeys(("addmm", "baddbmm", "addmv", "addbmm"), (1, 2)),
 }
 """Sums of products: the places of both factors among the arguments."""
-_ROUNDINGS_OF_EMBEDDING: Final = 4
-"""An embedding is looked up, scaled, added to that of the position, and normed: roundings in front of block 0."""
+_ROUNDINGS_OF_EMBEDDING: Final = 2
+"""Roundings in front of block 0. Of equal functions, those that add positions need 0.5, and those that norm the
+embedding 1.1; a row that is looked up has none."""
 _CLOSE: Final = 2
 """A choice may fall otherwise where its margin is at most so many times what rounding moved the numbers by."""
 

@@ -11,15 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bathyscope.core.text import elided
 from bathyscope.model import Model, config_hash
 from bathyscope.model.anatomy.family import Site
-from bathyscope.model.constants import departure_of
+from bathyscope.model.constants import departure_of, differing_constants
 from bathyscope.model.streaming.lending import lent
-from bathyscope.wavefront.adapters import is_adapted
+from bathyscope.model.weights import configuration_difference
+from bathyscope.wavefront.adapters import acting_adapters, adapter_scalings, effective_state, is_adapted
 
 EMBEDDING: Final = "embedding"
 FINAL_NORM: Final = "final norm"
 UNEMBEDDING: Final = "unembedding"
+_MOST_NAMES: Final = 3
 _ROWS: Final = 4096
 """Rows of a matrix that are compared at once."""
 
@@ -35,6 +38,7 @@ class WeightComparison:
             ``"embedding"``, ``"final norm"``, ``"unembedding"``, or a tensor's name; None = not all tensors have the
             same names and shapes in both.
         settings: what else differs: ``"configuration"``, ``"constants"``, ``"precision"``.
+        details: the same in words: entries of the configuration with both values, constants by path.
         by_adapters: the places are those of adapters.
     """
 
@@ -43,27 +47,23 @@ class WeightComparison:
     places: list[str] | None
     settings: list[str]
     by_adapters: bool = False
+    details: tuple[str, ...] = ()
 
 
 def compare_weights(a: Model, b: Model) -> WeightComparison:
     """Compare two models of one shape. Equal numbers in two precisions are equal."""
     # Equal weights under another configuration, with other constants (tables, scales changed in memory), or in another
     # precision, still compute something else.
-    facts = [
-        {
-            "configuration": config_hash(model.hf),
-            "constants": departure_of(model.hf, config_hash(model.hf)),
-            "precision": model.anatomy.dtype,
-        }
-        for model in (a, b)
-    ]
-    settings = [name for name, value in facts[0].items() if facts[1][name] != value]
+    details_by_setting = _compare_settings(a, b)
+    settings = list(details_by_setting)
     changes, differs, places, comparable = [], [], [], True
     for number, blocks in enumerate(zip(a.anatomy.blocks, b.anatomy.blocks, strict=True)):
         with lent(blocks[0]) as left_block, lent(blocks[1]) as right_block:
-            left, right = left_block.state_dict(), right_block.state_dict()
+            left, right = effective_state(left_block), effective_state(right_block)
             same = _have_the_same_shapes(left, right)
             names = _differing(left, right) if same else []
+            factors = adapter_scalings(left_block), adapter_scalings(right_block)
+            names += [name for name, factor in factors[0].items() if factors[1].get(name, factor) != factor]
             changes.append(_relative_change(left, right) if same else float("nan"))
         comparable = comparable and same
         differs.append(not same or bool(names) or bool(settings))
@@ -72,13 +72,46 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
     comparable = comparable and _have_the_same_shapes(left, right)
     if comparable:
         places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]
-    return WeightComparison(np.array(changes), differs, list(dict.fromkeys(places)) if comparable else None, settings)
+    return WeightComparison(
+        np.array(changes),
+        differs,
+        list(dict.fromkeys(places)) if comparable else None,
+        settings,
+        details=tuple(detail for details in details_by_setting.values() for detail in details),
+    )
+
+
+def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
+    """Return what two models differ in besides weights, each with its details in words."""
+    details: dict[str, list[str]] = {}
+    entries = configuration_difference(a.hf.config, b.hf.config)
+    if entries:
+        words = [f"{name} ({_shown(left)} and {_shown(right)})" for name, (left, right) in entries.items()]
+        details["configuration"] = [f"{text} of the configuration" for text in _first_few(words)]
+    # constants that follow from the configuration of either are no difference of their own
+    departures = [departure_of(model.hf, config_hash(model.hf)) for model in (a, b)]
+    if departures[0] != departures[1]:
+        names = differing_constants(a.hf, b.hf)
+        if names:
+            details["constants"] = _first_few(names)
+    if a.anatomy.dtype != b.anatomy.dtype:
+        details["precision"] = ["the precision"]
+    return details
+
+
+def _first_few(names: list[str]) -> list[str]:
+    more = len(names) - _MOST_NAMES
+    return names if more <= 0 else [*names[:_MOST_NAMES], f"{more} more"]
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else elided(str(value), 30)
 
 
 def compare_adapters(model: Model) -> WeightComparison:
-    """Return where a model holds adapters; by how much they change its weights is not known."""
+    """Return where adapters of a model act once they are on; by how much they change its weights is not known."""
     blocks = model.anatomy.blocks
-    names = [[name for name, module in block.named_modules() if is_adapted(module)] for block in blocks]
+    names = [[name for name, module in block.named_modules() if _acts(module)] for block in blocks]
     places = [place for number, inside in enumerate(names) for place in _places_of(model, number, inside)]
     outside = [_place_outside(model, name) for name in _adapted_outside(model)]
     return WeightComparison(
@@ -140,7 +173,7 @@ def _paths_of(site: Site) -> Iterator[str]:
 def _outside_of_blocks(model: Model) -> dict[str, Tensor]:
     """Return all tensors that no block holds, by name; a tensor that stands in two places under each."""
     inside = _prefixes_of_blocks(model)
-    return {name: tensor for name, tensor in model.hf.state_dict().items() if not name.startswith(inside)}
+    return {name: tensor for name, tensor in effective_state(model.hf).items() if not name.startswith(inside)}
 
 
 def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
@@ -151,7 +184,11 @@ def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
 def _adapted_outside(model: Model) -> list[str]:
     inside = _prefixes_of_blocks(model)
     modules = model.hf.named_modules()
-    return [f"{name}." for name, module in modules if is_adapted(module) and not name.startswith(inside)]
+    return [f"{name}." for name, module in modules if _acts(module) and not name.startswith(inside)]
+
+
+def _acts(module: nn.Module) -> bool:
+    return is_adapted(module) and bool(acting_adapters(module, on=True))
 
 
 def _place_outside(model: Model, name: str) -> str:

@@ -18,7 +18,13 @@ from bathyscope.analysis.depths.leading import (
     reading_data,
 )
 from bathyscope.analysis.depths.pairing import match
-from bathyscope.analysis.depths.questions import ComparisonPlan, Pairs, PlannedContrast, plan_comparisons
+from bathyscope.analysis.depths.questions import (
+    ComparisonPlan,
+    Pairs,
+    PlannedContrast,
+    plan_comparisons,
+    require_together,
+)
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
 from bathyscope.analysis.options import Against, Question, Unit
@@ -79,7 +85,7 @@ def compare(
     Raises:
         OptionError: too few runs, the same run twice, missing measures, unknown names, options that do not go
             together, or runs that the question cannot be asked of; a label that makes no clusters; a bound of
-            equivalence that is not above 0, or in blocks of unequal models.
+            equivalence that is not above 0, or in blocks of unequal models; a unit of it without a bound.
         StoreError: a folder holds no finished run.
 
     Example:
@@ -87,6 +93,8 @@ def compare(
         <Comparison model − shallow. ...>
     """
     chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
+    require_together(question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     sides = sides_of(opened, cluster)
     _check_pairs(pairs, len(sides))
@@ -95,10 +103,12 @@ def compare(
     # A run may stand in several contrasts; its own estimate is computed and listed once.
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
     rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
+    # prompts that cannot be paired are refused before any resampling
+    matched = [_cohorts(comparison.sides, paired) for comparison in plan.contrasts]
     sampling = Sampling(resamples, level, seed)
     estimates_of = {id(side): side.estimates(sampling) for side in compared}
-    for comparison, bound in zip(plan.contrasts, bounds):
-        row = _answer(comparison, paired, estimates_of, chosen, sampling, bound)
+    for comparison, (cohorts, remarks), bound in zip(plan.contrasts, matched, bounds):
+        row = _answer(comparison, cohorts, remarks, estimates_of, chosen, sampling, bound)
         rows.append(row)
         notes += [*row.notes, *differing_options(comparison.sides)]
     attrs = {"quantity": plan.quantity, "level": level, "resamples": resamples}
@@ -127,13 +137,13 @@ class _Cohort(NamedTuple):
 
 def _answer(
     comparison: PlannedContrast,
-    paired: bool | None,
+    cohorts: list[_Cohort],
+    notes: list[str],
     estimates_of: Mapping[int, dict[str, DepthEstimate]],
     estimators: Sequence[str],
     sampling: Sampling,
     bound: float | None,
 ) -> ComparisonRow:
-    cohorts, notes = _cohorts(comparison.sides, paired)
     readings = [side.readings() for side in comparison.sides]
     order = [member for cohort in cohorts for member in cohort.members]
     contrasts, ratios, reasons = [], [], []
@@ -277,18 +287,39 @@ def equivalence_bounds(
     """For each comparison the largest difference of ratio that counts as none; None where no test is asked for."""
     if equivalence is None:
         return [None if question is None else OF_A_QUESTION] * len(plan.contrasts)
+    bounds = [equivalence / (_blocks(comparison) if unit == "blocks" else 1) for comparison in plan.contrasts]
+    if max(bounds) >= 1:
+        raise _everything(equivalence, unit)
+    return list(bounds)
+
+
+def _require_bound(equivalence: float | None, unit: str) -> None:
+    """Refuse a bound that is none whatever the runs are, and a unit without a bound.
+
+    Raises:
+        OptionError: with what is allowed.
+    """
+    if equivalence is None:
+        if unit != "ratio":
+            raise OptionError(
+                f"equivalence_unit={unit!r} (--equivalence-unit) is the unit of a bound, and none is given; add "
+                "equivalence= (--equivalence), such as 1 for one block, or leave the unit out."
+            )
+        return
     if not (equivalence > 0 and math.isfinite(equivalence)):
         raise OptionError(
             f"The bound of equivalence is {equivalence:g}; differences smaller than it count as none: give a number "
             "above 0."
         )
-    bounds = [equivalence / (_blocks(comparison) if unit == "blocks" else 1) for comparison in plan.contrasts]
-    if max(bounds) >= 1:
-        raise OptionError(
-            f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
-            f"than {'all blocks' if unit == 'blocks' else '1, or equivalence_unit=blocks (--equivalence-unit blocks)'}."
-        )
-    return list(bounds)
+    if unit == "ratio" and equivalence >= 1:
+        raise _everything(equivalence, unit)
+
+
+def _everything(equivalence: float, unit: str) -> OptionError:
+    return OptionError(
+        f"equivalence={equivalence:g} (--equivalence) in {unit} holds every difference there can be; give less "
+        f"than {'all blocks' if unit == 'blocks' else '1, or equivalence_unit=blocks (--equivalence-unit blocks)'}."
+    )
 
 
 def bound_text(equivalence: float | None, unit: Unit) -> str:

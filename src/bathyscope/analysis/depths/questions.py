@@ -58,16 +58,14 @@ class ComparisonPlan:
 DIFFERENCE = "difference of ratio"
 
 
-def plan_comparisons(
-    sides: Sequence[ComparedPrompts],
-    question: str | None,
-    *,
-    pairs: Pairs | None,
-    all_pairs: bool,
-    by: str | None,
-    against: str,
-) -> ComparisonPlan:
-    """What to compare (arguments: see :func:`bathyscope.analysis.depths.compare`)."""
+def require_together(
+    question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
+) -> None:
+    """Refuse options that do not go together, before any run is read.
+
+    Raises:
+        OptionError: with what the option belongs to.
+    """
     if by is not None and question != "difficulty":
         raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
     if against != "blocks" and question != "size":
@@ -78,6 +76,18 @@ def plan_comparisons(
         raise OptionError(
             "Pairs (REFERENCE:OTHER) say themselves what is compared; they go alone or with question='reasoning'."
         )
+
+
+def plan_comparisons(
+    sides: Sequence[ComparedPrompts],
+    question: str | None,
+    *,
+    pairs: Pairs | None,
+    all_pairs: bool,
+    by: str | None,
+    against: str,
+) -> ComparisonPlan:
+    """What to compare (arguments: see :func:`bathyscope.analysis.depths.compare`)."""
     if len(sides) < 2 and question != "difficulty":
         raise OptionError(
             f"Only one run was given ({sides[0].name}); a comparison needs two or more. Within one run, levels of "

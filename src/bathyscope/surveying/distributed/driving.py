@@ -62,7 +62,8 @@ def survey_by_workers(
     use_gpus = not str(loading.get("device") or "").startswith("cpu")
     with connected(address, workers, use_gpus) as (number, gpus), _pool(order, number, gpus, timeout) as pool:
         run = _carried_out(pool, "", folder, command, progress)
-        control_runs = {} if folder is None else controls_in(folder)
+        asked_for = {control.label for control in controls}
+        control_runs = {} if folder is None else controls_in(folder, besides=asked_for)
         for control in controls:
             place = None if folder is None else folder / CONTROLS / control.label
             control_runs[control.label] = _carried_out(pool, control.label, place, command, progress)
@@ -84,6 +85,8 @@ def _carried_out(pool: Pool, label: str, out: Path | None, command: str | None, 
     record = {"command": command, "notes": plan.notes, "versions": plan.versions}
     with RunWriter.open(out, plan.identity, record) as writer:
         if writer.is_finished:
+            if PROMPTS in writer.lost:
+                writer.attach(PROMPTS, PROMPTS_FILE, plan.prompts)
             return writer.run()
         writer.attach(PROMPTS, PROMPTS_FILE, plan.prompts)
         total = sum(plan.work)

@@ -168,10 +168,11 @@ class _Gathered:
         record = self.manifest.record
         as_recorded = {"command": record.command, "notes": record.notes, "versions": record.versions}
         with RunWriter.open(out, asdict(self.manifest.identity), as_recorded) as writer:
+            path, entry = self.prompts
+            if not writer.is_finished or PROMPTS in writer.lost:
+                writer.attach(PROMPTS, entry.file, verified(path, entry.file, entry.sha256))
             if writer.is_finished:
                 return writer.run()
-            path, entry = self.prompts
-            writer.attach(PROMPTS, entry.file, verified(path, entry.file, entry.sha256))
             for index in writer.missing:
                 folder, entry = self.shards[index]
                 marks = self.manifest.identity.marks(index)

@@ -29,6 +29,8 @@ _STEP_FOLDER: Final = re.compile(r"(?:checkpoint-|step-?)\d+|steps|checkpoints")
 _PER_STEPS: Final = 1000
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
+STEP_PRECISIONS: Final = "step_precisions"
+"""Attribute of a course: the precision of the weights of each step; empty where a run does not tell it."""
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
 _by_reading = partial(Label, "reading", source="own")
@@ -112,6 +114,7 @@ def open_course(folder: str | Path) -> Course:
             "prompts": next(iter(runs.values())).identity.dataset,
             "n_blocks": n_blocks,
             STEP_WEIGHTS: [str(model.weights) for model in models],
+            STEP_PRECISIONS: [model.precision or "" for model in models],
         }
     )
     return Course(data, _conclude(data, n_blocks), _table_by_step)
@@ -198,7 +201,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
         return _describe_step(data, n_blocks) + _no_interval_text(data)
-    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}.{_nothing_told(data)}"
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}.{_nothing_told(data)}"
     if "readable" in data:
         name, subject = _head_of(data)
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
@@ -209,6 +212,22 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
     return text + _no_interval_text(data)
+
+
+def _tell_precisions(data: xr.Dataset) -> str:
+    """Return which steps have weights of which precision, where that is not one for all; else an empty text."""
+    steps_by_precision: dict[str, list[str]] = {}
+    for step, precision in zip(data["step"].values.tolist(), data.attrs.get(STEP_PRECISIONS, ())):
+        if precision:
+            steps_by_precision.setdefault(precision, []).append(str(step))
+    if len(steps_by_precision) < 2:
+        return ""
+    listed = "; ".join(f"{precision} at {_first_and_last(steps)}" for precision, steps in steps_by_precision.items())
+    return f", in several precisions ({listed}), so that rounding is part of what changed (load all in one dtype)"
+
+
+def _first_and_last(steps: Sequence[str]) -> str:
+    return ", ".join(steps) if len(steps) < 4 else f"{len(steps)} steps from {steps[0]} to {steps[-1]}"
 
 
 def _head_of(data: xr.Dataset) -> tuple[str, str]:

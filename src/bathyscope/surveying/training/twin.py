@@ -14,7 +14,8 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
+from bathyscope.model.replaced import replaced_in_words
 from bathyscope.model.structure import copy_modules
 
 _WRAPPERS: Final = ("module", "_orig_mod")
@@ -38,6 +39,16 @@ def twin_of(model: nn.Module) -> PreTrainedModel:
         ) from error
     twin.eval()
     return twin
+
+
+def warn_of_what_stays(model: nn.Module) -> None:
+    """Warn of methods that somebody has replaced in memory, which the copy that is surveyed does not have."""
+    replaced = replaced_in_words(model)
+    if replaced:
+        warn(
+            f"{replaced}: the course is of the model without that. Give the module a class of its own where it changes "
+            "what the model computes."
+        )
 
 
 def unwrapped(model: nn.Module) -> nn.Module:

@@ -39,7 +39,7 @@ from bathyscope.surveying.training.folder import (
     run_folder,
 )
 from bathyscope.surveying.training.steps import depths_of
-from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped
+from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
 
 MEASURES: Final = ("lens", "skip", "drop")
 STEPS: Final = "steps"
@@ -105,8 +105,9 @@ class Watch:
         self._is_known, self._start = True, step
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
-        unwrapped(model)
+        inner = unwrapped(model)
         if is_first_process():
+            warn_of_what_stays(inner)
             require_writable(self.folder, holds="a course")
             if not isinstance(prompts, Prompts):
                 require_there(prompts)
