@@ -70,6 +70,7 @@ _CHANNELS = {"convolution": 1}
 """By operator, the axis along which numbers move; elsewhere the last."""
 
 _inside = threading.local()
+_COUNTING = torch._C.DispatchKeySet(torch._C.DispatchKey.ADInplaceOrView)
 _MARK = "rounds_as_another_machine"
 """Name under which torch holds the library of this process: the module may be imported under several names."""
 
@@ -104,7 +105,8 @@ def _replacement(operator: str) -> Callable[..., Any]:
             product = result[0] if isinstance(result, tuple) else result
             sizes = tuple(tuple(args[i].shape) for i in multiplied)
             if product.dtype in _MOVED and product.numel() and not (operator in _SUMS_ALONE and sizes[0][-1] == 1):
-                with torch._C._AutoDispatchBelowAutograd():
+                # a product's first value is the moved one: no write that is counted
+                with torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_COUNTING):
                     _move(product, sizes, axis)
             return result
         finally:
