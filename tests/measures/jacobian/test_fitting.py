@@ -50,9 +50,7 @@ def gap(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-@pytest.mark.parametrize(
-    "name", zoo.swept(NAMES, frozenset(("llama", "gpt_neox", "gemma2", "qwen3", "gemma4", "jamba")))
-)
+@pytest.mark.parametrize("name", zoo.swept(NAMES, frozenset(("llama", "gpt_neox", "gemma4", "jamba"))))
 def test_the_mean_over_prompts_is_that_of_the_reference_formula(name: str) -> None:
     model = zoo.build(name)
     expected = torch.stack([naive_jacobian.jacobians(model, ids, FIRST) for ids in prompts(name)]).mean(0)

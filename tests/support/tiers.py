@@ -1,0 +1,123 @@
+"""The two tiers of the tests: those of ``make test``, and those that ``make test-all`` runs besides.
+
+A test is slow by what it cost when ``make times`` was last run, and by nothing else. ``tests/times.csv`` keeps the CPU
+seconds of each test function that cost something, the programs that it starts included, over all its cases; what the
+functions of a file cost that are not listed stands under the name of the file. A function is slow where its share of
+the whole is above ``BOUND``. Of one with many cases as many stay in ``make test`` as fit, spread evenly over the list.
+What costs little, and a new test, is quick.
+
+``@pytest.mark.contract`` keeps a test in ``make test`` whatever it costs: what nothing else there would notice.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TABLE: Final = Path(__file__).resolve().parents[1] / "times.csv"
+COLUMNS: Final = ("test", "cases", "seconds")
+BOUND: Final = 0.001
+"""Share of the CPU seconds of all tests that one test function of ``make test`` may have."""
+LISTED: Final = 0.5
+"""CPU seconds from which a test function has a row of its own."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a test function, or the rest of a file, cost.
+
+    Args:
+        cases: how many tests it was.
+        seconds: CPU seconds of all of them.
+    """
+
+    cases: int
+    seconds: float
+
+
+def read(path: Path = TABLE) -> dict[str, Cost]:
+    """The recorded table: test function, or file for its others → cost; empty where there is none."""
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {row["test"]: Cost(int(row["cases"]), float(row["seconds"])) for row in csv.DictReader(lines)}
+
+
+def write(costs: Mapping[str, Cost], path: Path = TABLE) -> None:
+    """Writes a table in the order of its names."""
+    with path.open("w", encoding="utf-8", newline="") as lines:
+        writer = csv.writer(lines, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows((name, cost.cases, f"{cost.seconds:.1f}") for name, cost in sorted(costs.items()))
+
+
+def function_of(test: str) -> str:
+    """The test function of a case: its id without parameters."""
+    return test.partition("[")[0]
+
+
+def tabled(seconds: Mapping[str, float], before: Mapping[str, Cost]) -> dict[str, Cost]:
+    """The table after a run.
+
+    Args:
+        seconds: test → its CPU seconds.
+        before: the table until now, whose rows of files that did not run stay.
+    """
+    functions: dict[str, list[float]] = {}
+    for test, cost in seconds.items():
+        functions.setdefault(function_of(test), []).append(cost)
+    rows: dict[str, list[float]] = {}
+    for function, costs in functions.items():
+        name = function if sum(costs) >= LISTED else function.partition("::")[0]
+        rows.setdefault(name, []).extend(costs)
+    files = {function.partition("::")[0] for function in functions}
+    stay = {name: cost for name, cost in before.items() if name.partition("::")[0] not in files}
+    return stay | {name: Cost(len(costs), sum(costs)) for name, costs in rows.items()}
+
+
+def spread(most: int, of: int) -> set[int]:
+    """At most so many positions of a list of a length, spread evenly over it."""
+    kept = min(most, of)
+    return {position * of // kept for position in range(kept)}
+
+
+class Tiers:
+    """Says which cases of a test function are slow.
+
+    Args:
+        costs: the recorded table.
+    """
+
+    def __init__(self, costs: Mapping[str, Cost]) -> None:
+        self.costs = costs
+        self.most = BOUND * sum(cost.seconds for cost in costs.values())
+
+    def quick(self, function: str, cases: int) -> set[int]:
+        """The positions of the cases that stay in ``make test``, of so many."""
+        cost = self.costs.get(function)
+        if cost is None or cost.seconds <= self.most:
+            return set(range(cases))
+        return spread(int(self.most * cost.cases / cost.seconds), cases)
+
+    def mark(self, items: Sequence[pytest.Item]) -> None:
+        """Marks those of a function's cases that are slow; thorough ones and contracts are left alone."""
+        cases = [
+            item for item in items if not (item.get_closest_marker("thorough") or item.get_closest_marker("contract"))
+        ]
+        if cases:
+            quick = self.quick(function_of(cases[0].nodeid), len(cases))
+            for position, item in enumerate(cases):
+                if position not in quick:
+                    item.add_marker("slow")
+
+
+def slow_names(names: Iterable[str], costs: Mapping[str, Cost]) -> set[str]:
+    """Those of these test functions of which a case is slow, or of whose file one is where a file is named."""
+    tiers = Tiers(costs)
+    slow = {name for name, cost in costs.items() if "::" in name and len(tiers.quick(name, cost.cases)) < cost.cases}
+    return {name for name in names if name in slow or any(other.startswith(f"{name}::") for other in slow)}
