@@ -59,7 +59,7 @@ class CheckedOnce:
         return self.known[key]
 
     def key(self, anatomy: Any) -> Hashable:
-        """Everything that decides what the checks of an anatomy measure; raises UnknownError where that cannot be told."""
+        """All that decides what the checks of an anatomy measure; raises UnknownError where that cannot be told."""
         modules = dict(anatomy.model.named_modules())
         classes = {one for module in modules.values() for one in type(module).__mro__}
         places = {path: number for number, path in enumerate(modules)}

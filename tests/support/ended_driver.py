@@ -14,7 +14,8 @@ from bathyscope.runs.writer import RunWriter
 if __name__ == "__main__":
     # a model of its own: the zoo loads a hundred families first
     torch.manual_seed(0)
-    config = LlamaConfig(64, 32, 64, num_hidden_layers=3, num_attention_heads=4, max_position_embeddings=32)
+    shape = {"vocab_size": 64, "hidden_size": 32, "intermediate_size": 64, "max_position_embeddings": 32}
+    config = LlamaConfig(**shape, num_hidden_layers=3, num_attention_heads=4)
     model, write = bathyscope.load(LlamaForCausalLM(config)), RunWriter.write
 
     def waiting(self: RunWriter, *arguments: object) -> None:
