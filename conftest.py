@@ -26,7 +26,7 @@ SHARED = ROOT.parent / "shared"
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
 from support import checked_once  # noqa: E402 - what is on the path since the line above
-from support.tiers import Tiers, read  # noqa: E402
+from support.tiers import Tiers, guards, read  # noqa: E402
 
 # no property may depend on how busy the machine is
 settings.register_profile("bathyscope", deadline=None)
@@ -62,7 +62,12 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-TIERS = Tiers(read())
+TIERS = Tiers(read(), guards())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What records costs runs all cases of what it records."""
+    TIERS.leaves_sweeps = not config.pluginmanager.hasplugin("tests.support.timed")
 
 
 @pytest.hookimpl(wrapper=True)

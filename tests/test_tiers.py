@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from support import tiers
-from support.tiers import BOUND, LISTED, TABLE, Cost, Tiers, read, spread, tabled, write
+from support.tiers import BOUND, LISTED, SWEEP, TABLE, Cost, Tiers, read, spread, tabled, write
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COSTS = read()
@@ -103,6 +103,21 @@ def test_no_function_has_more_than_its_share(cases: int, seconds: float, others:
     assert judged.quick("tests/a.py::test_new", cases) == set(range(cases))
 
 
+@given(st.integers(1, 40), st.floats(0, 100), st.floats(0.1, 1000))
+def test_a_sweep_keeps_a_case_and_its_share(cases: int, seconds: float, others: float) -> None:
+    costs = {"tests/a.py::test_a": Cost(cases, seconds), "tests/b.py": Cost(9, others)}
+    judged = Tiers(costs)
+    kept = judged.usual("tests/a.py::test_a", cases)
+    assert kept >= judged.quick("tests/a.py::test_a", cases)
+    assert kept
+    # the quick ones, spread otherwise, come on top
+    assert (len(kept) - 1) * seconds / cases <= (SWEEP + BOUND) * (seconds + others) + 1e-9
+    for guard in ("tests/a.py", "tests/a.py::test_a"):
+        assert Tiers(costs, {guard}).usual("tests/a.py::test_a", cases) == set(range(cases))
+    judged.leaves_sweeps = False
+    assert judged.usual("tests/a.py::test_a", cases) == set(range(cases))
+
+
 def test_a_run_of_some_files_leaves_the_rows_of_others() -> None:
     before = {
         "tests/a.py": Cost(2, 0.1),
@@ -123,17 +138,23 @@ def test_without_a_table_every_test_is_quick(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("marked", "seconds", "slow"),
+    ("marked", "seconds", "slow", "thorough"),
     [
-        ([], 1.0, []),  # a thousandth of the whole
-        ([], 5.0, [1, 2, 3, 4, 6, 7, 8, 9]),
-        ([], 900.0, range(10)),
-        ([pytest.mark.contract], 900.0, []),
-        ([pytest.mark.thorough], 900.0, []),
+        ([], 1.0, [], []),  # a thousandth of the whole
+        ([], 2.0, [1, 3, 5, 7, 9], []),  # what a sweep may have
+        ([], 5.0, [2, 7], [1, 3, 4, 6, 8, 9]),
+        ([], 900.0, [0], range(1, 10)),  # one stays
+        ([pytest.mark.contract], 900.0, [], []),
+        ([pytest.mark.thorough], 900.0, [], []),
     ],
 )
 def test_marks_follow_the_table(
-    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, marked: list[Any], seconds: float, slow: list[int]
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    marked: list[Any],
+    seconds: float,
+    slow: list[int],
+    thorough: list[int],
 ) -> None:
     """Those that this project's own hook gives the cases of a function as they are collected."""
     hooks = request.config.pluginmanager
@@ -145,9 +166,15 @@ def test_marks_follow_the_table(
 
     for mark in marked:
         mark(test_many)
+    marks_by_hand = {mark.name for mark in marked}
     costs = {f"{collector.nodeid}::test_many": Cost(10, seconds), "tests/other.py": Cost(1, 1000 - seconds)}
     monkeypatch.setattr(conftest, "TIERS", Tiers(costs))
     monkeypatch.setattr(request.module, "test_many", test_many, raising=False)
     items = hooks.hook.pytest_pycollect_makeitem(collector=collector, name="test_many", obj=test_many)
     found = [position for position, item in enumerate(items) if item.get_closest_marker("slow")]
-    assert (len(items), found) == (10, list(slow))
+    left = [position for position, item in enumerate(items) if item.get_closest_marker("thorough")]
+    assert len(items) == 10
+    if "thorough" in marks_by_hand:
+        assert (found, left) == ([], list(range(10)))
+    else:
+        assert (found, left) == (list(slow), list(thorough))

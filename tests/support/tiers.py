@@ -6,13 +6,17 @@ functions of a file cost that are not listed stands under the name of the file. 
 the whole is above ``BOUND``. Of one with many cases as many stay in ``make test`` as fit, spread evenly over the list.
 What costs little, and a new test, is quick.
 
+A sweep of many cases whose share is above ``SWEEP`` leaves to ``make test-thorough`` what does not fit into that, at
+least one case staying; not where a planted bug names the test, which may need any of its cases to be noticed.
+
 ``@pytest.mark.contract`` keeps a test in ``make test`` whatever it costs: what nothing else there would notice.
 """
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +27,8 @@ TABLE: Final = Path(__file__).resolve().parents[1] / "times.csv"
 COLUMNS: Final = ("test", "cases", "seconds")
 BOUND: Final = 0.001
 """Share of the CPU seconds of all tests that one test function of ``make test`` may have."""
+SWEEP: Final = 0.002
+"""Share of the whole that the cases of one test function may have in ``make test-all``."""
 LISTED: Final = 0.5
 """CPU seconds from which a test function has a row of its own."""
 
@@ -91,29 +97,51 @@ class Tiers:
 
     Args:
         costs: the recorded table.
+        guards: test functions, or files, that planted bugs name.
     """
 
-    def __init__(self, costs: Mapping[str, Cost]) -> None:
-        self.costs = costs
-        self.most = BOUND * sum(cost.seconds for cost in costs.values())
+    def __init__(self, costs: Mapping[str, Cost], guards: Collection[str] = ()) -> None:
+        self.costs, self.guards = costs, guards
+        self.seconds = sum(cost.seconds for cost in costs.values())
+        self.leaves_sweeps = True
 
     def quick(self, function: str, cases: int) -> set[int]:
         """The positions of the cases that stay in ``make test``, of so many."""
-        cost = self.costs.get(function)
-        if cost is None or cost.seconds <= self.most:
+        return self._fitting(function, cases, BOUND, 0)
+
+    def usual(self, function: str, cases: int) -> set[int]:
+        """The positions of the cases that stay in ``make test-all``, those of ``make test`` among them."""
+        if not self.leaves_sweeps or function in self.guards or function.partition("::")[0] in self.guards:
             return set(range(cases))
-        return spread(int(self.most * cost.cases / cost.seconds), cases)
+        return self._fitting(function, cases, SWEEP, 1) | self.quick(function, cases)
+
+    def _fitting(self, function: str, cases: int, share: float, least: int) -> set[int]:
+        cost, most = self.costs.get(function), share * self.seconds
+        if cost is None or cost.seconds <= most:
+            return set(range(cases))
+        return spread(max(least, int(most * cost.cases / cost.seconds)), cases)
 
     def mark(self, items: Sequence[pytest.Item]) -> None:
-        """Marks those of a function's cases that are slow; thorough ones and contracts are left alone."""
+        """Marks the slow and thorough ones of a function's cases; those marked by hand are left alone."""
         cases = [
             item for item in items if not (item.get_closest_marker("thorough") or item.get_closest_marker("contract"))
         ]
         if cases:
-            quick = self.quick(function_of(cases[0].nodeid), len(cases))
+            function = function_of(cases[0].nodeid)
+            quick, usual = self.quick(function, len(cases)), self.usual(function, len(cases))
             for position, item in enumerate(cases):
                 if position not in quick:
-                    item.add_marker("slow")
+                    item.add_marker("slow" if position in usual else "thorough")
+
+
+def guards() -> set[str]:
+    """The test functions and files that planted bugs name."""
+    folder = str(TABLE.parent / "mutations")
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    from bugs import BUGS
+
+    return {bug.named for bug in BUGS}
 
 
 def slow_names(names: Iterable[str], costs: Mapping[str, Cost]) -> set[str]:
