@@ -144,6 +144,8 @@ def test_without_a_table_every_test_is_quick(tmp_path: Path) -> None:
         ([], 2.0, [1, 3, 5, 7, 9], []),  # what a sweep may have
         ([], 5.0, [2, 7], [1, 3, 4, 6, 8, 9]),
         ([], 900.0, [0], range(1, 10)),  # one stays
+        ([pytest.mark.each], 5.0, [1, 2, 3, 4, 6, 7, 8, 9], []),
+        ([pytest.mark.each], 900.0, range(10), []),
         ([pytest.mark.contract], 900.0, [], []),
         ([pytest.mark.thorough], 900.0, [], []),
     ],

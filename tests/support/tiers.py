@@ -7,7 +7,8 @@ the whole is above ``BOUND``. Of one with many cases as many stay in ``make test
 What costs little, and a new test, is quick.
 
 A sweep of many cases whose share is above ``SWEEP`` leaves to ``make test-thorough`` what does not fit into that, at
-least one case staying; not where a planted bug names the test, which may need any of its cases to be noticed.
+least one case staying; not where a planted bug names the test, which may need any of its cases to be noticed, and
+not where ``@pytest.mark.each`` says that every case is a test of its own, for which no other stands.
 
 ``@pytest.mark.contract`` keeps a test in ``make test`` whatever it costs: what nothing else there would notice.
 """
@@ -128,7 +129,9 @@ class Tiers:
         ]
         if cases:
             function = function_of(cases[0].nodeid)
-            quick, usual = self.quick(function, len(cases)), self.usual(function, len(cases))
+            everything = set(range(len(cases)))
+            quick = self.quick(function, len(cases))
+            usual = everything if cases[0].get_closest_marker("each") else self.usual(function, len(cases))
             for position, item in enumerate(cases):
                 if position not in quick:
                     item.add_marker("slow" if position in usual else "thorough")

@@ -111,6 +111,7 @@ SWEPT = ("block 0", "block 3", "block 4 of gpt2", "a neuron", "values of a head"
 """Kinds of change of which another one stands for the quick tests."""
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.thorough if name in SWEPT else ()) for name in CHANGED]
 )
