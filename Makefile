@@ -7,7 +7,7 @@ ONE := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 WORKERS ?= 2
 CODE := src packages studies tests benchmarks conftest.py docs/*.py
 
-.PHONY: demo docs test test-all test-any-machine check bench bench-real bench-gpu peers mutants wheels format clean
+.PHONY: demo docs test test-all test-thorough test-any-machine times check bench bench-real bench-gpu peers mutants wheels format clean
 
 demo: $(READY)
 	$(VENV)/bin/bathyscope demo --out runs/demo
@@ -17,12 +17,21 @@ docs: $(READY)
 	$(ONE) $(PY) docs/generate.py
 	$(ONE) $(PY) -m sphinx -W --keep-going -n -b html -d build/doctrees docs build/docs
 
+# what an installation is trusted by: everything but what tests/times.csv says is slow
 test: $(READY)
+	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not thorough"
+
+# what a change must pass
+test-all: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal -m "not thorough"
 
 # with the sweeps over every family and the simulations
-test-all: $(READY)
+test-thorough: $(READY)
 	$(ONE) $(PY) -m pytest -n $(WORKERS) --dist worksteal
+
+# writes tests/times.csv; ONLY=tests/room measures that room alone, and the rows of others stay
+times: $(READY)
+	$(ONE) $(PY) -m pytest -p tests.support.timed -n $(WORKERS) --dist worksteal -m "not thorough" $(ONLY)
 
 # all tests where every product of matrices rounds by the size of its call, as it may on another processor
 test-any-machine: $(READY)

@@ -8,10 +8,11 @@ import signal
 import sys
 import threading
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -24,6 +25,9 @@ SHARED = ROOT.parent / "shared"
 
 if str(TESTS) not in sys.path:
     sys.path.insert(0, str(TESTS))
+from support import checked_once  # noqa: E402 - what is on the path since the line above
+from support.tiers import Tiers, guards, read  # noqa: E402
+
 # no property may depend on how busy the machine is
 settings.register_profile("bathyscope", deadline=None)
 settings.load_profile("bathyscope")
@@ -58,6 +62,22 @@ if threading.current_thread() is threading.main_thread() and signal.getsignal(si
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+TIERS = Tiers(read(), guards())
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What records costs runs all cases of what it records."""
+    TIERS.leaves_sweeps = not config.pluginmanager.hasplugin("tests.support.timed")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makeitem() -> Generator[None, Any, Any]:
+    """Marks what cost much when it was last recorded as ``slow``: of a function with many cases, some."""
+    made = yield
+    TIERS.mark([item for item in made or () if isinstance(item, pytest.Item)] if isinstance(made, list) else [])
+    return made
+
+
 def pytest_collection_finish() -> None:
     """Hides what lives to the end from the garbage collector, which some libraries have look through everything.
 
@@ -65,6 +85,13 @@ def pytest_collection_finish() -> None:
     """
     gc.freeze()
     gc.set_threshold(20_000)
+    checked_once.install()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests of the checks at load, and of what runs models, check every model that they load."""
+    checked_once.switch(not item.nodeid.startswith(checked_once.SUBJECT))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -81,6 +108,13 @@ def _shared_models_stay() -> Iterator[None]:
     zoo = sys.modules.get("support.zoo")
     changed = zoo.forget_changed() if zoo is not None else []
     assert not changed, f"tests of this file changed shared models: {changed}; they must build their own"
+
+
+@pytest.fixture
+def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages whose panels are empty pictures, for tests of what is said around them: pictures are most of the cost."""
+    blank = '<svg xmlns="http://www.w3.org/2000/svg" id="{}" width="1" height="1"></svg>'
+    monkeypatch.setattr("bathyscope.pages.html.inline_svg", lambda panel, name: blank.format(name))
 
 
 @pytest.fixture(scope="session")

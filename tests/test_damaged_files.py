@@ -1,6 +1,6 @@
 """Files of ten kinds, damaged field by field: each is read or refused by an error of ours, in little memory.
 
-Run as thorough tests for a few thousand files; ``make test`` tries some of each kind.
+Run as thorough tests for a few thousand files; ``make test-all`` tries some of each kind.
 """
 
 from __future__ import annotations

@@ -39,6 +39,7 @@ def printed(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
     return record
 
 
+@pytest.mark.contract
 def test_each_step_takes_what_the_step_before_wrote(
     walk: Path, model_folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

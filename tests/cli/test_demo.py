@@ -20,6 +20,7 @@ def captions(runs: list[Run], out: Path) -> Path:
     return out
 
 
+@pytest.mark.contract
 def test_demo_ends_with_the_report_and_the_verdict(
     model_folder: Path,
     prompts_file: Path,

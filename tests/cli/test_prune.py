@@ -133,6 +133,7 @@ def test_domains_are_given_by_name_and_stand_in_table_and_page(
     assert "names no domain, and others do. Write NAME=PROMPTS for each" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_report_has_a_section_of_it(
     model_folder: Path,
     run_folder: Path,

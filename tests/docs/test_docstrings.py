@@ -110,6 +110,7 @@ def documented() -> Iterator[tuple[str, str]]:
             yield f"{name}.{member}", inspect.getdoc(one) or ""
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name, text in documented() if ">>>" in text and name not in SAME])
 def test_examples_run(name: str, names: dict[str, Any], shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

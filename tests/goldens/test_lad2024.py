@@ -111,6 +111,7 @@ def test_every_key_is_compared(golden: dict[str, Any]) -> None:
     assert set(READINGS) | NO_VALUES == set(golden)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("key", READINGS)
 def test_values(key: str, golden: dict[str, Any], survey: Surveyed) -> None:
     found = gap(READINGS[key](survey), golden[key])

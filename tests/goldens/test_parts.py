@@ -38,6 +38,7 @@ def assert_close(got: xr.DataArray, expected: object) -> None:
     assert gap <= CLOSE, f"{gap:.1e} of the largest magnitude"
 
 
+@pytest.mark.each
 @pytest.mark.parametrize(("key", "reach"), [("current", "all"), ("future", "future")])
 @pytest.mark.parametrize(("kind", "part"), [("layer", "block"), ("attention", "attention"), ("mlp", "mlp")])
 def test_skip_effects_of_parts(key: str, reach: str, kind: str, part: str) -> None:

@@ -35,7 +35,7 @@ def measured(name: str, ids: list[list[int]], tails: bool | None = None) -> xr.D
     return xr.concat(found, dim="prompt")
 
 
-@pytest.mark.parametrize("name", zoo.swept(NAMES))
+@pytest.mark.parametrize("name", zoo.swept(NAMES, zoo.FEWER))
 def test_parity_with_one_forward_per_pair_of_blocks(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)

@@ -12,6 +12,7 @@ from bathyscope.model import load
 CLOSE = 1e-12
 
 
+@pytest.mark.each
 @pytest.mark.filterwarnings("ignore:skip. 1 of")
 @pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])
 def test_every_measure_is_equal_to_forwards_of_its_own_in_float64(name: str) -> None:

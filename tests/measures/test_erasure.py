@@ -50,7 +50,7 @@ def erased(name: str, ids: list[list[int]], answers: tuple[int | None, ...], **o
     return waves.run(waves.loaded(name), ids, {"erasure": options}, answers=answers)["erasure"]
 
 
-@pytest.mark.parametrize("name", zoo.swept(DENSE + OTHER + WITHOUT_TAILS + ONE_LENGTH))
+@pytest.mark.parametrize("name", zoo.swept(DENSE + OTHER + WITHOUT_TAILS + ONE_LENGTH, zoo.FEWER))
 def test_against_one_forward_per_boundary_and_token(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)

@@ -95,6 +95,7 @@ def over_prompts(name: str, one: Callable[[list[int]], Curves]) -> Curves:
     return {key: np.stack([curves[key] for curves in found]) for key in found[0]}
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", NAMES, scope="module")
 def test_skip(name: str) -> None:
     model = zoo.build(name)

@@ -98,6 +98,7 @@ def assert_equal_to_one_forward_per_patch(name: str) -> None:
             assert np.abs(expected).max() > 1e-3
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", QUICK)
 def test_equals_one_forward_per_patch(name: str) -> None:
     assert_equal_to_one_forward_per_patch(name)

@@ -51,7 +51,7 @@ PARITY: Final = {
 
 
 def quick_parameters(test: Any) -> Iterator[Any]:
-    """Yield the values with which ``make test`` runs a test."""
+    """Yield the values with which ``make test-all`` runs a test."""
     for mark in test.pytestmark:
         for value in mark.args[1] if mark.name == "parametrize" else ():
             marks = {own.name for own in getattr(value, "marks", ())}

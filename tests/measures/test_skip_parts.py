@@ -39,7 +39,7 @@ def measured(name: str, ids: list[list[int]]) -> xr.Dataset:
     return xr.concat(found, dim="prompt")
 
 
-@pytest.mark.parametrize("name", zoo.swept(WITH_PARTS))
+@pytest.mark.parametrize("name", zoo.swept(WITH_PARTS, zoo.FEWER))
 def test_parity_with_one_forward_per_skip(name: str) -> None:
     model = zoo.build(name)
     blocks = naive.blocks_of(model)

@@ -91,7 +91,7 @@ def streams(monkeypatch: pytest.MonkeyPatch) -> Streams:
 
 
 def cases() -> list[Any]:
-    """Every comparison with every model; of most ``make test`` runs the first with two."""
+    """Every comparison with every model; of most ``make test-all`` runs the first with two."""
     return [
         pytest.param(name, file, test, marks=() if file == "test_gradient" and name in QUICK else pytest.mark.thorough)
         for file, tests in COMPARED.items()

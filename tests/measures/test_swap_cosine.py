@@ -52,7 +52,7 @@ def measured(name: str, options: Mapping[str, Any] = ALONE, **how: Any) -> xr.Da
     return xr.concat([waves.run(model, own, options, **how)["swap_cosine"] for own in batches], dim="prompt")
 
 
-@pytest.mark.parametrize("name", zoo.swept(FAMILIES))
+@pytest.mark.parametrize("name", zoo.swept(FAMILIES, zoo.FEWER))
 def test_parity_with_hooks_on_the_real_model(name: str) -> None:
     model = zoo.build(name)
     got = measured(name)

@@ -1,11 +1,12 @@
 """Puts small bugs into the code, one at a time, and asks whether the tests notice: ``make mutants``.
 
 Each bug of ``bugs.py`` is written into a copy of the checkout, and the tests that it names run there, as far as ``make
-test`` runs them. A bug is caught where one of them fails that passes without it. One that they let pass is tried on all
-tests of its room and on the golden values: where those notice it, the table should name them; where they do not, it is
-a hole in the tests.
+test-all`` runs them. A bug is caught where one of them fails that passes without it. One that they let pass is tried on
+all tests of its room and on the golden values: where those notice it, the table should name them; where they do not, it
+is a hole in the tests. With ``--quick`` they run as far as ``make test`` runs them, and LATER is what ``make test-all``
+catches alone.
 
-    python tests/mutations/run.py [NAME...]        exit code 1 where a bug survives
+    python tests/mutations/run.py [--quick] [NAME...]        exit code 1 where a bug survives
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ from bugs import BUGS
 REPOSITORY = Path(__file__).resolve().parents[2]
 WORKERS = int(os.environ.get("WORKERS", "2"))
 _COPIED = ("src", "packages", "studies", "tests", "docs", "benchmarks", "pyproject.toml", "README.md", "conftest.py")
-_FAILED = 1
-"""Exit code of pytest where tests failed; others mean that it could not run them."""
+_FAILED, _NONE_CHOSEN = 1, 5
+"""Exit codes of pytest where tests failed, and where all are left out; others mean that it could not run them."""
+ALL, QUICK = "not thorough", "not slow and not thorough"
+"""What ``make test-all`` runs, and what ``make test`` runs."""
 
 
 def copied(folder: Path) -> Path:
@@ -68,16 +71,16 @@ def require_the_copy(root: Path) -> None:
         raise SystemExit(f"Tests in {str(root)!r} would import {origin!r}; unset what puts that first.")
 
 
-def failing(root: Path, tests: Sequence[str], *, all_of_them: bool = False) -> list[str]:
-    """Those of these tests that fail, of all that ``make test`` runs; the first one alone unless all are asked for.
+def failing(root: Path, tests: Sequence[str], *, all_of_them: bool = False, chosen: str = ALL) -> list[str]:
+    """Those of these tests that fail, of those chosen by their marks; the first one alone unless all are asked for.
 
     Raises:
         SystemExit: pytest could not run them.
     """
     how = () if all_of_them else ("-x",)
-    done = python(root, "-m", "pytest", *how, "-q", "-m", "not thorough", "-p", "no:cacheprovider", *tests)
+    done = python(root, "-m", "pytest", *how, "-q", "-m", chosen, "-p", "no:cacheprovider", *tests)
     lines = [line for line in done.stdout.splitlines() if line.strip()] or [done.stderr.strip()[-200:]]
-    if done.returncode not in (0, _FAILED):
+    if done.returncode not in (0, _FAILED, *([_NONE_CHOSEN] if chosen == QUICK else [])):
         raise SystemExit(f"pytest could not run {' '.join(tests)} (exit code {done.returncode}): {lines[-1]}")
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
     return [line.partition(" ")[2].partition(" - ")[0] for line in failed]
@@ -100,21 +103,23 @@ def write_source(path: Path, text: str) -> None:
     os.utime(path, (later, later))
 
 
-def tried(bug: Bug, root: Path) -> tuple[str, str]:
+def tried(bug: Bug, root: Path, *, quick: bool = False) -> tuple[str, str]:
     """What became of a bug: a word, and the test that failed because of it ("" = none)."""
     path = root / bug.path
     right = path.read_text(encoding="utf-8")
     write_source(path, bug.put_into(right))
     try:
-        for word, tests in (("caught   ", [bug.named]), ("ELSEWHERE", wider(bug))):
-            if failed := failing(root, tests):
+        first = [("caught   ", [bug.named], QUICK), ("LATER    ", [bug.named], ALL)]
+        whole = [("caught   ", [bug.named], ALL)]
+        for word, tests, marks in [*(first if quick else whole), ("ELSEWHERE", wider(bug), ALL)]:
+            if failed := failing(root, tests, chosen=marks):
                 return word, failed[0]
     finally:
         write_source(path, right)
     return "SURVIVED ", ""
 
 
-def main(names: list[str]) -> int:
+def main(names: list[str], *, quick: bool = False) -> int:
     """Tries the bugs of these names, or all of them."""
     known = {bug.name: bug for bug in BUGS}
     if unknown := [name for name in names if name not in known]:
@@ -132,7 +137,7 @@ def main(names: list[str]) -> int:
         def one(bug: Bug) -> tuple[str, str]:
             root = copies.get()
             try:
-                return tried(bug, root)
+                return tried(bug, root, quick=quick)
             finally:
                 copies.put(root)
 
@@ -149,4 +154,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main([name for name in sys.argv[1:] if name != "--quick"], quick="--quick" in sys.argv))

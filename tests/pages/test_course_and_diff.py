@@ -48,6 +48,7 @@ def difference() -> Any:
     return bathyscope.diff(hf, moved(hf, 1.0, "layers.2.", "layers.3."), PROMPTS, resamples=50)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize(("measure", "panels"), [("residual", 0), ("skip", 1)])
 def test_a_course_without_a_depth_has_a_page(measure: str, panels: int, tmp_path: Path) -> None:
     """Of what it has, or of the steps alone with what would tell more; no sentence ends twice."""
@@ -79,6 +80,7 @@ def test_a_course_has_a_page(course_folder: Path, tmp_path: Path) -> None:
     assert (tmp_path / "again.html").read_text(encoding="utf-8") == text
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_a_course_may_stand_next_to_its_runs(course_folder: Path, tmp_path: Path) -> None:
     run = bathyscope.open(course_folder / "step-00000040")
     page = bathyscope.report([open_course(course_folder), run], tmp_path / "both.html")

@@ -57,6 +57,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.usefixtures("blank_pictures")
 @pytest.mark.parametrize("aspect", CHANGES)
 def test_a_plan_of_another_model_decides_nothing_of_a_run(aspect: str, tmp_path: Path) -> None:
     run, plan = run_of(), plan_of(**CHANGES[aspect])
@@ -77,6 +78,7 @@ def test_a_plan_of_another_model_decides_nothing_of_a_run(aspect: str, tmp_path:
     assert "By bathyscope prune" not in body
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_results_of_one_model_are_one_page(tmp_path: Path) -> None:
     run = run_of()
     assert tell_apart([run], [plan_of(), repair_of()]) == []

@@ -99,6 +99,7 @@ def numbers(text: str) -> list[float]:
     return [float(number.replace("−", "-")) for number in re.findall(r"[+−-]?\d+\.\d+", text)]
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("part", range(4))
 def test_every_printer_says_the_head_of_the_tokens(part: int) -> None:
     for seed in range(part, CASES, 4):

@@ -119,6 +119,7 @@ def test_a_run_is_not_written_over(hub: FakeHub, tmp_path: Path) -> None:
         run.push("user/name")
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("to", ["name", "a/b/c", "user/", "", None])
 def test_what_is_no_name_is_refused(to: Any, hub: FakeHub, tmp_path: Path) -> None:
     with pytest.raises(

@@ -39,6 +39,7 @@ def test_steps_have_addresses_along_every_dimension_of_blocks(folder: Path) -> N
     assert {"dropped_loop", "dropped_block_in_loop"} <= set(run.to_dataframe("drop").columns)
 
 
+@pytest.mark.usefixtures("blank_pictures")
 def test_show_and_pages_name_loop_and_block(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = bathyscope.show(folder, "drop")
     assert table.loop.tolist()[:6] == [0, 0, 1, 1, 2, 2]

@@ -427,6 +427,7 @@ def working_blocks(order: Sequence[int | None], done: NDArray[np.float64]) -> ND
     return sum(np.clip(done - place, 0, 1) for place, block in enumerate(order) if block is not None)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("placed", ORDERS)
 def test_blocks_that_do_nothing_move_no_reading(placed: str) -> None:
     plain, padded = trained_with(None), trained_with(placed)

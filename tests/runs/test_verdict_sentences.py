@@ -246,6 +246,7 @@ def test_the_grid_is_large() -> None:
     assert len(CASES) >= 200
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("part", range(8))
 def test_no_sentence_says_what_its_numbers_do_not(part: int) -> None:
     cases = list(enumerate(CASES))[part::8]

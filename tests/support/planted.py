@@ -12,5 +12,5 @@ QUICK: Final = frozenset(("identity", "relay", "rotated", "shared_weights", "sin
 
 
 def swept(names: Iterable[str]) -> list[Any]:
-    """These models as values of a test's parameter; all but ``QUICK`` are for ``make test-all`` alone."""
+    """These models as values of a test's parameter; all but ``QUICK`` are for ``make test-thorough`` alone."""
     return [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in names]

@@ -182,6 +182,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
+@pytest.mark.contract
 @settings(deadline=None, max_examples=150)
 @given(plan=plans())
 def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:

@@ -51,6 +51,7 @@ def test_the_first_rung_is_the_scheduled_model() -> None:
     assert all(one.cost_low <= one.cost <= one.cost_high for one in found.rungs)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", ["llama", "gpt2", "qwen2"])
 def test_costs_of_a_repair_are_those_of_its_copys_own_forward(name: str) -> None:
     """In the slots of the whole model stand the copy's modules, and nothing of the copy's loop runs."""

@@ -61,6 +61,7 @@ def logits(name: str, resid_TD: Tensor) -> Tensor:
         return waves.loaded(name).anatomy.readout(resid_TD)
 
 
+@pytest.mark.contract
 @pytest.mark.parametrize("name", zoo.names())
 def test_the_standard_schedule_is_the_untouched_model(name: str) -> None:
     """In one batch of the same shape, bit for bit; the control beside many rows is the same up to rounding.

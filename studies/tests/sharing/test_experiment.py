@@ -63,7 +63,7 @@ def trained(folder: Path, name: str, seed: int) -> Path:
 
 
 def test_one_seed_of_a_few_steps_from_end_to_end(options: Sharing, folder: Path) -> None:
-    """What stands for the two seeds below, which are for ``make test-all``."""
+    """What stands for the two seeds below, which are for ``make test-thorough``."""
     short = replace(options, seeds=(1,), asked=4, measured=1)
     first = sharing(short, folder / "short", device="cpu", progress=False, changes=("budget.steps=3",))
     assert first.n_blocks.sel(loss="answer", seed=1).values.tolist() == [3, 2]

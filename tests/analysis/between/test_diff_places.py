@@ -22,7 +22,17 @@ PROMPTS[1][4] = RARE
 UNUSED = 63
 
 
-@pytest.mark.parametrize("name", EQUAL)
+TWICE = (
+    *("neurons in another order, bfloat16", "neurons in another order, gpt2", "values turned, float64"),
+    *("adapters merged, bfloat16", "eager, sdpa, bfloat16", "float32, float64, gpt2"),
+    *("float32, bfloat16, opt", "bfloat16, float32, mixtral"),
+)
+"""What is equal in a way that another pair shows too, in another dtype or family."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in TWICE else ()) for name in EQUAL]
+)
 def test_equal_functions_are_equal_up_to_rounding(name: str) -> None:
     one, other = EQUAL[name]()
     result = bathyscope.diff(one, other, PROMPTS[:6], resamples=20)
@@ -97,7 +107,14 @@ CHANGED: dict[str, tuple[str, Callable[[Any], None], int | str, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGED)
+SWEPT = ("block 0", "block 3", "block 4 of gpt2", "a neuron", "values of a head", "what reads a head", "all embeddings")
+"""Kinds of change of which another one stands for the quick tests."""
+
+
+@pytest.mark.each
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.thorough if name in SWEPT else ()) for name in CHANGED]
+)
 def test_one_change_is_named_where_it_is(name: str) -> None:
     model, change, place, words = CHANGED[name]
     family, _, dtype = model.partition(", ")

@@ -50,9 +50,7 @@ def gap(found: Tensor, expected: Tensor) -> float:
     return float((found - expected).abs().max() / expected.abs().max())
 
 
-@pytest.mark.parametrize(
-    "name", zoo.swept(NAMES, frozenset(("llama", "gpt_neox", "gemma2", "qwen3", "gemma4", "jamba")))
-)
+@pytest.mark.parametrize("name", zoo.swept(NAMES, frozenset(("llama", "gpt_neox", "gemma4", "jamba"))))
 def test_the_mean_over_prompts_is_that_of_the_reference_formula(name: str) -> None:
     model = zoo.build(name)
     expected = torch.stack([naive_jacobian.jacobians(model, ids, FIRST) for ids in prompts(name)]).mean(0)
@@ -279,16 +277,16 @@ class Interrupting:
 
 def test_an_interrupted_fit_goes_on_to_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fitting.Fitting, "_room", 1)  # each prompt is a group
-    whole = fitted("llama", out=tmp_path / "whole.safetensors")
+    whole = fitted("llama", directions=8, out=tmp_path / "whole.safetensors")
     out = tmp_path / "lens.safetensors"
     with monkeypatch.context() as patch:
         interrupting = Interrupting(fitting.Fitting._fitted)
         patch.setattr(fitting.Fitting, "_fitted", lambda *arguments: interrupting(*arguments))
         with pytest.raises(KeyboardInterrupt):
-            fitted("llama", out=out)
+            fitted("llama", directions=8, out=out)
     with pytest.raises(StoreError, match=r"was interrupted after 2 prompts. Give the same command again to finish it."):
         open_lens(out)
-    resumed = fitted("llama", out=out)
+    resumed = fitted("llama", directions=8, out=out)
     assert torch.equal(resumed.sums_HBDD, whole.sums_HBDD)
     assert resumed.fingerprint == whole.fingerprint
     assert out.read_bytes() == (tmp_path / "whole.safetensors").read_bytes()

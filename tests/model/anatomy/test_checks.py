@@ -172,6 +172,7 @@ def test_families_that_cannot_lend_keys_and_values_compute_full_rows(name: str) 
     assert checks.tail_reason
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", [entry.name for entry in zoo.entries(plain=True) if entry.parts])
 def test_parts_hold_where_they_should(name: str) -> None:
     checks = waves.loaded(name).checks

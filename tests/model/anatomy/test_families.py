@@ -59,6 +59,7 @@ def test_every_block_is_called_once_and_in_order(name: str) -> None:
     assert called == list(range(len(blocks)))
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", WITH_PARTS)
 def test_contributions_sum_to_the_change_of_the_stream(name: str) -> None:
     model = zoo.build(name)
@@ -115,6 +116,7 @@ COLLAPSED = ("deepseek_v4", "gemma3n", "gemma3n_multimodal", "hy_v4", "inkling2"
 """Families whose streams are collapsed by more than a module, which tests of streams compare with the own forward."""
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", [entry.name for entry in zoo.entries() if entry.family not in COLLAPSED])
 def test_final_norm_and_head_give_the_logits(name: str) -> None:
     model = zoo.build(name)

@@ -169,6 +169,7 @@ def test_what_depends_on_the_length_alone_shares_batches_of_one_length() -> None
         np.testing.assert_allclose(together.kl[prompt], alone.kl[0], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", zoo.names(plain=True))
 def test_no_family_depends_on_later_tokens_or_on_padding(name: str) -> None:
     checks = waves.loaded(name).checks

@@ -9,7 +9,6 @@ import torch
 from support import waves, zoo
 from torch import nn
 
-from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.independence import depends_on_padding
 from bathyscope.model.anatomy.mode import evaluating
 
@@ -19,7 +18,7 @@ KEYS_BY_RANK = ["deepseek_v4", "deepseek_v4_compressed", "hy_v4", "glm_moe_dsa",
 
 
 def test_which_configurations_need_equal_lengths() -> None:
-    found = [name for name in zoo.names() if depends_on_padding(config_of(zoo.build(name)))]
+    found = [name for name in zoo.names() if depends_on_padding(zoo.entry(name).config().get_text_config())]
     assert found == PADDING_MATTERS + KEYS_BY_RANK
 
 

@@ -113,6 +113,7 @@ def test_number_of_lines_and_bands(figure: str) -> None:
     assert [(len(ax.get_lines()), len(bands(ax))) for ax in drawn(figure).axes] == LINES_AND_BANDS[figure]
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("figure", [name for name in FIGURES if name not in ("neurons", "stages", "pairs")])
 def test_without_a_value_there_is_no_panel(figure: str) -> None:
     run = RUN

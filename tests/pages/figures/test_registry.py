@@ -95,6 +95,7 @@ def test_every_axis_has_label_and_unit(name: str) -> None:
         assert all(any(unit in label for unit in UNITS) for label in labels), labels
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", RUNS)
 def test_no_text_is_clipped_and_no_ticks_overlap(name: str, size: str) -> None:

@@ -63,6 +63,7 @@ def assert_fits(name: str) -> None:
             assert not faults(figure), (f"{name}.{panel.name}", width)
 
 
+@pytest.mark.each
 @pytest.mark.parametrize("name", CHEAP)
 def test_nothing_is_cut_and_nothing_overlaps_at_a_journals_widths(name: str) -> None:
     assert_fits(name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Final
+from zlib import crc32
 
 import pytest
 import torch
@@ -70,10 +71,10 @@ FEWER: Final = frozenset(
 
 
 def swept(chosen: Iterable[str], quick: frozenset[str] = REPRESENTATIVES) -> list[Any]:
-    """These entries as values of a test's parameter; all but ``quick`` are for ``make test-all`` alone.
+    """These entries as values of a test's parameter; all but ``quick`` are for ``make test-thorough`` alone.
 
     For checks that cost a second or so of computing for each family. What every family needs of its own, the checks at
-    load and the standard schedule, is tested of all of them by ``make test`` too.
+    load and the standard schedule, is tested of all of them by ``make test-all`` too.
     """
     return [pytest.param(one, marks=() if one in quick else pytest.mark.thorough) for one in chosen]
 
@@ -99,7 +100,9 @@ def entry(name: str) -> Entry:
     return _TABLE[name]
 
 
-_SHARED: dict[tuple[Any, ...], tuple[PreTrainedModel, float]] = {}
+_SHARED: dict[tuple[Any, ...], tuple[PreTrainedModel, int]] = {}
+_LENT: set[tuple[Any, ...]] = set()
+"""Those that were given out since they were last looked at for changes."""
 
 
 def build(name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn: str | None = None) -> PreTrainedModel:
@@ -107,19 +110,26 @@ def build(name: str, *, seed: int = 0, dtype: torch.dtype = torch.float32, attn:
     key = (name, seed, dtype, attn)
     if key not in _SHARED:
         model = entry(name).build(seed=seed, dtype=dtype, attn=attn)
-        _SHARED[key] = model, _weight_sum(model)
+        _SHARED[key] = model, _checksum(model)
+    _LENT.add(key)
     return _SHARED[key][0]
 
 
-def _weight_sum(model: PreTrainedModel) -> float:
-    """The sum of all absolute weights, which every change that a test makes by mistake moves."""
-    with torch.no_grad():
-        return sum(float(weight.double().abs().sum()) for weight in model.parameters())
+def _checksum(model: PreTrainedModel) -> int:
+    """A checksum of the bytes of all weights, to the bit."""
+    checksum = 0
+    for weight in model.parameters():
+        checksum = crc32(weight.detach().contiguous().view(-1).view(torch.uint8).numpy(), checksum)
+    return checksum
 
 
 def forget_changed() -> list[str]:
-    """The names of shared models that a test has changed; they are built again for the next one."""
-    changed = [key for key, (model, weight_sum) in _SHARED.items() if _weight_sum(model) != weight_sum]
+    """The names of shared models that a test has changed; they are built again for the next one.
+
+    Of those alone that were given out since this was last asked: to look at all of some hundred takes seconds.
+    """
+    changed = [key for key in _LENT if key in _SHARED and _checksum(_SHARED[key][0]) != _SHARED[key][1]]
+    _LENT.clear()
     for key in changed:
         del _SHARED[key]
     return [key[0] for key in changed]
