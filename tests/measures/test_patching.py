@@ -181,7 +181,8 @@ def test_a_common_beginning_is_not_computed_and_changes_nothing() -> None:
     got = surveyed(waves.loaded("llama"), paired([target, source])).isel(prompt=0)
     assert (got["kl"][:, :, :4] == 0).all()
     assert (got["kl"].sel(part="block")[:-1, 4 : LENGTH - ANSWER] > 0).all()
-    np.testing.assert_allclose(got["recovered_all"], 1, atol=CLOSE)
+    # a quotient of differences, which are small
+    np.testing.assert_allclose(got["recovered_all"], 1, atol=10 * CLOSE)
 
 
 def test_the_prediction_is_read_where_the_answers_differ() -> None:

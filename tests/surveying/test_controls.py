@@ -11,6 +11,7 @@ import torch
 import xarray as xr
 from support import zoo
 from support.loaded_facts import facts_by_shape, facts_of, from_disk
+from support.rounding import assert_same_but_rounding
 from support.word_tokenizer import word_tokenizer
 from transformers import PreTrainedModel
 
@@ -182,7 +183,7 @@ def require_as_scheduled(name: str, model: Model) -> None:
         scheduled_logits = hf(ids_BT, use_cache=False).logits
     with torch.no_grad():
         shuffled_logits = shuffled_blocks(model, 0).hf(ids_BT, use_cache=False).logits
-    torch.testing.assert_close(shuffled_logits, scheduled_logits, rtol=0, atol=2e-6)
+    assert_same_but_rounding(shuffled_logits, scheduled_logits, model.hf)
 
 
 def test_shuffled_blocks_are_the_same_blocks_in_another_order(model: Model) -> None:

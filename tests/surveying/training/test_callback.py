@@ -149,9 +149,9 @@ def test_a_loop_of_ones_own_is_watched(tmp_path: Path) -> None:
     assert torch.equal(torch.random.get_rng_state(), state)
     assert hf.training
     assert all(p.requires_grad for p in hf.parameters())
-    assert (
-        values["depth/own"] == bathyscope.survey(hf.eval(), PROMPTS, ["lens", "skip"], progress=False).verdict.own.value
-    )
+    alone = bathyscope.survey(hf.eval(), PROMPTS, ["lens", "skip"], progress=False).verdict.own.value
+    # other measures make batches of other sizes
+    assert values["depth/own"] == pytest.approx(alone, rel=1e-6)
 
 
 def watched_steps(
