@@ -26,7 +26,7 @@ from bathyscope.errors import BathyscopeError
 from bathyscope.model.files import require_whole
 from bathyscope.model.gguf import open_gguf
 from bathyscope.pages.reproducing.records import score
-from bathyscope.surgery.records import export_record
+from bathyscope.surgery.checkpoint.json_record import export_record
 from bathyscope.surveying.training.folder import read_about
 
 FEW, MANY = 20, 220

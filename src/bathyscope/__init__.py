@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run as Run
     from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate
+    from bathyscope.surgery.choosing.pruning import prune as prune
+    from bathyscope.surgery.choosing.repeats import repeat_scan as repeat_scan
     from bathyscope.surgery.exits.advice import exit_advice as exit_advice
     from bathyscope.surgery.exporting import export as export
-    from bathyscope.surgery.plan import Plan as Plan
-    from bathyscope.surgery.pruning import prune as prune
-    from bathyscope.surgery.repairing import repair as repair
-    from bathyscope.surgery.repeats import repeat_scan as repeat_scan
-    from bathyscope.surgery.scheduled_model import scheduled as scheduled
+    from bathyscope.surgery.plan.plan import Plan as Plan
+    from bathyscope.surgery.repairing.repair import repair as repair
+    from bathyscope.surgery.scheduled.running import scheduled as scheduled
     from bathyscope.surveying.cost import estimate as estimate
     from bathyscope.surveying.distributed.joining import join as join
     from bathyscope.surveying.engines import survey as survey
@@ -76,8 +76,8 @@ _RENAMED = {
     "open_evaluation": ("bathyscope.surgery.benchmarks:open_evaluation", "bathyscope.open"),
     "open_lens": ("bathyscope.measures.jacobian.files:open_lens", "bathyscope.open"),
     "open_maps": ("bathyscope.analysis.between.map_results:open_maps", "bathyscope.open"),
-    "open_plan": ("bathyscope.surgery.plan:open_plan", "bathyscope.open"),
-    "open_repaired": ("bathyscope.surgery.repaired:open_repaired", "bathyscope.open"),
+    "open_plan": ("bathyscope.surgery.plan.plan:open_plan", "bathyscope.open"),
+    "open_repaired": ("bathyscope.surgery.repairing.repaired:open_repaired", "bathyscope.open"),
     **{name: (f"bathyscope.errors:{name}", f"bathyscope.errors.{name}") for name in ("PruningError", "RepairError")},
     **{
         name: (f"bathyscope.extend:{name}", f"bathyscope.extend.{name}")

@@ -48,11 +48,11 @@ BUGS: tuple[Bug, ...] = (
         "measures/jacobian/test_origins.py::test_what_a_lens_was_fitted_to_is_not_read_with_it",
     ),
     Bug(
-        "surgery/plan_export",
+        "surgery/plan/export",
         "a-plan-is-of-any-configuration",
         "    if not agreement.differences:\n",
         '    if "weights" not in agreement.differences:\n',
-        "surgery/test_plan_models.py::test_a_plan_is_of_one_model",
+        "surgery/plan/test_models.py::test_a_plan_is_of_one_model",
     ),
     Bug(
         "pages/models",

@@ -18,8 +18,8 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.acts import act_section
 from bathyscope.pages.arguments import split_acts
 from bathyscope.pages.plan_page import candidate_rows, draw_plan, left_out_blocks, plan_basis, plan_headline, plan_html
-from bathyscope.surgery.plan import Plan, result
-from bathyscope.surgery.speed import Speeds
+from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.scheduled.speed import Speeds
 
 SVG = "{http://www.w3.org/2000/svg}"
 DATA: Final = {

@@ -26,7 +26,7 @@ from bathyscope.model.options import LoadOptions
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.plan.plan import Plan
 
 R = TypeVar("R")
 _COLUMNS: Final = 80

@@ -21,13 +21,13 @@ from bathyscope.pages.figures.of import course as course_figure
 from bathyscope.pages.figures.of import diff as diff_figure
 from bathyscope.pages.figures.of import plan as plan_figure
 from bathyscope.pages.plan_page import plan_html
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_text import HEADINGS, cells
-from bathyscope.surgery.repaired import HEADINGS as REPAIR_HEADINGS
-from bathyscope.surgery.repaired import Repaired
-from bathyscope.surgery.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
-from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
-from bathyscope.surgery.task_table import task_cells
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.plan.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
+from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
+from bathyscope.surgery.plan.task_table import task_cells
+from bathyscope.surgery.plan.text import HEADINGS, cells
+from bathyscope.surgery.repairing.repaired import HEADINGS as REPAIR_HEADINGS
+from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surveying.training.steps import Course
 
 

@@ -9,8 +9,8 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run, open_run
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surveying.training.steps import Course
 
 Act = Plan | Repaired | Course | Difference

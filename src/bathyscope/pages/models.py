@@ -10,8 +10,8 @@ from bathyscope.core.text import without_folders
 from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.pages.arguments import Act
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surveying.training.steps import STEP_WEIGHTS
 
 

@@ -30,7 +30,7 @@ from bathyscope.pages.profile.section import profile_html
 from bathyscope.pages.side_by_side import compare_named, draw_forest, join_drawings
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan.plan import Plan
 
 _SUFFIXES: Final = (".html", ".htm")
 """Endings of a page. It overwrites any file of its name, so the names of prompts and results are refused."""

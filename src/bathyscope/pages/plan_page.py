@@ -15,13 +15,13 @@ from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer.answer import format_blocks
 from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
 from bathyscope.pages.profile.section import Fact
-from bathyscope.surgery.plan_text import RANDOM
-from bathyscope.surgery.stability_text import block_of, unknown_shares
+from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
+from bathyscope.surgery.plan.text import RANDOM
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
-    from bathyscope.surgery.plan import Plan
-    from bathyscope.surgery.price import Price
+    from bathyscope.surgery.plan.plan import Plan
+    from bathyscope.surgery.plan.price import Price
 
 _ROW: Final = 27.0
 _SURE: Final = 0.9

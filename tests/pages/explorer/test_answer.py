@@ -12,7 +12,7 @@ from support.synthetic import replaced, synthetic_run, without
 
 from bathyscope.pages.explorer.answer import answer, plan_for
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import Plan, result
+from bathyscope.surgery.plan.plan import Plan, result
 
 
 def costing(costs: list[float], spread: float = 0.0, prompts: int = 6) -> Run:

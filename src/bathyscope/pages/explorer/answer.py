@@ -17,7 +17,7 @@ from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
-    from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.plan.plan import Plan
 
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""

@@ -15,7 +15,7 @@ from bathyscope.pages.profile.sentences import basis, carrying_fact, headline
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
-    from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.plan.plan import Plan
 
 _LISTED: Final = 6
 """Blocks that a title names at most."""
