@@ -11,8 +11,8 @@ from typing import Any, Final
 from cyclopts import App
 
 from bathyscope.cli.console import say
+from bathyscope.core.output import write_output
 from bathyscope.errors import OptionError
-from bathyscope.pages.export import write_output
 
 RESULTS: Final = Path(__file__).parent / "results"
 PAGE: Final = Path("docs/instruments.md")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 import bathyscope
+from bathyscope.core.output import write_output
 from bathyscope.model import tokenized
 from bathyscope.model.bundled import prompts_path
-from bathyscope.pages.export import write_output
 from bathyscope.pages.profile.drawing import alone
 from bathyscope.pages.profile.numbers import read_profile
 from bathyscope.prompts.source import Source, resolve

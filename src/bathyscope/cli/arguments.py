@@ -179,7 +179,7 @@ def check_picture(out: Path | None) -> None:
 def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool = False) -> None:
     """Write the figure of a result, where a file is requested; ``figure`` is its module among the report's."""
     if out is not None:
-        from bathyscope.pages.export import write_output
+        from bathyscope.core.output import write_output
         from bathyscope.pages.render import render
 
         drawing = import_module(f"bathyscope.pages.figures.of.{figure}").drawing(data)

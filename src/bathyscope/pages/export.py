@@ -5,9 +5,9 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from bathyscope.core.atomic import write_atomically
+from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import check_options, read_runs
 from bathyscope.pages.figures.kind import arrange
 from bathyscope.pages.figures.options import FigureOptions
@@ -94,19 +94,3 @@ def _save_figures(figures: Mapping[str, Figure], folder: str | Path, formats: Se
             write_output(path, render(figure, format_))
             written.append(path)
     return written
-
-
-def write_output(path: Path, content: bytes) -> None:
-    """Write a file for the user, and create its folder.
-
-    Raises:
-        StoreError: the disk refuses, with what it says.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content)
-    except (OSError, ValueError) as error:  # a name with a null character is a ValueError
-        reason = getattr(error, "strerror", None) or error
-        raise StoreError(
-            f"Cannot write {str(path)!r}: {reason}. Choose a folder that you can write to, on a disk with free space."
-        ) from error

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
+from bathyscope.core.output import write_output
 from bathyscope.pages.environment import environment
 from bathyscope.pages.explorer import assets
-from bathyscope.pages.export import write_output
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.profile.drawing import profile_style

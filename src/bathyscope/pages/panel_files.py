@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.pages.arguments import read_one_run
-from bathyscope.pages.export import check_formats, write_output
+from bathyscope.pages.export import check_formats
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.lines import numbers

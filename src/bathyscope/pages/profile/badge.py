@@ -7,11 +7,11 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import counted, shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import read_one_run
-from bathyscope.pages.export import write_output
 from bathyscope.pages.profile.canvas import text_width
 from bathyscope.pages.profile.classes import COLOURS, class_of
 from bathyscope.pages.profile.numbers import Points, Profile, read_profile

@@ -8,13 +8,13 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, literal_markdown, shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.arguments import read_one_run
 from bathyscope.pages.explorer.answer import answer
-from bathyscope.pages.export import write_output
 from bathyscope.pages.profile import drawing
 from bathyscope.pages.profile.numbers import Mark, Points, Profile, read_profile
 from bathyscope.pages.profile.section import facts

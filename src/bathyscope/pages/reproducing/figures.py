@@ -9,8 +9,8 @@ from typing import Final
 
 import xarray as xr
 
+from bathyscope.core.output import write_output
 from bathyscope.errors import OptionError
-from bathyscope.pages.export import write_output
 from bathyscope.pages.figures.kind import Drawing, Panel, add_heading, arrange, drop_empty
 from bathyscope.pages.figures.kit.lines import select_curve
 from bathyscope.pages.figures.kit.lines_together import mark_depths

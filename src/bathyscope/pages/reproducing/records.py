@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.core.foreign import read_regular
+from bathyscope.core.output import write_output
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.pages.export import write_output
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.pages.reproducing.reproduce import Reproduced
 from bathyscope.runs.run import Run

@@ -12,9 +12,9 @@ from bathyscope.analysis.between.maps import maps
 from bathyscope.analysis.options import FEWEST_WORDS
 from bathyscope.analysis.performance import depth_performance
 from bathyscope.analysis.probes.probe import Kind, probe
+from bathyscope.core.output import write_output
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.model import Model
-from bathyscope.pages.export import write_output
 from bathyscope.pages.reproducing.data import VALIDATION, localised
 from bathyscope.pages.reproducing.models import NamedModel
 from bathyscope.prompts.prompt import Prompt
