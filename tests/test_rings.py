@@ -34,7 +34,7 @@ FLOORS = {
     **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
-EXCEPTIONS = {("runs/run.py", f"bathyscope.pages.{module}") for module in ("in_notebook", "plotting")}
+EXCEPTIONS = {("runs/run.py", f"bathyscope.pages.{module}") for module in ("explorer.in_notebook", "plotting")}
 """File and module that it imports by a string from a higher floor: a run shows and draws itself."""
 MOST_ENTRIES = 20
 FACADE = ("__init__", "__main__")
@@ -53,7 +53,7 @@ LIGHT_PLACES = (
     *(f"cli/commands/{name}.py" for name in ("show", "report", "compare", "group", "depth_performance")),
 )
 """What reads and shows results: nothing here waits for torch."""
-COMPUTING_PAGES = ("pages/demonstration.py", "pages/catalogue.py", "pages/contents.py", "pages/reproducing")
+COMPUTING_PAGES = ("pages/demonstration.py", "pages/catalogue.py", "pages/contents.py", "pages/papers")
 """Pages that survey models, or list what measures there are, themselves."""
 REPOSITORY = Path(__file__).parents[1]
 _LAB = {"bathyscope", "bathyscope_lab"}

@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from bathyscope.pages.catalogue import names as names
     from bathyscope.pages.contents import show as show
     from bathyscope.pages.demonstration import demo as demo
+    from bathyscope.pages.files.badge import badge as badge
+    from bathyscope.pages.files.card import card as card
     from bathyscope.pages.opening import open_result as open
     from bathyscope.pages.page import report as report
+    from bathyscope.pages.papers.reproduce import reproduce as reproduce
     from bathyscope.pages.plotting import plot as plot
-    from bathyscope.pages.profile.badge import badge as badge
-    from bathyscope.pages.profile.card import card as card
-    from bathyscope.pages.reproducing.reproduce import reproduce as reproduce
     from bathyscope.runs.run import Run as Run
     from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate

@@ -60,7 +60,7 @@ def _draw_maps(folder: Path) -> None:
     from bathyscope.analysis.between.map_results import open_maps
     from bathyscope.core.output import write_output
     from bathyscope.pages.figures.of.maps import draw
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     for file in sorted(folder.glob("*.nc")):
         write_output(file.with_suffix(".png"), render(draw(open_maps(file).data), "png"))

@@ -41,7 +41,7 @@ def answers_command(
     """
     from bathyscope.core.output import write_output
     from bathyscope.model import load
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     out.mkdir(parents=True, exist_ok=True)
     with quiet_libraries(downloads=not quiet):

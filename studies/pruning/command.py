@@ -26,7 +26,7 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         quiet: no progress and no messages; warnings and errors remain.
     """
     from bathyscope.core.output import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
     from studies.pruning.figure import draw
 
     out.mkdir(parents=True, exist_ok=True)

@@ -161,7 +161,7 @@ def page_command(
         figure: PNG to write; left out = docs/images/real_model.png.
     """
     from bathyscope.core.output import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
     from studies.real_model import act_page
     from studies.real_model import landing as landing_page
     from studies.real_model.figure import draw

@@ -18,7 +18,7 @@ from transformers import AutoTokenizer
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.pages.plan_page import plan_headline
+from bathyscope.pages.acts.plan_head import plan_headline
 from bathyscope.surgery.plan.plan import open_plan
 from bathyscope.surgery.plan.stability_text import again_cells, transfer_cells
 from bathyscope.surgery.plan.text import cells

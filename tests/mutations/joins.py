@@ -55,18 +55,18 @@ BUGS: tuple[Bug, ...] = (
         "surgery/plan/test_models.py::test_a_plan_is_of_one_model",
     ),
     Bug(
-        "pages/models",
+        "pages/acts/models",
         "results-of-two-models-are-one-page",
         "for other in others if (sentence := _contradiction(first, other))",
         "for other in others[:0] if (sentence := _contradiction(first, other))",
-        "pages/test_models.py::test_a_plan_of_another_model_decides_nothing_of_a_run",
+        "pages/acts/test_models.py::test_a_plan_of_another_model_decides_nothing_of_a_run",
     ),
     Bug(
-        "pages/explorer/answer",
+        "pages/head/answer",
         "a-plan-of-another-configuration-decides",
         'if not agreement.differences.keys() <= {"precision"}:',
         'if "weights" in agreement.differences:',
-        "pages/test_models.py::test_a_plan_of_another_model_decides_nothing_of_a_run",
+        "pages/acts/test_models.py::test_a_plan_of_another_model_decides_nothing_of_a_run",
     ),
     Bug(
         "surveying/training/folder",

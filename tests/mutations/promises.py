@@ -61,7 +61,7 @@ BUGS: tuple[Bug, ...] = (
         "two-figures-for-one-speed",
         "return self.after / self.before",
         "return (self.ratio_low + self.ratio_high) / 2",
-        "pages/test_plan_page.py::test_the_page_has_one_figure_for_speed",
+        "pages/acts/test_plan_head.py::test_the_page_has_one_figure_for_speed",
     ),
     Bug(
         "surveying/engines",

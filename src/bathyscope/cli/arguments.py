@@ -170,7 +170,7 @@ def check_picture(out: Path | None) -> None:
     """Refuse a figure's file of an unknown kind, or one that cannot be written, before anything is computed."""
     if out is not None:
         # Drawing imports matplotlib, which takes a second that only commands with --out should wait.
-        from bathyscope.pages.render import check_format
+        from bathyscope.pages.figures.render import check_format
 
         check_format(out.suffix.removeprefix("."))
         require_writable(out)
@@ -180,7 +180,7 @@ def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool =
     """Write the figure of a result, where a file is requested; ``figure`` is its module among the report's."""
     if out is not None:
         from bathyscope.core.output import write_output
-        from bathyscope.pages.render import render
+        from bathyscope.pages.figures.render import render
 
         drawing = import_module(f"bathyscope.pages.figures.of.{figure}").drawing(data)
         write_output(out, render(drawing.alone(), out.suffix.removeprefix(".")))

@@ -436,7 +436,7 @@ class Run:
             >>> views.selection = {"block": 3}  # doctest: +SKIP
         """
         # the views are drawn of runs, and stand in a ring around them that nothing here waits for
-        explorer: AnyWidget = import_module("bathyscope.pages.in_notebook").make_explorer(
+        explorer: AnyWidget = import_module("bathyscope.pages.explorer.in_notebook").make_explorer(
             [self, *others], names=names, text=text, cluster=cluster
         )
         return explorer
@@ -490,7 +490,7 @@ class Run:
 
     def _repr_html_(self) -> str:
         # The profile is drawn from runs, so its code lies above this room.
-        html: str = import_module("bathyscope.pages.in_notebook").make_card(self, self._place)
+        html: str = import_module("bathyscope.pages.explorer.in_notebook").make_card(self, self._place)
         return html
 
     @property

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.errors import ModelError
-from bathyscope.pages.plan_page import draw_plan, plan_headline
+from bathyscope.pages.acts.plan_head import draw_plan, plan_headline
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing.search import Candidates, place_of_cheapest

@@ -40,7 +40,7 @@ def plot_command(
         out: the file; its ending says the format: .png, .svg, .pdf or .pgf (which needs TeX).
     """
     from bathyscope.core.output import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     *runs, panel = runs_and_panel or ("",)
     if not runs:

@@ -140,8 +140,8 @@ def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathysc
 
 def _write_figures(runs: list[bathyscope.Run], folder: Path, request: _Request) -> None:
     """Write every figure as a file, and print its path."""
-    from bathyscope.pages.export import save_figures, save_side_by_side
-    from bathyscope.pages.panel_files import save_panels
+    from bathyscope.pages.files.export import save_figures, save_side_by_side
+    from bathyscope.pages.files.panel_files import save_panels
 
     if not runs:
         raise OptionError(
