@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.above import enter_above
 from bathyscope.core.lazy import homes, load_name
 from bathyscope.errors import (
     BathyscopeError,
@@ -68,6 +69,15 @@ __version__ = version("bathyscope")
 # torch and transformers take seconds to import; `bathyscope --help` and reading a run must not wait for them
 _LAZY = homes(__file__)
 _MODULES = ("extend",)
+
+# A run lies below what draws it, and this file above both.
+enter_above(
+    {
+        "card": "bathyscope.pages.head.notebook:notebook_html",
+        "explore": "bathyscope.pages.explorer.widget:explorer",
+        "plot": "bathyscope.pages.plotting:plot",
+    }
+)
 
 # Names of the version before, where each is now, and what takes its place.
 _RENAMED = {
