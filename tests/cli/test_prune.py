@@ -22,7 +22,7 @@ from bathyscope.pages.acts.plan_head import plan_headline
 from bathyscope.surgery.plan.plan import open_plan
 from bathyscope.surgery.plan.stability_text import again_cells, transfer_cells
 from bathyscope.surgery.plan.text import cells
-from bathyscope.surgery.trial.trial import ledger
+from bathyscope.surgery.trial import ledger
 
 
 @pytest.fixture(scope="module")

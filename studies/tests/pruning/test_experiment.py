@@ -14,7 +14,7 @@ from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.repairing.rungs import losses
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
-from bathyscope.surgery.trial.trial import ledger
+from bathyscope.surgery.trial import ledger
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
 from studies.pruning.figure import draw
 

@@ -26,8 +26,8 @@ from bathyscope.surgery.exits.result import ExitAdvice
 from bathyscope.surgery.plan.plan import Plan, open_plan
 from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surgery.scheduled.timing import measure_speeds
+from bathyscope.surgery.trial import ledger as ledger_module
 from bathyscope.surgery.trial.ledger import Ledger, Role
-from bathyscope.surgery.trial.trial import ledger as ledger_module
 from bathyscope.wavefront.histories import History
 
 LENGTHS = (12, 9, 12, 10)

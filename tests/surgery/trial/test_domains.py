@@ -16,7 +16,7 @@ import bathyscope
 from bathyscope import OptionError, PromptError
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata
-from bathyscope.surgery.choosing.search import judging, pruning
+from bathyscope.surgery.choosing import judging, pruning
 from bathyscope.surgery.choosing.stability import JOINT, transfer_table
 from bathyscope.surgery.plan.plan import Plan, open_plan
 from bathyscope.surgery.trial.domains import Domains
