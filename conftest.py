@@ -114,7 +114,7 @@ def _shared_models_stay() -> Iterator[None]:
 def blank_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages whose panels are empty pictures, for tests of what is said around them: pictures are most of the cost."""
     blank = '<svg xmlns="http://www.w3.org/2000/svg" id="{}" width="1" height="1"></svg>'
-    monkeypatch.setattr("bathyscope.pages.html.inline_svg", lambda panel, name: blank.format(name))
+    monkeypatch.setattr("bathyscope.pages.explorer.html.inline_svg", lambda panel, name: blank.format(name))
 
 
 @pytest.fixture(scope="session")

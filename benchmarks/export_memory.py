@@ -22,8 +22,8 @@ import torch
 from common import row
 from transformers import LlamaConfig
 
-from bathyscope.surgery.outline import skeleton
-from bathyscope.surgery.weight_files import Written, bytes_of, kind_of, write_shards
+from bathyscope.surgery.checkpoint.outline import skeleton
+from bathyscope.surgery.checkpoint.weight_files import Written, bytes_of, kind_of, write_shards
 
 _BLOCKS, _WIDTH, _MLP, _VOCABULARY = 28, 2048, 5632, 32_000
 _IMPORTS = "import torch, transformers; from bathyscope.surgery import exporting"

@@ -152,7 +152,7 @@ def thumbnails(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
     """The first panel of every figure as a small picture, and the page part that links each to its figure's page."""
     from bathyscope.pages.figures.kind import draw_panel
     from bathyscope.pages.figures.registry import FIGURES, drawings
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     panels = {name: drawing.panels[0] for run in reversed(runs) for name, drawing in drawings(run).items()}
     (folder / "thumbnails").mkdir(parents=True, exist_ok=True)
@@ -189,7 +189,7 @@ def space(page: Path, folder: Path) -> Path:
 def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:
     """For each figure one panel of the built model that it is shown on."""
     import bathyscope
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
     from studies.planted import CONSTRUCTIONS, surveyed
 
     figures = list(figures)

@@ -14,8 +14,8 @@ from bathyscope.analysis.between.map_results import open_maps
 from bathyscope.cli.app import app
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.surgery.benchmarks import open_evaluation
-from bathyscope.surgery.plan import open_plan
-from bathyscope.surgery.repaired import open_repaired
+from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.repairing.repaired import open_repaired
 from bathyscope.surveying.training.steps import open_course
 
 TABLE = {

@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import bathyscope
+from bathyscope.core import above
 
 ROOT = Path(bathyscope.__file__).parent
 FLOORS = {
@@ -34,9 +35,13 @@ FLOORS = {
     **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
-EXCEPTIONS = {("runs/run.py", f"bathyscope.pages.{module}") for module in ("in_notebook", "plotting")}
-"""File and module that it imports by a string from a higher floor: a run shows and draws itself."""
 MOST_ENTRIES = 20
+MOST_FILES = 8
+"""At the top of a room that has rooms inside."""
+RESOURCES = ("files", "PackageLoader")
+"""Calls that read files of a package, whose name they take, and import nothing of it."""
+DIVIDED = ("pages", "surgery")
+"""Rooms that have rooms inside; a file at their top counts as one."""
 FACADE = ("__init__", "__main__")
 PURE = ("core/arrays.py", "core/text.py", "errors.py", "schedule.py", "runs/verdict.py", "statistics")
 FILES = sorted(ROOT.rglob("*.py"))
@@ -53,9 +58,15 @@ LIGHT_PLACES = (
     *(f"cli/commands/{name}.py" for name in ("show", "report", "compare", "group", "depth_performance")),
 )
 """What reads and shows results: nothing here waits for torch."""
-COMPUTING_PAGES = ("pages/demonstration.py", "pages/catalogue.py", "pages/contents.py", "pages/reproducing")
+COMPUTING_PAGES = ("pages/demonstration.py", "pages/catalogue.py", "pages/contents.py", "pages/papers")
 """Pages that survey models, or list what measures there are, themselves."""
 REPOSITORY = Path(__file__).parents[1]
+HOMES = {
+    "bathyscope": ROOT.parent,
+    "bathyscope_lab": REPOSITORY / "packages" / "bathyscope-lab" / "src",
+    "studies": REPOSITORY,
+}
+"""Package of this repository → the folder that holds it."""
 _LAB = {"bathyscope", "bathyscope_lab"}
 HOUSES = {
     "src": {"bathyscope"},
@@ -101,10 +112,16 @@ def named(node: ast.AST) -> list[str]:
 
 
 def named_by_strings(path: Path) -> list[str]:
-    """Modules of the package that a file names in a string, as imports by name do."""
-    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
-    names = [text.partition(":")[0] for text in texts if re.fullmatch(r"bathyscope(\.\w+)+(:\w+)?", text)]
+    """Modules of this repository that a file names in a string, as imports by name do; not for the files inside."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) in RESOURCES]
+    folders = [argument for call in calls for argument in call.args]
+    texts = [
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in folders
+    ]
+    names = [text.partition(":")[0] for text in texts if re.fullmatch(r"[a-z]\w*(\.\w+)+(:\w+)?", text)]
     return [name for name in names if any(files_named(name))]
 
 
@@ -129,8 +146,7 @@ def upward_arrows(room: str, names: Sequence[str]) -> list[str]:
 def test_imports_only_point_to_lower_floors() -> None:
     faults = []
     for path in (path for path in FILES if room_of(path) not in FACADE):
-        by_string = [name for name in named_by_strings(path) if (str(path.relative_to(ROOT)), name) not in EXCEPTIONS]
-        arrows = upward_arrows(room_of(path), [*imported(path), *by_string])
+        arrows = upward_arrows(room_of(path), [*imported(path), *named_by_strings(path)])
         faults += [f"{path.relative_to(ROOT)}: {fault}" for fault in arrows]
     assert faults == []
 
@@ -181,19 +197,72 @@ def circle_in(arrows: Mapping[str, Collection[str]]) -> list[str]:
     return []
 
 
-def test_no_imports_run_in_a_circle() -> None:
-    """Not within a room either, and neither for type checkers alone nor inside of functions."""
-    arrows = {}
-    for path in (path for path in FILES if room_of(path) not in FACADE):
-        targets = {file for name in imported(path) for file in files_named(name)} - {path}
-        arrows[str(path.relative_to(ROOT))] = {str(file.relative_to(ROOT)) for file in targets}
+def file_arrows(paths: Iterable[Path]) -> dict[str, set[str]]:
+    """Each file → the files of this repository that it imports, by statement or by string."""
+    return {
+        str(path): {str(file) for name in (*imported(path), *named_by_strings(path)) for file in files_named(name)}
+        - {str(path)}
+        for path in paths
+    }
+
+
+@pytest.mark.parametrize("house", ["src", "packages/bathyscope-lab/src", "studies"])
+def test_no_imports_run_in_a_circle(house: str) -> None:
+    """Not within a room either, and neither for type checkers alone, nor inside of functions, nor by name."""
+    paths = (
+        [path for path in FILES if room_of(path) not in FACADE]
+        if house == "src"
+        else [path for path in sorted((REPOSITORY / house).rglob("*.py")) if "tests" not in path.parts]
+    )
+    arrows = file_arrows(paths)
     assert sum(map(len, arrows.values())) > len(arrows)
     assert circle_in(arrows) == []
+
+
+def rooms_inside(room: str) -> dict[str, set[str]]:
+    """Each room inside of a room → those that it imports."""
+    arrows: dict[str, set[str]] = {}
+    for path, targets in file_arrows(path for path in FILES if lies_in(path, [room])).items():
+        inside = {target for target in map(Path, targets) if lies_in(target, [room])}
+        start = Path(path).relative_to(ROOT / room).parts[0]
+        arrows.setdefault(start, set()).update(target.relative_to(ROOT / room).parts[0] for target in inside)
+    return {start: ends - {start} for start, ends in arrows.items() if start != "__init__.py"}
+
+
+@pytest.mark.parametrize("room", DIVIDED)
+def test_rooms_inside_of_a_room_are_few_and_in_no_circle(room: str) -> None:
+    arrows = rooms_inside(room)
+    assert sum(map(len, arrows.values())) > len(arrows)
+    assert circle_in(arrows) == []
+    assert len(list((ROOT / room).glob("*.py"))) <= MOST_FILES
+    for inside in (name for name in arrows if not name.endswith(".py")):
+        charter = ast.get_docstring(ast.parse((ROOT / room / inside / "__init__.py").read_text(encoding="utf-8"))) or ""
+        sentences = re.findall(r"\.(?=\s|$)", charter)
+        assert 1 <= len(sentences) <= 3, f"{room}/{inside} says what it is for in one to three sentences: {charter!r}"
 
 
 def test_a_circle_is_noticed() -> None:
     assert circle_in({"a": ["b"], "b": ["c"], "c": []}) == []
     assert set(circle_in({"a": ["b"], "b": ["c"], "c": ["b"]})) == {"b", "c"}
+
+
+def test_an_import_by_name_is_noticed(tmp_path: Path) -> None:
+    lower, upper = ROOT / "runs" / "run.py", ROOT / "pages" / "plotting.py"
+    (tmp_path / "lower.py").write_text('load("bathyscope.pages.plotting:plot"), load("studies.problem_depth.moves")')
+    arrows = file_arrows([tmp_path / "lower.py", upper])
+    assert arrows[str(tmp_path / "lower.py")] == {str(upper), str(REPOSITORY / "studies/problem_depth/moves.py")}
+    assert str(lower) in arrows[str(upper)]
+    assert upward_arrows("runs", named_by_strings(tmp_path / "lower.py")[:1]) != []
+
+
+def test_what_a_run_shows_of_itself_is_entered_from_above() -> None:
+    """The one way up: names whose code the package enters, called by no file but that of the run."""
+    callers = [path for path in FILES if "bathyscope.core.above.from_above" in imported(path)]
+    assert callers == [ROOT / "runs" / "run.py"]
+    calls = [node for node in ast.walk(ast.parse(callers[0].read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    names = {ast.unparse(node.args[0]) for node in calls if ast.unparse(node.func) == "from_above"}
+    assert names == {repr(name) for name in above._PLACES}
+    assert all(callable(above.from_above(name)) for name in above._PLACES)
 
 
 def test_pure_rooms_need_no_model_library() -> None:
@@ -282,11 +351,12 @@ def files_of(name: str) -> list[Path]:
 
 
 def files_named(name: str) -> Iterator[Path]:
-    """The file of this package that a dotted name means: a module, or that of which it is imported."""
-    for end in range(name.count(".") + 1, 1, -1):
-        place = ROOT.joinpath(*name.split(".")[1:end])
+    """The file of this repository that a dotted name means: a module, or that of which it is imported."""
+    parts = name.split(".")
+    for end in range(len(parts) if parts[0] in HOMES else 0, 1, -1):
+        place = HOMES[parts[0]].joinpath(*parts[:end])
         files = [file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file()]
-        if files and name.startswith("bathyscope."):
+        if files:
             yield files[0]
             return
 

@@ -13,8 +13,8 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import StoreError
-from bathyscope.pages.export import save_figures, save_side_by_side
-from bathyscope.pages.panel_files import save_panels
+from bathyscope.pages.files.export import save_figures, save_side_by_side
+from bathyscope.pages.files.panel_files import save_panels
 
 MODEL, TEXTS = "no/such-model", [[5, 9, 7, 30]]
 FOLDERS: dict[str, Callable[[Path], Any]] = {
@@ -63,9 +63,14 @@ def nothing_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object, **__: object) -> None:
         raise AssertionError("computed or drawn before the place was looked at")
 
-    for name in ("bathyscope.pages.page.drawings", "bathyscope.pages.profile.badge.read_profile"):
+    for name in ("bathyscope.pages.page.drawings", "bathyscope.pages.files.badge.read_profile"):
         monkeypatch.setattr(name, never)
-    for name in ("export.drawings", "panel_files.drawings", "export.side_by_side", "demonstration._load_bundled_model"):
+    for name in (
+        "files.export.drawings",
+        "files.panel_files.drawings",
+        "files.export.side_by_side",
+        "demonstration._load_bundled_model",
+    ):
         monkeypatch.setattr(f"bathyscope.pages.{name}", never)
 
 

@@ -22,7 +22,7 @@ from bathyscope.core.result import Result
 from bathyscope.measures.options import FitLensOptions
 from bathyscope.model.options import LoadOptions
 from bathyscope.options import Repeatable
-from bathyscope.pages.export import save_figures
+from bathyscope.pages.files.export import save_figures
 from bathyscope.pages.options import FileOptions, PageOptions, PlotOptions, ReproduceOptions
 from bathyscope.surgery import options as surgery
 from bathyscope.surveying.options import CourseOptions, EstimateOptions, SurveyOptions

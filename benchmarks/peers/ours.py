@@ -11,8 +11,8 @@ import numpy as np
 import bathyscope
 from bathyscope.core.arrays import FloatArray
 from bathyscope.model import Model
-from bathyscope.surgery.influence import measure_influence
-from bathyscope.surgery.pruning import units_of
+from bathyscope.surgery.choosing.influence import measure_influence
+from bathyscope.surgery.choosing.pruning import units_of
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 

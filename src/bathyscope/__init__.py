@@ -11,6 +11,7 @@ from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.above import enter_above
 from bathyscope.core.lazy import homes, load_name
 from bathyscope.errors import (
     BathyscopeError,
@@ -40,22 +41,22 @@ if TYPE_CHECKING:
     from bathyscope.pages.catalogue import names as names
     from bathyscope.pages.contents import show as show
     from bathyscope.pages.demonstration import demo as demo
+    from bathyscope.pages.files.badge import badge as badge
+    from bathyscope.pages.files.card import card as card
     from bathyscope.pages.opening import open_result as open
     from bathyscope.pages.page import report as report
+    from bathyscope.pages.papers.reproduce import reproduce as reproduce
     from bathyscope.pages.plotting import plot as plot
-    from bathyscope.pages.profile.badge import badge as badge
-    from bathyscope.pages.profile.card import card as card
-    from bathyscope.pages.reproducing.reproduce import reproduce as reproduce
     from bathyscope.runs.run import Run as Run
     from bathyscope.runs.run import push as push
     from bathyscope.surgery.benchmarks import evaluate as evaluate
+    from bathyscope.surgery.choosing.pruning import prune as prune
+    from bathyscope.surgery.choosing.repeats import repeat_scan as repeat_scan
     from bathyscope.surgery.exits.advice import exit_advice as exit_advice
     from bathyscope.surgery.exporting import export as export
-    from bathyscope.surgery.plan import Plan as Plan
-    from bathyscope.surgery.pruning import prune as prune
-    from bathyscope.surgery.repairing import repair as repair
-    from bathyscope.surgery.repeats import repeat_scan as repeat_scan
-    from bathyscope.surgery.scheduled_model import scheduled as scheduled
+    from bathyscope.surgery.plan.plan import Plan as Plan
+    from bathyscope.surgery.repairing.repair import repair as repair
+    from bathyscope.surgery.scheduled.running import scheduled as scheduled
     from bathyscope.surveying.cost import estimate as estimate
     from bathyscope.surveying.distributed.joining import join as join
     from bathyscope.surveying.engines import survey as survey
@@ -69,6 +70,15 @@ __version__ = version("bathyscope")
 _LAZY = homes(__file__)
 _MODULES = ("extend",)
 
+# A run lies below what draws it, and this file above both.
+enter_above(
+    {
+        "card": "bathyscope.pages.head.notebook:notebook_html",
+        "explore": "bathyscope.pages.explorer.widget:explorer",
+        "plot": "bathyscope.pages.plotting:plot",
+    }
+)
+
 # Names of the version before, where each is now, and what takes its place.
 _RENAMED = {
     "grouped": ("bathyscope.analysis.depths:grouped", "bathyscope.group"),
@@ -76,8 +86,8 @@ _RENAMED = {
     "open_evaluation": ("bathyscope.surgery.benchmarks:open_evaluation", "bathyscope.open"),
     "open_lens": ("bathyscope.measures.jacobian.files:open_lens", "bathyscope.open"),
     "open_maps": ("bathyscope.analysis.between.map_results:open_maps", "bathyscope.open"),
-    "open_plan": ("bathyscope.surgery.plan:open_plan", "bathyscope.open"),
-    "open_repaired": ("bathyscope.surgery.repaired:open_repaired", "bathyscope.open"),
+    "open_plan": ("bathyscope.surgery.plan.plan:open_plan", "bathyscope.open"),
+    "open_repaired": ("bathyscope.surgery.repairing.repaired:open_repaired", "bathyscope.open"),
     **{name: (f"bathyscope.errors:{name}", f"bathyscope.errors.{name}") for name in ("PruningError", "RepairError")},
     **{
         name: (f"bathyscope.extend:{name}", f"bathyscope.extend.{name}")

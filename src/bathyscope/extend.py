@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from bathyscope.model.anatomy.family import Family as Family
     from bathyscope.model.anatomy.family import Site as Site
     from bathyscope.options import Range as Range
+    from bathyscope.surgery.choosing.repeats import RepeatScan as RepeatScan
     from bathyscope.surgery.exits.result import ExitAdvice as ExitAdvice
-    from bathyscope.surgery.repaired import Repaired as Repaired
-    from bathyscope.surgery.repeats import RepeatScan as RepeatScan
+    from bathyscope.surgery.repairing.repaired import Repaired as Repaired
 
 # Declarations of a family or an option need no torch, so each name is imported when it is asked for.
 _LAZY = homes(__file__)

@@ -31,8 +31,8 @@ def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) 
 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.core.output import write_output
+    from bathyscope.pages.figures.render import render
     from bathyscope.runs.shards import encode_results
 
     results, figure = out / f"{name}.nc", out / f"{name}.png"

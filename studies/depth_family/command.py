@@ -58,9 +58,9 @@ def depth_family_command(
 def _draw_maps(folder: Path) -> None:
     """A figure beside each map."""
     from bathyscope.analysis.between.map_results import open_maps
-    from bathyscope.pages.export import write_output
+    from bathyscope.core.output import write_output
     from bathyscope.pages.figures.of.maps import draw
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     for file in sorted(folder.glob("*.nc")):
         write_output(file.with_suffix(".png"), render(draw(open_maps(file).data), "png"))

@@ -25,8 +25,8 @@ def growth_command(*, out: Path, seeds: int = 3, steps: int = 400, yardstick: bo
         steps: before the growth, and as many after it.
         yardstick: also train models of the full depth from nothing, which takes most of the time.
     """
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.core.output import write_output
+    from bathyscope.pages.figures.render import render
     from studies.growth.experiment import growth, record_of
     from studies.growth.figure import draw
 

@@ -17,11 +17,11 @@ from bathyscope.core.cache import stored_smollm2
 from bathyscope.model import load
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata
-from bathyscope.surgery.choosing import CHOICE
-from bathyscope.surgery.domains import Domains
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.pruning import prune
-from bathyscope.surgery.stability import transfer_table
+from bathyscope.surgery.choosing.pruning import prune
+from bathyscope.surgery.choosing.search import CHOICE
+from bathyscope.surgery.choosing.stability import transfer_table
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.trial.domains import Domains
 from studies.instruments.texts import token_windows
 
 DOMAINS: Final[Mapping[str, str]] = {

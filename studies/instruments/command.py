@@ -11,8 +11,8 @@ from typing import Any, Final
 from cyclopts import App
 
 from bathyscope.cli.console import say
+from bathyscope.core.output import write_output
 from bathyscope.errors import OptionError
-from bathyscope.pages.export import write_output
 
 RESULTS: Final = Path(__file__).parent / "results"
 PAGE: Final = Path("docs/instruments.md")
@@ -130,7 +130,7 @@ def page(to: Path = PAGE) -> int:
     Args:
         to: the page, whose texts between tables stay.
     """
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
     from studies.instruments.figure import draw_lenses
     from studies.instruments.page import lens_results, read_results, rewrite
 

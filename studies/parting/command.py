@@ -73,7 +73,7 @@ def gsm8k(
 
 def _carry_out(comparisons: Mapping[str, Comparison], out: Path, name: str, quiet: bool) -> int:
     """Write results and pages as they come; those that are there are not made again."""
-    from bathyscope.pages.export import write_output
+    from bathyscope.core.output import write_output
     from bathyscope.pages.page import report
     from studies.parting.experiment import record_of
 

@@ -33,9 +33,9 @@ from studies.common.command import Quiet, write_results
 from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL
 from studies.problem_depth.moves import LABEL, moves_slopes
+from studies.problem_depth.readings import READERS
 
 PROBLEMS: Final = "task:permutations:1600?factors=1-8&beyond=9-9&elements=generators&answer=image"
-READERS: Final = {"lens": "readable", "translated": "decodable"}
 TEST_SHARE: Final = 0.4
 SEED: Final = 1
 

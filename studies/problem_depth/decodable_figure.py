@@ -14,7 +14,7 @@ from matplotlib.figure import Figure, FigureBase
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import whole_numbers
-from studies.problem_depth.decodable import READERS
+from studies.problem_depth.readings import READERS
 
 _LOOKS = {"lens": (style.BLUE, "o", "-"), "translated": (style.VERMILION, "s", "--")}
 

@@ -58,6 +58,8 @@ READINGS: Final = {
 MEASURES: Final = ("lens", "depth_score", "erasure")
 OPTIONS: Final[dict[str, Any]] = {"lens": {"positions": "answer"}, "erasure": {"max_tokens": None}}
 """Of ``MEASURES``: the answer's positions alone, and problems of any length."""
+READERS: Final = {"lens": "readable", "translated": "decodable"}
+"""Reader of ``translated_lens`` → what its depth is called."""
 
 
 def readings(run: Run) -> xr.DataArray:

@@ -26,8 +26,8 @@ from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling, resample_counts
 from bathyscope.statistics.shares import share_difference_interval, share_interval
-from bathyscope.surgery.ledger import Ledger
-from bathyscope.surgery.scheduled_model import scheduled
+from bathyscope.surgery.scheduled.running import scheduled
+from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.wavefront.batch import plan_batches
 from bathyscope.wavefront.histories import Unit, without
 

@@ -39,9 +39,9 @@ def answers_command(
         seed: of the problems.
         resamples: bootstrap resamples of the problems.
     """
+    from bathyscope.core.output import write_output
     from bathyscope.model import load
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.pages.figures.render import render
 
     out.mkdir(parents=True, exist_ok=True)
     with quiet_libraries(downloads=not quiet):

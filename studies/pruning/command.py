@@ -25,8 +25,8 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.core.output import write_output
+    from bathyscope.pages.figures.render import render
     from studies.pruning.figure import draw
 
     out.mkdir(parents=True, exist_ok=True)

@@ -27,12 +27,12 @@ from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.choosing import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
-from bathyscope.surgery.judging import Proof
-from bathyscope.surgery.ledger import Ledger, Role
-from bathyscope.surgery.plan import Plan, decoded
-from bathyscope.surgery.removable import size_of, units_of
-from bathyscope.surgery.trial import Trial
+from bathyscope.surgery.choosing.judging import Proof
+from bathyscope.surgery.choosing.removable import size_of, units_of
+from bathyscope.surgery.choosing.search import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
+from bathyscope.surgery.plan.plan import Plan, decoded
+from bathyscope.surgery.trial.ledger import Ledger, Role
+from bathyscope.surgery.trial.trial import Trial
 from bathyscope.wavefront.histories import Unit
 
 KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))

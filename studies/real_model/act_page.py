@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.surgery.plan_text import sentences
+from bathyscope.surgery.plan.text import sentences
 from studies.real_model.acting import ACTS, REPAIRED_SIZE, RULES, SIZES
 
 BEGIN: Final = "<!-- acting: written by `python -m studies.real_model page`, do not edit -->"

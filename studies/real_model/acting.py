@@ -23,10 +23,10 @@ from bathyscope.core.atomic import write_atomically
 from bathyscope.model import Model
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
-from bathyscope.surgery.healing import Budget
-from bathyscope.surgery.ladder import climb_ladder
-from bathyscope.surgery.repairing import require_repairable
-from bathyscope.surgery.trial import read_trial
+from bathyscope.surgery.repairing.healing import Budget
+from bathyscope.surgery.repairing.ladder import climb_ladder
+from bathyscope.surgery.repairing.repair import require_repairable
+from bathyscope.surgery.trial.trial import read_trial
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.sources import benchmark_files, text_windows
 

@@ -160,8 +160,8 @@ def page_command(
         landing: Markdown with the marks of the landing page; left out = docs/index.md.
         figure: PNG to write; left out = docs/images/real_model.png.
     """
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.core.output import write_output
+    from bathyscope.pages.figures.render import render
     from studies.real_model import act_page
     from studies.real_model import landing as landing_page
     from studies.real_model.figure import draw

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Final
 
 import bathyscope
+from bathyscope.core.output import write_output
 from bathyscope.model import tokenized
 from bathyscope.model.bundled import prompts_path
-from bathyscope.pages.export import write_output
-from bathyscope.pages.profile.drawing import alone
-from bathyscope.pages.profile.numbers import read_profile
+from bathyscope.pages.head.drawing import alone
+from bathyscope.pages.head.numbers import read_profile
 from bathyscope.prompts.source import Source, resolve
 from bathyscope.prompts.tokenizer import load_tokenizer
 from bathyscope.runs.run import Run

@@ -35,7 +35,7 @@ def repairing_command(
         drop: shares of the blocks, in percent.
         minutes: of processor time that healing takes.
     """
-    from bathyscope.pages.export import write_output
+    from bathyscope.core.output import write_output
 
     shares = [float(one) / 100 for one in drop.split(",")]
     found = []

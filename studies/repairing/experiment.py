@@ -12,11 +12,11 @@ from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.copying import ScheduledCopy
-from bathyscope.surgery.healing import Budget
-from bathyscope.surgery.ladder import climb_ladder
-from bathyscope.surgery.rungs import losses
-from bathyscope.surgery.trial import read_trial
+from bathyscope.surgery.repairing.healing import Budget
+from bathyscope.surgery.repairing.ladder import climb_ladder
+from bathyscope.surgery.repairing.rungs import losses
+from bathyscope.surgery.scheduled.copying import ScheduledCopy
+from bathyscope.surgery.trial.trial import read_trial
 
 _CHOSEN_ON = 8
 """Calibration prompts that blocks are chosen by: 57 candidates of a 12-block model are run on them."""

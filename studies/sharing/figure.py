@@ -21,7 +21,7 @@ from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 
 One = TypeVar("One")
 

@@ -14,8 +14,8 @@ from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.surgery.plan import open_plan
-from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.repairing.repaired import Repaired
 
 CHECKPOINTS = Path(__file__).parents[2] / "checkpoints"
 HEAD = ("kind", "conclusion", "proved", "model", "schedule", "bathyscope")

@@ -11,7 +11,7 @@ from support import zoo
 from transformers import AutoConfig
 
 from bathyscope.cli.main import main
-from bathyscope.surgery.repaired import Repaired
+from bathyscope.surgery.repairing.repaired import Repaired
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_repaired_model_is_measured_and_written(
 def test_a_folder_that_is_taken_is_refused_before_anything_is_repaired(
     llama: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bathyscope.surgery.repairing.climb_ladder", lambda *_, **__: pytest.fail("repaired"))
+    monkeypatch.setattr("bathyscope.surgery.repairing.repair.climb_ladder", lambda *_, **__: pytest.fail("repaired"))
     words = ["--calibration", prompts(tmp_path / "known.jsonl", 1), "--test", prompts(tmp_path / "unseen.jsonl", 2)]
     assert main(["repair", str(llama), *words, "--schedule", "drop:2", "--out", str(llama)]) == 5
     assert "exists and holds something else" in " ".join(capsys.readouterr().err.split())

@@ -18,11 +18,11 @@ from transformers import AutoTokenizer
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.pages.plan_page import plan_headline
-from bathyscope.surgery import ledger
-from bathyscope.surgery.plan import open_plan
-from bathyscope.surgery.plan_text import cells
-from bathyscope.surgery.stability_text import again_cells, transfer_cells
+from bathyscope.pages.acts.plan_head import plan_headline
+from bathyscope.surgery.plan.plan import open_plan
+from bathyscope.surgery.plan.stability_text import again_cells, transfer_cells
+from bathyscope.surgery.plan.text import cells
+from bathyscope.surgery.trial import ledger
 
 
 @pytest.fixture(scope="module")

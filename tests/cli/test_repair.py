@@ -14,8 +14,8 @@ import pytest
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands import repair as command
-from bathyscope.surgery.repaired import Repaired
-from bathyscope.surgery.repairing import require_budget
+from bathyscope.surgery.repairing.repair import require_budget
+from bathyscope.surgery.repairing.repaired import Repaired
 
 ROOT = Path(__file__).parents[2]
 

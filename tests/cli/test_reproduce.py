@@ -17,8 +17,8 @@ import bathyscope
 from bathyscope.cli import main
 from bathyscope.core.interrupts import INTERRUPTED
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.pages.reproducing import cells, verbs
-from bathyscope.pages.reproducing.rows import pair_rows
+from bathyscope.pages.papers import cells, verbs
+from bathyscope.pages.papers.rows import pair_rows
 from bathyscope.runs.run import open_run
 from bathyscope.surveying import asking, cutting
 from bathyscope.surveying.rates import Rates

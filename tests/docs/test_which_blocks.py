@@ -14,7 +14,7 @@ from transformers import AutoConfig
 
 from bathyscope.cli import main
 from bathyscope.surgery.benchmarks import open_evaluation
-from bathyscope.surgery.plan import open_plan
+from bathyscope.surgery.plan.plan import open_plan
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "which_blocks.md"

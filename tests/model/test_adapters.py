@@ -12,7 +12,7 @@ from support import zoo
 
 import bathyscope
 from bathyscope.model import adapters_of
-from bathyscope.pages.provenance import configuration
+from bathyscope.pages.text.provenance import configuration
 
 peft = pytest.importorskip("peft")
 

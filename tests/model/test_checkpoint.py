@@ -15,7 +15,7 @@ from transformers import AutoModel, AutoModelForCausalLM, LlamaForSequenceClassi
 import bathyscope
 from bathyscope import ModelError
 from bathyscope.model import load, load_config, weight_hash
-from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.head.answer import answer
 
 Altered = Callable[..., Path]
 Tensors = dict[str, torch.Tensor]

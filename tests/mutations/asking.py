@@ -139,10 +139,10 @@ BUGS: tuple[Bug, ...] = (
         "analysis/depths/test_comparing.py::test_options_that_no_runs_could_have_are_refused_before_runs_are_opened",
     ),
     Bug(
-        "surgery/plan_text",
+        "surgery/plan/text",
         "more-prompts-are-asked-for-whatever-the-costs",
         "if _costs_the_same_everywhere(choice, random)",
         "if False",
-        "surgery/test_plan_text.py::test_a_choice_like_random_ones_is_not_proved",
+        "surgery/plan/test_text.py::test_a_choice_like_random_ones_is_not_proved",
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bug import Bug
 
-_TEXT = "surgery/test_plan_text.py"
+_TEXT = "surgery/plan/test_text.py"
 
 BUGS: tuple[Bug, ...] = (
     Bug(
@@ -15,53 +15,53 @@ BUGS: tuple[Bug, ...] = (
         "statistics/test_strata.py::test_shares_add_up_and_equal_costs_have_equal_shares",
     ),
     Bug(
-        "surgery/stability",
+        "surgery/choosing/stability",
         "copies-of-a-prompt-are-drawn-by-themselves",
         "cluster=None if is_each_alone else drawn_as_one",
         "cluster=None",
         f"{_TEXT}::test_shares_add_up_whatever_repeats",
     ),
     Bug(
-        "surgery/stability",
+        "surgery/choosing/stability",
         "one-prompt-is-sure-of-its-choice",
         "< FEWEST_DISTINCT",
         "< 1",
         f"{_TEXT}::test_shares_add_up_whatever_repeats",
     ),
     Bug(
-        "surgery/price",
+        "surgery/plan/price",
         "what-may-be-nothing-is-told-from-0",
         "return self.low <= 0 <= self.high",
         "return self.low <= self.cost < 0",
         f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
     ),
     Bug(
-        "surgery/price",
+        "surgery/plan/price",
         "per-cent-of-the-loss-afterwards",
         "(self.after - self.before) / self.before",
         "(self.after - self.before) / self.after",
         f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
     ),
     Bug(
-        "surgery/plan_text",
+        "surgery/plan/text",
         "blocks-can-go-without-a-bound",
         "        if within:\n",
         "        if True:\n",
         f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
     ),
     Bug(
-        "surgery/plan_text",
+        "surgery/plan/text",
         "candidates-that-stay-below-the-bound-are-passed-over",
         'float(data["test_cost_high"][place]) < limit',
         'float(data["test_cost_high"][place]) < 0',
         f"{_TEXT}::test_no_sentence_says_more_than_the_arrays",
     ),
     Bug(
-        "surgery/speed",
+        "surgery/scheduled/speed",
         "two-figures-for-one-speed",
         "return self.after / self.before",
         "return (self.ratio_low + self.ratio_high) / 2",
-        "pages/test_plan_page.py::test_the_page_has_one_figure_for_speed",
+        "pages/acts/test_plan_head.py::test_the_page_has_one_figure_for_speed",
     ),
     Bug(
         "surveying/engines",

@@ -21,11 +21,11 @@ from bathyscope.analysis.depths import compare
 from bathyscope.analysis.depths.sentences import head_row, percents, sentence
 from bathyscope.cli.summary import headline_lines
 from bathyscope.pages.comparison.picture import run_curves
-from bathyscope.pages.explorer.answer import answer
-from bathyscope.pages.profile.badge import depth_words
-from bathyscope.pages.profile.card import card, profile_record
-from bathyscope.pages.profile.numbers import read_profile
-from bathyscope.pages.profile.sentences import basis, headline
+from bathyscope.pages.files.badge import depth_words
+from bathyscope.pages.files.card import card, profile_record
+from bathyscope.pages.head.answer import answer
+from bathyscope.pages.head.numbers import read_profile
+from bathyscope.pages.head.sentences import basis, headline
 from bathyscope.runs.run import Run
 
 CASES = 200

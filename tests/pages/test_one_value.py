@@ -17,7 +17,7 @@ from bathyscope import Prompt
 from bathyscope.pages.figures.kit import lines
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.profile.classes import write_cost
+from bathyscope.pages.head.classes import write_cost
 from bathyscope.runs.by_place import by_block
 from bathyscope.runs.run import Run
 

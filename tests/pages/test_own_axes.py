@@ -26,7 +26,7 @@ from support.synthetic_tokens import complete_run, with_tokens
 import bathyscope
 from bathyscope.core.text import visible
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.pages.render import render
+from bathyscope.pages.figures.render import render
 
 RUN = synthetic_run(8, 4)
 TWIN = synthetic_run(8, 4, seed=5, model="example/twin-8")

@@ -26,14 +26,14 @@ from support.synthetic_tokens import complete_run
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.explorer import assets
-from bathyscope.pages.explorer.answer import answer
-from bathyscope.pages.export import save_figures
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.pages.figures.kit import block_effects
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES, drawings
+from bathyscope.pages.files.export import save_figures
+from bathyscope.pages.files.panel_files import save_panels
+from bathyscope.pages.head.answer import answer
 from bathyscope.pages.page import report
-from bathyscope.pages.panel_files import save_panels
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 

@@ -14,7 +14,7 @@ from support.synthetic import synthetic_run, without
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.pages.panel_files import save_panels
+from bathyscope.pages.files.panel_files import save_panels
 
 RUN = synthetic_run(4, 4, model="/home/somebody/models/qwen")
 

@@ -24,7 +24,7 @@ from support.synthetic import plain_run
 
 from bathyscope.cli.console import write
 from bathyscope.cli.summary import headline_lines
-from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.head.answer import answer
 from bathyscope.runs.run import Run
 from bathyscope.runs.verdict import verdict_of
 

@@ -17,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFa
 import bathyscope
 from bathyscope.errors import ModelError, OptionError, StoreError
 from bathyscope.schedule import Schedule
-from bathyscope.surgery import weight_files
+from bathyscope.surgery.checkpoint import weight_files
 
 SCHEDULES = ("drop:0", "drop:2", "drop:4", "drop:1,drop:3", "repeat:1+2")
 """First, middle, last, several, and a repeat."""
@@ -211,7 +211,7 @@ def test_nothing_half_written_stays(llama: Path, tmp_path: Path, monkeypatch: py
             raise error
 
         with monkeypatch.context() as patch:
-            patch.setattr("bathyscope.surgery.writing.companions", failing)
+            patch.setattr("bathyscope.surgery.checkpoint.folder.companions", failing)
             with pytest.raises(kind, match="No space left" if kind is StoreError else None):
                 bathyscope.export(llama, "drop:1", tmp_path / "out")
         assert [entry.name for entry in tmp_path.iterdir()] == ["llama"]

@@ -17,7 +17,7 @@ from support import waves, zoo
 import bathyscope
 from bathyscope.cli.summary import headline_lines
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.head.answer import answer
 from bathyscope.runs.readings import DepthReading
 from bathyscope.surveying import until
 from bathyscope.surveying.until import Ending, Goal, seconds_of

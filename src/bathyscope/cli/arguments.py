@@ -26,7 +26,7 @@ from bathyscope.model.options import LoadOptions
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.plan.plan import Plan
 
 R = TypeVar("R")
 _COLUMNS: Final = 80
@@ -170,7 +170,7 @@ def check_picture(out: Path | None) -> None:
     """Refuse a figure's file of an unknown kind, or one that cannot be written, before anything is computed."""
     if out is not None:
         # Drawing imports matplotlib, which takes a second that only commands with --out should wait.
-        from bathyscope.pages.render import check_format
+        from bathyscope.pages.figures.render import check_format
 
         check_format(out.suffix.removeprefix("."))
         require_writable(out)
@@ -179,8 +179,8 @@ def check_picture(out: Path | None) -> None:
 def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool = False) -> None:
     """Write the figure of a result, where a file is requested; ``figure`` is its module among the report's."""
     if out is not None:
-        from bathyscope.pages.export import write_output
-        from bathyscope.pages.render import render
+        from bathyscope.core.output import write_output
+        from bathyscope.pages.figures.render import render
 
         drawing = import_module(f"bathyscope.pages.figures.of.{figure}").drawing(data)
         write_output(out, render(drawing.alone(), out.suffix.removeprefix(".")))

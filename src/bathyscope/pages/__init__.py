@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 from bathyscope.core.lazy import homes, load_name
 
 if TYPE_CHECKING:
-    from bathyscope.pages.export import save_figures as save_figures
-    from bathyscope.pages.export import save_side_by_side as save_side_by_side
     from bathyscope.pages.figures.of.maps import draw as draw_maps
     from bathyscope.pages.figures.options import FigureOptions as FigureOptions
+    from bathyscope.pages.files.export import save_figures as save_figures
+    from bathyscope.pages.files.export import save_side_by_side as save_side_by_side
     from bathyscope.pages.page import report as report
-    from bathyscope.pages.table import effective_depth_rows as effective_depth_rows
+    from bathyscope.pages.text.table import effective_depth_rows as effective_depth_rows
 
 # matplotlib takes a second to import; printing a table must not wait for it
 _LAZY = homes(__file__)

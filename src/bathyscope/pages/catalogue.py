@@ -69,11 +69,11 @@ def names(kind: Kind) -> list[Row]:
                 for family in sorted([*families(), *plugged_in()], key=lambda family: family.name)
             ]
         case "panels":
-            from bathyscope.pages.panels import panel_rows
+            from bathyscope.pages.figures.panels import panel_rows
 
             return [dict(row) for row in panel_rows()]
         case "estimators":
-            from bathyscope.pages.table import estimator_name, index_name
+            from bathyscope.pages.text.table import estimator_name, index_name
             from bathyscope.statistics.effective_depth import ESTIMATORS
 
             return [{"name": name, "reads": estimator_name(name), "index_of": index_name(name)} for name in ESTIMATORS]

@@ -10,8 +10,8 @@ from bathyscope.errors import OptionError
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
-from bathyscope.surgery.plan import is_plan, open_plan
-from bathyscope.surgery.repaired import is_repaired, open_repaired
+from bathyscope.surgery.plan.plan import is_plan, open_plan
+from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
 
 if TYPE_CHECKING:
     import pandas as pd

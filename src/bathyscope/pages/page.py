@@ -14,23 +14,23 @@ from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, warn
 from bathyscope.options import checked
-from bathyscope.pages import html, provenance, table
-from bathyscope.pages.acts import act_section, heading_of
-from bathyscope.pages.arguments import Act, check_options, describe_type, name_runs, split_acts
+from bathyscope.pages.acts.models import tell_apart
+from bathyscope.pages.acts.sections import act_section, heading_of
 from bathyscope.pages.comparison.picture import comparison_html
-from bathyscope.pages.explorer import assets
-from bathyscope.pages.explorer.answer import plan_for
+from bathyscope.pages.comparison.side_by_side import compare_named, draw_forest, join_drawings
+from bathyscope.pages.explorer import assets, html
 from bathyscope.pages.explorer.content import content
+from bathyscope.pages.figures.arguments import Act, check_options, describe_type, name_runs, split_acts
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
-from bathyscope.pages.models import tell_apart
-from bathyscope.pages.profile.section import profile_html
-from bathyscope.pages.side_by_side import compare_named, draw_forest, join_drawings
+from bathyscope.pages.head.answer import plan_for
+from bathyscope.pages.head.section import profile_html
+from bathyscope.pages.text import provenance, table
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan.plan import Plan
 
 _SUFFIXES: Final = (".html", ".htm")
 """Endings of a page. It overwrites any file of its name, so the names of prompts and results are refused."""

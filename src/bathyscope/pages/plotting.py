@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.pages.arguments import check_options, name_runs, read_runs
+from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs
 from bathyscope.pages.figures.kind import Member, Panel, draw_for_user, fill_axes
 from bathyscope.pages.figures.kit.curve_axes import cut_curves
 from bathyscope.pages.figures.kit.heat_map import HeatMap
@@ -21,14 +21,14 @@ from bathyscope.pages.figures.kit.lines_together import join_runs
 from bathyscope.pages.figures.kit.relabel import relabel, retitle
 from bathyscope.pages.figures.kit.series import Axis
 from bathyscope.pages.figures.kit.surface import list_artists, settle
+from bathyscope.pages.figures.lens_words import NAME as TOKENS
+from bathyscope.pages.figures.lens_words import words_panel
+from bathyscope.pages.figures.of.profile import NAME as PROFILE
+from bathyscope.pages.figures.of.profile import profile_panel
 from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.panels import panel_of
 from bathyscope.pages.figures.registry import figures_of
-from bathyscope.pages.lens_words import NAME as TOKENS
-from bathyscope.pages.lens_words import words_panel
-from bathyscope.pages.panels import panel_of
-from bathyscope.pages.profile.panel import NAME as PROFILE
-from bathyscope.pages.profile.panel import profile_panel
-from bathyscope.pages.stretches import Stretch, read_stretch
+from bathyscope.pages.figures.stretches import Stretch, read_stretch
 from bathyscope.runs.run import Run
 
 COLUMN: Final = 3.3

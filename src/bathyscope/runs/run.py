@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.above import from_above
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
@@ -435,11 +435,9 @@ class Run:
             >>> views = run.explore()  # doctest: +SKIP
             >>> views.selection = {"block": 3}  # doctest: +SKIP
         """
-        # the views are drawn of runs, and stand in a ring around them that nothing here waits for
-        explorer: AnyWidget = import_module("bathyscope.pages.in_notebook").make_explorer(
-            [self, *others], names=names, text=text, cluster=cluster
-        )
-        return explorer
+        # What draws runs lies above this room, and nothing here waits for it.
+        widget: AnyWidget = from_above("explore")([self, *others], names=names, text=text, cluster=cluster)
+        return widget
 
     def plot(self, panel: str, ax: Any = None, **choices: Any) -> Any:
         """Draw one panel of the run, in your axes or as a new figure; see ``bathyscope.plot``.
@@ -458,8 +456,7 @@ class Run:
         Example:
             >>> run.plot("lens.kl", width=3.3).savefig("kl.pdf")
         """
-        # Panels are drawn of runs, so their code lies above this room.
-        return import_module("bathyscope.pages.plotting").plot(self, panel, ax, **choices)
+        return from_above("plot")(self, panel, ax, **choices)
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the measures, so that a run is read as a dictionary is.
@@ -489,8 +486,7 @@ class Run:
         return shown(f"<Run {headline}{self.caption()} Measures: {', '.join(self.measures)}. {self._place}>")
 
     def _repr_html_(self) -> str:
-        # The profile is drawn from runs, so its code lies above this room.
-        html: str = import_module("bathyscope.pages.in_notebook").make_card(self, self._place)
+        html: str = from_above("card")(self, self._place)
         return html
 
     @property

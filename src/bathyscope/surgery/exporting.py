@@ -13,14 +13,14 @@ from bathyscope.model.place import here
 from bathyscope.options import Range, checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling, names_runs
-from bathyscope.surgery.export_source import source_of
+from bathyscope.surgery.checkpoint.folder import require_free, schedule_for, write_export
+from bathyscope.surgery.checkpoint.integrity import require_apart
+from bathyscope.surgery.checkpoint.proof import require_no_loops
+from bathyscope.surgery.checkpoint.source import source_of
+from bathyscope.surgery.checkpoint.weight_files import SHARD_BYTES
 from bathyscope.surgery.options import Emit
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import export_plan
-from bathyscope.surgery.proof import require_no_loops
-from bathyscope.surgery.soundness import require_apart
-from bathyscope.surgery.weight_files import SHARD_BYTES
-from bathyscope.surgery.writing import require_free, schedule_for, write_export
+from bathyscope.surgery.plan.export import export_plan
+from bathyscope.surgery.plan.plan import Plan
 
 
 @checked

@@ -24,7 +24,7 @@ from bathyscope.options import items_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.copying import reordered, require_reorderable
+from bathyscope.surgery.scheduled.copying import reordered, require_reorderable
 from bathyscope.surveying.untrained import initialised, require_initialisable
 
 Kind = Literal["untrained", "shuffled_blocks", "shuffled_text"]

@@ -22,7 +22,7 @@ from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule
-from bathyscope.surgery.copying import reordered
+from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import Control, controls_of
 from bathyscope.surveying.cutting import EarlierCut

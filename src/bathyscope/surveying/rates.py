@@ -22,7 +22,7 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.memory import cached_tokens
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.streaming.lending import lent
-from bathyscope.surgery.outline import fill
+from bathyscope.surgery.checkpoint.outline import fill
 from bathyscope.surveying.work import PromptWork, attention_flops, weight_flops
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.metrics import METRICS

@@ -12,9 +12,9 @@ from support.artists import axes_titled
 from bathyscope.model import load
 from bathyscope.model.reading import tokenized
 from bathyscope.schedule import Schedule
-from bathyscope.surgery import ledger
-from bathyscope.surgery.copying import ScheduledCopy
-from bathyscope.surgery.rungs import losses
+from bathyscope.surgery.repairing.rungs import losses
+from bathyscope.surgery.scheduled.copying import ScheduledCopy
+from bathyscope.surgery.trial import ledger
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
 from studies.pruning.figure import draw
 

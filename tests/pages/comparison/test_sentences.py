@@ -13,7 +13,7 @@ from support.synthetic import replaced
 from bathyscope.analysis.depths import Comparison, compare
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison import forest, table
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 from bathyscope.runs.run import Run
 
 NUMBER = r"[+−]?\d\.\d{3}"

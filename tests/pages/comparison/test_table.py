@@ -10,7 +10,7 @@ from support.compared import a_run
 
 import bathyscope
 from bathyscope.pages.comparison.table import difference_rows, remarks, signed, title
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 
 FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12)], resamples=400)
 

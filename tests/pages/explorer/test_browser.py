@@ -22,10 +22,10 @@ from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run, with_tokens
 
 import bathyscope
+from bathyscope.pages.comparison.side_by_side import draw_differences
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import legend, style
-from bathyscope.pages.side_by_side import draw_differences
-from bathyscope.pages.svg import inline_svg
+from bathyscope.pages.figures.svg import inline_svg
 from bathyscope.runs.run import Run
 
 _FOCUSED = """(() => {

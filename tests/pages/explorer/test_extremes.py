@@ -20,7 +20,7 @@ from support.synthetic import replaced, synthetic_run, without
 import bathyscope
 from bathyscope.pages.explorer.still import still_html, still_picture
 from bathyscope.runs.run import Run
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan.plan import Plan
 
 pytestmark = pytest.mark.thorough
 

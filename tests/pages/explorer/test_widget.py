@@ -17,7 +17,7 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.explorer.still import picture_panel
-from bathyscope.pages.profile.section import profile_html
+from bathyscope.pages.head.section import profile_html
 from bathyscope.runs.run import Run
 
 CELLS = (

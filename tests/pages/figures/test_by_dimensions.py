@@ -13,12 +13,12 @@ from support.artists import bands, curve
 from support.synthetic import small_run
 
 from bathyscope.errors import OptionError
-from bathyscope.pages.export import save_figures
+from bathyscope.pages.comparison.side_by_side import side_by_side
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
+from bathyscope.pages.files.export import save_figures
 from bathyscope.pages.page import report
-from bathyscope.pages.side_by_side import side_by_side
 from bathyscope.runs.run import Run
 
 P, L, T = 4, 5, 7

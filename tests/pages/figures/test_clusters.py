@@ -18,11 +18,11 @@ from support.synthetic_tokens import complete_run
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.pages.explorer.answer import answer
 from bathyscope.pages.figures.kind import Drawing, draw_panel
 from bathyscope.pages.figures.kit.summary import summarise
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
+from bathyscope.pages.head.answer import answer
 from bathyscope.pages.page import report
 from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval

@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from support.artists import visible_texts
 from support.synthetic_tokens import complete_run
 
+from bathyscope.pages.comparison.side_by_side import side_by_side
 from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.side_by_side import side_by_side
 
 NAMES = ["gsm8k-" + "x" * 90, "a problem of many words " * 5, "w" * 60]
 RUNS = [complete_run(L=3, prompts=3, tokens=6, prompt_ids=NAMES, model=model) for model in ("one", "other")]

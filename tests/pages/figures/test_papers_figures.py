@@ -10,11 +10,11 @@ from support.artists import curve
 from support.synthetic import replaced, synthetic_run, without
 from support.synthetic_tokens import complete_run
 
+from bathyscope.pages.comparison.side_by_side import join_drawings, side_by_side
 from bathyscope.pages.figures.kind import Drawing, Panel, draw_panel
 from bathyscope.pages.figures.of import evaluation, probes
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.side_by_side import join_drawings, side_by_side
 
 RUNS = [complete_run(L=blocks, prompts=4, tokens=6, model=name) for blocks, name in ((5, "small"), (7, "large"))]
 

@@ -11,12 +11,12 @@ from support.artists import bands, curve
 from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
+from bathyscope.pages.comparison.side_by_side import side_by_side
 from bathyscope.pages.figures.kind import Drawing, Member, Panel, draw_panel
 from bathyscope.pages.figures.kit import lines, series
 from bathyscope.pages.figures.kit.series import PLACES
 from bathyscope.pages.figures.kit.summary import Summary
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.side_by_side import side_by_side
 from bathyscope.runs.run import Run
 
 RUNS = [complete_run(L=blocks, prompts=3, tokens=6, model=name) for blocks, name in ((3, "small"), (6, "large"))]

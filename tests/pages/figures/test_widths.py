@@ -15,8 +15,8 @@ from support.synthetic_tokens import complete_run
 import bathyscope
 from bathyscope.pages.figures.kind import Panel, draw_panel
 from bathyscope.pages.figures.registry import FIGURES
+from bathyscope.pages.figures.render import render
 from bathyscope.pages.plotting import COLUMN, PAGE
-from bathyscope.pages.render import render
 
 RUN = complete_run(L=8, prompts=3, tokens=12)
 """Small, because every panel of it is drawn twice; the words and the tokens are as long as in others."""

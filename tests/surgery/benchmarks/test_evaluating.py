@@ -27,7 +27,7 @@ from bathyscope.surgery.benchmarks import Evaluation, evaluate, open_evaluation
 from bathyscope.surgery.benchmarks.benchmarks import load_benchmarks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.harness import LoadedLM
-from bathyscope.surgery.scheduled_model import scheduled
+from bathyscope.surgery.scheduled.running import scheduled
 
 TASKS = ("hellaswag", "arc_easy", "lambada_openai")
 SCHEDULES = ("drop:5", "swap:3", "repeat:4+3")

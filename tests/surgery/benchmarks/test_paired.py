@@ -13,7 +13,7 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.result import against_full, assemble
 from bathyscope.surgery.benchmarks.variants import variants
-from bathyscope.surgery.task_table import task_cells, task_sentences
+from bathyscope.surgery.plan.task_table import task_cells, task_sentences
 
 FULL = ([1, 1, 1, 0, 1, 0], [-1.0, -2.0, -0.5, -3.0, -1.5, -2.5])
 PRUNED = ([1, 0, 1, 0, 0, 0], [-1.5, -2.5, -0.5, -3.5, -2.0, -3.5])

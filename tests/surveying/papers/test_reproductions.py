@@ -6,7 +6,7 @@ import pytest
 
 from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures.registry import FIGURES
-from bathyscope.pages.reproducing.figures import OTHERS, measures_of
+from bathyscope.pages.papers.figures import OTHERS, measures_of
 from bathyscope.prompts.spec import parse
 from bathyscope.surveying.papers import csordas2025
 from bathyscope.surveying.papers.hu2025 import REASONING_PAIRS

@@ -39,7 +39,7 @@ def export_command(
         schedule: the order of the blocks, such as drop:2,drop:5 or swap:3 or repeat:8+5; of a plan the one it chose.
         out: folder to write; it must not exist, be empty, or hold the same export.
     """
-    from bathyscope.surgery.plan import is_plan
+    from bathyscope.surgery.plan.plan import is_plan
 
     place: Any = model
     order: Any = schedule
@@ -60,7 +60,7 @@ def export_command(
         write(written)
         return 0
     if json:
-        from bathyscope.surgery.records import export_record
+        from bathyscope.surgery.checkpoint.json_record import export_record
 
         write_json(export_record(written))
     say(f"Written: {written}", quiet)

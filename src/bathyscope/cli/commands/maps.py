@@ -63,7 +63,7 @@ def maps_command(
     for file in files:
         if file.suffix == ARRAYS:
             from bathyscope.analysis.between.map_results import encode_maps
-            from bathyscope.pages.export import write_output
+            from bathyscope.core.output import write_output
 
             write_output(file, encode_maps(result.data))
             say(f"Written: {file}", quiet)

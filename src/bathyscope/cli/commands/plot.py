@@ -39,8 +39,8 @@ def plot_command(
         runs_and_panel: folders that surveys wrote, and behind them the panel, such as lens.kl or tokens.
         out: the file; its ending says the format: .png, .svg, .pdf or .pgf (which needs TeX).
     """
-    from bathyscope.pages.export import write_output
-    from bathyscope.pages.render import render
+    from bathyscope.core.output import write_output
+    from bathyscope.pages.figures.render import render
 
     *runs, panel = runs_and_panel or ("",)
     if not runs:

@@ -18,7 +18,7 @@ from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.surgery.options import PruneOptions
 
 if TYPE_CHECKING:
-    from bathyscope.surgery.plan import Plan
+    from bathyscope.surgery.plan.plan import Plan
 
 _DROPPED = re.compile(r"drop:\d+")
 _NAMED = re.compile(r"([A-Za-z][\w-]*)=(.+)", re.DOTALL)
@@ -51,9 +51,9 @@ def prune_command(
 ) -> int:
     """Choose blocks to leave out."""
     from bathyscope.runs.folder import folder_path, refuse_foreign
-    from bathyscope.surgery.domains import domains_of
-    from bathyscope.surgery.plan import PRUNING
-    from bathyscope.surgery.removable import kinds_of, require_size
+    from bathyscope.surgery.choosing.removable import kinds_of, require_size
+    from bathyscope.surgery.plan.plan import PRUNING
+    from bathyscope.surgery.trial.domains import domains_of
 
     if options.get("data"):
         options["data"] = read_task_files(options["data"])
@@ -111,10 +111,10 @@ def print_plan(plan: Plan, format_: Format, out: str | None = None, quiet: bool 
 
 def _view(plan: Plan) -> View:
     """Return a plan's candidates, what it changes, and its tasks."""
-    from bathyscope.surgery.plan_text import HEADINGS, cells
-    from bathyscope.surgery.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
-    from bathyscope.surgery.task_table import HEADINGS as TASK_HEADINGS
-    from bathyscope.surgery.task_table import task_cells
+    from bathyscope.surgery.plan.stability_text import AGAIN_HEADINGS, again_cells, transfer_cells, transfer_headings
+    from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
+    from bathyscope.surgery.plan.task_table import task_cells
+    from bathyscope.surgery.plan.text import HEADINGS, cells
 
     rows = cells(plan.data)
     if is_terminal():

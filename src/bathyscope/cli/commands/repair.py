@@ -26,8 +26,8 @@ from bathyscope.errors import OptionError
 from bathyscope.surgery.options import RepairOptions
 
 if TYPE_CHECKING:
-    from bathyscope.surgery.plan import Plan
-    from bathyscope.surgery.repaired import Repaired
+    from bathyscope.surgery.plan.plan import Plan
+    from bathyscope.surgery.repairing.repaired import Repaired
 
 _EXAMPLES = """\
 Examples:
@@ -61,13 +61,13 @@ def repair_command(
         test: other prompts, that each repair is measured on; of a plan its own.
         out: folder to write the repaired model to, as a checkpoint for plain transformers.
     """
-    from bathyscope.surgery.claims import claimed_alone
-    from bathyscope.surgery.plan import is_plan
-    from bathyscope.surgery.repairing import require_budget
+    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.repairing.folder_locks import claimed_alone
+    from bathyscope.surgery.repairing.repair import require_budget
 
     require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"), options.get("state"))
     if out is not None:
-        from bathyscope.surgery.writing import require_free
+        from bathyscope.surgery.checkpoint.folder import require_free
 
         out = out.expanduser()
         # The ladder takes minutes, so a folder that cannot be written is refused before it.
@@ -119,7 +119,7 @@ def print_repair(repaired: Repaired, format_: Format) -> None:
 
 
 def _view(repaired: Repaired) -> View:
-    from bathyscope.surgery.repaired import HEADINGS
+    from bathyscope.surgery.repairing.repaired import HEADINGS
 
     table = TextTable(HEADINGS, [rung.cells() for rung in repaired.rungs])
     reasons = [f"{rung.name}: {rung.why_not}" for rung in repaired.rungs if rung.why_not]

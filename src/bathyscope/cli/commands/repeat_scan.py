@@ -11,7 +11,7 @@ from bathyscope.cli.printing import TextTable, View, print_result
 from bathyscope.surgery.options import RepeatScanOptions
 
 if TYPE_CHECKING:
-    from bathyscope.surgery.repeats import RepeatScan
+    from bathyscope.surgery.choosing.repeats import RepeatScan
 
 _MOST_ROWS = 10
 _EXAMPLES = """\

@@ -124,8 +124,8 @@ def _refuse_flags_without_files(request: _Request) -> None:
 
 def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathyscope.Run], list[Any]]:
     """Return the runs, and what prune, repair or a course wrote."""
-    from bathyscope.surgery.plan import is_plan
-    from bathyscope.surgery.repaired import is_repaired
+    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.repairing.repaired import is_repaired
     from bathyscope.surveying.training.folder import is_course
 
     acts: list[Any] = []
@@ -140,8 +140,8 @@ def _open_folders(folders: tuple[str, ...], partial: bool) -> tuple[list[bathysc
 
 def _write_figures(runs: list[bathyscope.Run], folder: Path, request: _Request) -> None:
     """Write every figure as a file, and print its path."""
-    from bathyscope.pages.export import save_figures, save_side_by_side
-    from bathyscope.pages.panel_files import save_panels
+    from bathyscope.pages.files.export import save_figures, save_side_by_side
+    from bathyscope.pages.files.panel_files import save_panels
 
     if not runs:
         raise OptionError(

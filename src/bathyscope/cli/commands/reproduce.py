@@ -19,9 +19,9 @@ from bathyscope.errors import OptionError
 from bathyscope.pages.options import ReproduceOptions
 
 if TYPE_CHECKING:
-    from bathyscope.pages.reproducing.cells import Outcome
-    from bathyscope.pages.reproducing.reproduce import Reproduced, ReproductionPlan
-    from bathyscope.pages.reproducing.tables import TableEntry
+    from bathyscope.pages.papers.cells import Outcome
+    from bathyscope.pages.papers.reproduce import Reproduced, ReproductionPlan
+    from bathyscope.pages.papers.tables import TableEntry
     from bathyscope.surveying.papers.reproduction import Table
 
 _NONE: Final = "–"
@@ -74,7 +74,7 @@ def reproduce_command(
         score: compare such a file with the paper and with the predictions of docs/predictions.md, and measure nothing.
         list_only: list tables and figures, and measure nothing.
     """
-    from bathyscope.pages.reproducing.reproduce import ReproductionPlan
+    from bathyscope.pages.papers.reproduce import ReproductionPlan
 
     if score is not None:
         if target is not None or models or data or record is not None or list_only:
@@ -96,7 +96,7 @@ def reproduce_command(
         outcomes = _measure(plan, loading, quiet)
     reproduced = plan.result(outcomes)
     if record is not None:
-        from bathyscope.pages.reproducing.records import write_record
+        from bathyscope.pages.papers.json_record import write_record
 
         write_record(reproduced, record)
         say(f"Written: {record}", quiet)
@@ -108,7 +108,7 @@ def _show_scores(file: Path, format_: Format) -> None:
     """Print the numbers of a record, and how many are as published and as predicted."""
     import pandas as pd
 
-    from bathyscope.pages.reproducing.records import score, score_rows
+    from bathyscope.pages.papers.json_record import score, score_rows
 
     scores = score(file)
     cells = [
@@ -145,7 +145,7 @@ def _count_finished(plan: ReproductionPlan) -> str:
 
 
 def _measure(plan: ReproductionPlan, loading: dict[str, Any], quiet: bool) -> list[Outcome]:
-    from bathyscope.pages.reproducing.cells import measured
+    from bathyscope.pages.papers.cells import measured
 
     outcomes = []
     with quiet_libraries(downloads=not quiet):
@@ -158,7 +158,7 @@ def _measure(plan: ReproductionPlan, loading: dict[str, Any], quiet: bool) -> li
 
 
 def _show(reproduced: Reproduced, format_: Format) -> None:
-    from bathyscope.pages.reproducing.rows import missing_lines
+    from bathyscope.pages.papers.rows import missing_lines
 
     print_result(reproduced, format_, lambda: _view(reproduced))
     if format_ == "csv":
@@ -167,7 +167,7 @@ def _show(reproduced: Reproduced, format_: Format) -> None:
 
 
 def _view(reproduced: Reproduced) -> View:
-    from bathyscope.pages.reproducing.rows import drawn_rows, missing_lines
+    from bathyscope.pages.papers.rows import drawn_rows, missing_lines
 
     blocks: list[TextTable | str] = []
     for number, pairs in reproduced.tables.items():
@@ -181,10 +181,10 @@ def _show_contents(target: str, numbers: Any, format_: Format) -> None:
     """Print what can be reproduced, without measuring."""
     import pandas as pd
 
-    from bathyscope.pages.reproducing.models import chosen_models
-    from bathyscope.pages.reproducing.reproduce import Reproduced, Target
-    from bathyscope.pages.reproducing.rows import figure_rows, flatten
-    from bathyscope.pages.reproducing.tables import pairs
+    from bathyscope.pages.papers.models import chosen_models
+    from bathyscope.pages.papers.reproduce import Reproduced, Target
+    from bathyscope.pages.papers.rows import figure_rows, flatten
+    from bathyscope.pages.papers.tables import pairs
 
     chosen = Target.of(target)
     figures = chosen.figures(numbers)

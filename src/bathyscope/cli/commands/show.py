@@ -67,8 +67,8 @@ def show_command(
         variables: some of them, such as kl,entropy.
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
     """
-    from bathyscope.surgery.plan import is_plan
-    from bathyscope.surgery.repaired import is_repaired
+    from bathyscope.surgery.plan.plan import is_plan
+    from bathyscope.surgery.repairing.repaired import is_repaired
     from bathyscope.surveying.training.folder import is_course
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
@@ -110,7 +110,7 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
     """Print what prune or repair wrote; selections that it does not have are refused."""
     from bathyscope.cli.commands.prune import print_plan
     from bathyscope.cli.commands.repair import print_repair
-    from bathyscope.surgery.plan import is_plan
+    from bathyscope.surgery.plan.plan import is_plan
 
     # Called for its refusals: what prune and repair write has no measures to select.
     bathyscope.show(run, measure, **options)

@@ -40,7 +40,7 @@ def solved_by_command(
         out: file of prompts to write (.jsonl), for survey --prompts.
         format: of the summary on standard output.
     """
-    from bathyscope.pages.export import write_output
+    from bathyscope.core.output import write_output
     from bathyscope.prompts.files import prompt_lines
 
     if out.suffix != _SUFFIX:

@@ -19,7 +19,7 @@ from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
 
 _ROW_INCHES: Final = 0.26

@@ -9,8 +9,8 @@ from bathyscope.analysis.depths.questions import DIFFERENCE
 from bathyscope.analysis.depths.sentences import differs, head_row, prompts_needed, surviving
 from bathyscope.core.text import capitalised
 from bathyscope.model.identity import compare_models
-from bathyscope.pages.commands import quote_model, quote_more_prompts, quote_prompts
-from bathyscope.pages.profile.section import Fact
+from bathyscope.pages.head.section import Fact
+from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison

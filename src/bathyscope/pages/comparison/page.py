@@ -5,15 +5,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
-from bathyscope.pages import html, provenance
 from bathyscope.pages.comparison import curves, forest, size, table
 from bathyscope.pages.comparison.leading import leading_tables
 from bathyscope.pages.comparison.picture import comparison_html
-from bathyscope.pages.export import write_output
+from bathyscope.pages.explorer import html
 from bathyscope.pages.figures.kind import Drawing, arrange
-from bathyscope.pages.render import FORMATS, render
+from bathyscope.pages.figures.render import FORMATS, render
+from bathyscope.pages.text import provenance
 
 _PAGE: Final = ".html"
 _FIGURES: Final = {"forest": forest, "size": size, "curves": curves}

@@ -25,10 +25,10 @@ from bathyscope.analysis.depths.sentences import (
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison.next_step import comparison_facts
-from bathyscope.pages.environment import environment
-from bathyscope.pages.profile.canvas import Canvas, text_width
-from bathyscope.pages.profile.numbers import Points, read_profile
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.head.canvas import Canvas, text_width
+from bathyscope.pages.head.numbers import Points, read_profile
+from bathyscope.pages.text.environment import environment
+from bathyscope.pages.text.table import estimator_name
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison

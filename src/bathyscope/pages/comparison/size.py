@@ -16,7 +16,7 @@ from bathyscope.analysis.depths import Comparison
 from bathyscope.core.arrays import FloatArray
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
 
 _PREFERRED: Final = ("interpolated_cosine", "interpolated_kl", "interpolated_overlap", "centre_of_mass")

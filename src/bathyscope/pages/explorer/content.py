@@ -11,8 +11,8 @@ import xarray as xr
 
 from bathyscope.core.text import elided, shown, visible
 from bathyscope.errors import PromptError, StoreError
-from bathyscope.pages.explorer.answer import CHEAP
 from bathyscope.pages.explorer.pack import Pack
+from bathyscope.pages.head.answer import CHEAP
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import by_block, check_whole_depth
 

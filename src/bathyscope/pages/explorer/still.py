@@ -9,9 +9,9 @@ from typing import Final
 
 from bathyscope.core.text import shown
 from bathyscope.pages.figures.kind import Panel, draw_panel
+from bathyscope.pages.figures.of.profile import find_profile
 from bathyscope.pages.figures.registry import figures_of
-from bathyscope.pages.profile.panel import find_profile
-from bathyscope.pages.render import render
+from bathyscope.pages.figures.render import render
 from bathyscope.runs.run import Run
 
 _PREFERRED: Final = ("residual.norms", "skip.all")

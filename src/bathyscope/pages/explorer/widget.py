@@ -13,8 +13,8 @@ from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.content import content
 from bathyscope.pages.explorer.still import still_html, still_picture
-from bathyscope.pages.profile.drawing import profile_style
-from bathyscope.pages.profile.section import profile_html
+from bathyscope.pages.head.drawing import profile_style
+from bathyscope.pages.head.section import profile_html
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run
 

@@ -229,7 +229,7 @@ class Picture(Figure):
         return super().add_subplot(*place, **{"axes_class": TitledAxes, **settings})
 
     def _repr_png_(self) -> bytes:
-        from bathyscope.pages.render import render
+        from bathyscope.pages.figures.render import render
 
         return render(self, "png")
 

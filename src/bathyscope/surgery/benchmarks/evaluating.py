@@ -22,10 +22,10 @@ from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments
-from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import in_its_precision, require_same_model
-from bathyscope.surgery.scheduled_model import require_runnable, scheduled
-from bathyscope.surgery.trial import model_record
+from bathyscope.surgery.plan.export import in_its_precision, require_same_model
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.scheduled.running import require_runnable, scheduled
+from bathyscope.surgery.trial.trial import model_record
 
 if TYPE_CHECKING:
     from bathyscope.surgery.benchmarks.harness import LoadedLM

@@ -19,9 +19,9 @@ from torch import Tensor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.model import Model
+from bathyscope.surgery.benchmarks.answers import Question, Writer
 from bathyscope.surgery.benchmarks.benchmarks import WRITTEN, Benchmark, describe_error, quietly
 from bathyscope.surgery.benchmarks.result import per_document
-from bathyscope.surgery.benchmarks.writing import Question, Writer
 
 VERSION = str(lm_eval.__version__)
 LOGLIKELIHOOD = "loglikelihood"

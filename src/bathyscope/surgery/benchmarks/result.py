@@ -18,8 +18,8 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import are_shares, share_difference_interval, share_interval
 from bathyscope.surgery.benchmarks.shelf import Score
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant
-from bathyscope.surgery.records import Act, model_of, record_of
-from bathyscope.surgery.task_table import COLUMNS, task_rows
+from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of
+from bathyscope.surgery.plan.task_table import COLUMNS, task_rows
 
 SOURCE = "lad2024, layer interventions: benchmarks"
 _of_metric = partial(Label, "schedule task metric", units="as the metric", source=SOURCE)

@@ -30,7 +30,7 @@ from bathyscope.surgery.exits.leaving import Threshold, find_threshold
 from bathyscope.surgery.exits.reading import Trace, traces
 from bathyscope.surgery.exits.result import TABLE, ExitAdvice, best_drafts
 from bathyscope.surgery.exits.verifying import verify_drafts
-from bathyscope.surgery.trial import Trial, read_trial
+from bathyscope.surgery.trial.trial import Trial, read_trial
 
 CountsByDraft = Sequence[Sequence[Sequence[Counts]]]
 """By exit, length of draft, and prompt."""

@@ -19,7 +19,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.in_hand import require_own_places
-from bathyscope.surgery.proof import kind_of
+from bathyscope.surgery.checkpoint.proof import kind_of
 
 _TRIED_TOKENS: Final = 4
 

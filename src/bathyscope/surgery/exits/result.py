@@ -13,7 +13,7 @@ from bathyscope.core.result import result_html
 from bathyscope.core.text import shown
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
-from bathyscope.surgery.records import Act, model_of, record_of, settings_of
+from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
 
 if TYPE_CHECKING:
     import pandas as pd

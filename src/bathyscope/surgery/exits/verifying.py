@@ -13,7 +13,7 @@ from bathyscope.statistics.shares import clustered_share, difference_of
 from bathyscope.surgery.exits.drafting import Counts, counts, counts_of, total
 from bathyscope.surgery.exits.generating import generated
 from bathyscope.surgery.exits.reading import traces
-from bathyscope.surgery.trial import Trial
+from bathyscope.surgery.trial.trial import Trial
 
 
 def verify_drafts(

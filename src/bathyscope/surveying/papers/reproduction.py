@@ -1,6 +1,6 @@
 """What it takes to repeat a paper: its models, what is computed of each, and which published figure shows what.
 
-Data only; ``bathyscope.pages.reproducing`` carries it out. A paper is one module here with a ``REPRODUCTION``, which
+Data only; ``bathyscope.pages.papers`` carries it out. A paper is one module here with a ``REPRODUCTION``, which
 ``bathyscope.surveying.papers.reproductions`` lists.
 """
 

@@ -8,10 +8,10 @@ from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run
 from support.synthetic_stages import planted, stages
 
+from bathyscope.pages.comparison.side_by_side import side_by_side
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.of.stages import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.side_by_side import side_by_side
 from bathyscope.runs.run import Run
 
 CURVES = 7

@@ -14,7 +14,7 @@ from bathyscope.pages.figures.kit.lines import make_chart, unit
 from bathyscope.pages.figures.kit.series import PLACES, Axis, Curve, Look
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run
 
 

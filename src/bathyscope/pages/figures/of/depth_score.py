@@ -28,7 +28,7 @@ from bathyscope.pages.figures.kit.strip import spread
 from bathyscope.pages.figures.kit.summary import LEVEL, Summary, summarise
 from bathyscope.pages.figures.kit.texts import drawn_text
 from bathyscope.pages.figures.options import FigureOptions, RunOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.prompts.parts import clusters_in, resampled
 from bathyscope.runs.run import Run
 from bathyscope.statistics.sampling import Sampling

@@ -12,13 +12,13 @@ from typing import Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
-from bathyscope.pages import table
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text import table
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.run import Run
 

@@ -17,7 +17,7 @@ from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import name_rows
 from bathyscope.pages.figures.kit.series import looks
-from bathyscope.pages.table import estimator_name
+from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
 
 _POINT_INCHES: Final = 0.13

@@ -14,7 +14,7 @@ from bathyscope.pages.figures.kit.lines import make_chart
 from bathyscope.pages.figures.kit.series import BLOCK_LABEL, PARTS, Axis, Curve
 from bathyscope.pages.figures.kit.token_map import FIXED, SHORT_BLOCK_LABEL, UNANSWERED, TokenGrid, make_token_panels
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run
 
 _SITES: Final = {"block": "output of the block", "attention": "attention's contribution", "mlp": "MLP's contribution"}

@@ -17,7 +17,7 @@ from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.of.loop_panels import describe_exits, make_exits
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run
 
 _NORM_LINES: Final = ("-", "--", ":")

@@ -12,7 +12,7 @@ from bathyscope.pages.figures.kit.colours import Colours, choose_scale
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
 from bathyscope.pages.figures.kit.multiples import make_map_panel
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.run import Run
 

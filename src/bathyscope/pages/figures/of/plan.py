@@ -10,7 +10,7 @@ from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.prompts.parts import resampled
-from bathyscope.surgery.plan import Plan
+from bathyscope.surgery.plan.plan import Plan
 
 _ROW_INCHES: Final = 0.24
 _AROUND_INCHES: Final = 1.1

@@ -15,7 +15,7 @@ from bathyscope.pages.figures.kit.series import BOUNDARY_LABEL, Axis, Curve, Loo
 from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.provenance import measure_options
+from bathyscope.pages.text.provenance import measure_options
 from bathyscope.runs.run import Run
 
 _LOOKS: Final = {"translated": Look(style.BLUE), "lens": Look(style.VERMILION, "s", "--")}

@@ -1,0 +1,336 @@
+"""The head of a plan's page: what the choice costs and whether that is proved, every candidate, and what stays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from markupsafe import Markup
+
+from bathyscope.core.cycles import with_address
+from bathyscope.core.text import capitalised
+from bathyscope.pages.head.answer import format_blocks
+from bathyscope.pages.head.canvas import Canvas, text_width, wrap
+from bathyscope.pages.head.section import Fact
+from bathyscope.pages.text.environment import environment
+from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
+from bathyscope.surgery.plan.text import RANDOM
+
+if TYPE_CHECKING:
+    from bathyscope.core.cycles import Cycle
+    from bathyscope.surgery.plan.plan import Plan
+    from bathyscope.surgery.plan.price import Price
+
+_ROW: Final = 27.0
+_SURE: Final = 0.9
+"""Share of resamples from where a choice is called stable."""
+_DROPPED: Final = "#c4501b"
+_NUMBERED: Final = 26
+"""Width of a tile that has room for a share in per cent."""
+
+
+@dataclass(frozen=True)
+class CandidateRow:
+    """One candidate: its mean cost on the test prompts with its interval, and whether it is as good as the best."""
+
+    name: str
+    subset: str
+    cost: float
+    low: float
+    high: float
+    alike: bool
+
+
+def candidate_rows(plan: Plan) -> list[CandidateRow]:
+    """Return the candidates, the choice first."""
+    data = plan.data
+    columns = ("candidate", "subset", "test_cost", "test_cost_low", "test_cost_high", "indistinguishable")
+    columns_of = (data[column].values.tolist() for column in columns)
+    return [
+        CandidateRow(str(name), str(subset), float(cost), float(low), float(high), bool(alike))
+        for name, subset, cost, low, high, alike in zip(*columns_of)
+    ]
+
+
+def plan_headline(plan: Plan) -> str:
+    """Return one sentence: what the choice costs, and whether the test prompts prove that it can go within a limit."""
+    parts, price, limit = _name_parts(plan), plan.price, float(plan.data.attrs.get("max_cost") or 0)
+    cost, base = f"{_signed(price.cost)} nats per token", _base(price)
+    if not plan.fits:
+        # The upper end of the interval decides, so the mean itself may lie below the limit.
+        over = "over" if price.cost > limit else "not proved to be within"
+        return (
+            f"Not shown that anything can go: the choice of the calibration prompts, {parts}, costs {cost}{base}, "
+            f"{over} the limit of {limit:g}, and no other was put to this test"
+        )
+    if plan.proved:
+        doubt = ", which cannot be told from 0" if price.may_be_nothing else ""
+        chance = ", less than random subsets" if _is_less_than_random(plan) else ""
+        lead = f"Leaving out {parts}"
+        if limit:
+            lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
+        return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
+    if price.falls:
+        return f"Not proved: without {parts} the loss changes by {cost}{base}, so this text is foreign to the model"
+    if candidate_rows(plan)[0].alike:
+        return f"Not proved: leaving out {parts} costs {cost}{base}, and chance does as well on these prompts"
+    best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)
+    return f"Not proved: leaving out {parts} costs {cost}{base}, and {best.name} is better at {_signed(best.cost)}"
+
+
+def _base(price: Price) -> str:
+    """Return the losses before and after and how many predictions change, in brackets; empty where neither is known."""
+    consequences = "; ".join(part for part in (price.base, price.change) if part)
+    return f" ({consequences})".replace("%", " %") if consequences else ""
+
+
+def _is_less_than_random(plan: Plan) -> bool:
+    """Return whether random subsets are shown to cost more than the best candidate."""
+    data = plan.data
+    return RANDOM in data["candidate"].values and not bool(data["indistinguishable"].sel(candidate=RANDOM))
+
+
+def plan_basis(plan: Plan) -> str:
+    """Return what the sentence rests on: prompts, interval, and how often resampled prompts choose the same."""
+    price = plan.price
+    level = f"{price.level:.0%}".replace("%", " %")
+    interval = "" if math.isnan(price.low) else f"{level} interval {_signed(price.low)} to {_signed(price.high)} on "
+    prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
+    sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]
+    again = chosen_again(plan)
+    if reason := unknown_shares(plan.data):
+        sentences.append(f"{reason}.")
+    elif not math.isnan(again):
+        how = "The choice is stable" if again >= _SURE else "Other calibration prompts may choose otherwise"
+        sentences.append(f"{how}: {100 * again:.0f} % of resamples choose the same.")
+    return " ".join(sentences)
+
+
+def chosen_again(plan: Plan) -> float:
+    """Return how often bootstraps of the calibration prompts make the same choice; NaN where that was not measured."""
+    data = plan.data
+    return float(data["chosen_again"].values[0]) if "chosen_again" in data else math.nan
+
+
+def left_out_blocks(plan: Plan) -> list[int]:
+    """Return the blocks of which something is left out by the choice, whether or not they can go."""
+    return sorted({block_of(part) for part in plan.left_out.split(",")})
+
+
+def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
+    """Return the head of a plan's page.
+
+    Args:
+        command: that writes the smaller model; empty without one.
+    """
+    macros: Any = environment().get_template("parts.html.j2").module
+    section = {
+        "headline": f"{plan_headline(plan)}.",
+        "basis": plan_basis(plan),
+        "wide": Markup(draw_plan(plan, 1000.0)),
+        "narrow": Markup(draw_plan(plan, 400.0)),
+        "facts": _list_facts(plan, command),
+        "trust": [plan.text],
+    }
+    return Markup(macros.profile(section, level, "", "Plan"))
+
+
+def draw_plan(plan: Plan, width: float) -> str:
+    """Draw a strip of the blocks that stay, and below it every candidate's cost with its interval."""
+    narrow = width < 600
+    canvas = Canvas(width)
+    left, right = (8.0, 8.0) if narrow else (64.0, 36.0)
+    y = _draw_strip(canvas, plan, left, width - right, narrow=narrow)
+    rows = candidate_rows(plan)
+    names = 8.0 if narrow else 250.0
+    start, end = (left + 8, width - right - 8) if narrow else (left + names, width - right - 150)
+    limit = plan.data.attrs.get("max_cost")
+    ends = [value for row in rows for value in (row.cost, row.low, row.high, 0.0) if not math.isnan(value)]
+    low, high = min(ends), max([*ends, float(limit) if limit else 0.0])
+    span = (high - low) or 1.0
+
+    def across(cost: float) -> float:
+        return start + (end - start) * (cost - low) / span
+
+    y += 26
+    words = "loss added on the test prompts, nats per token"
+    canvas.text(left, y, words, 13, role="muted")
+    top = y + 12
+    step = 42.0 if narrow else _ROW
+    foot = top + step * len(rows)
+    # On narrow screens names are above the intervals, where the lines leave out their rows.
+    spans = [(top + step * number + 20, top + step * number + 40) for number in range(len(rows))]
+    ticks = _round_costs(low, high)
+    for begin, end_of_line in spans if narrow else [(top, foot)]:
+        for tick in ticks:
+            canvas.line(across(tick), begin, across(tick), end_of_line, "grid", 1)
+        canvas.line(across(0), begin, across(0), end_of_line, "muted", 1)
+        if limit:
+            canvas.line(across(float(limit)), begin, across(float(limit)), end_of_line, "vermilion", 1.2, "4 3")
+    for number, row in enumerate(rows):
+        _draw_candidate(canvas, row, number, top + step * number, across, (left, start, end), narrow=narrow)
+    # The two lines may lie next to each other, so what they mean stands in one line below.
+    words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
+    y = foot + 14
+    for tick in ticks:
+        canvas.text(across(tick), y, f"{tick:g}".replace("-", "−"), 12, role="muted", anchor="middle")
+    y += 6
+    for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", width - right - left, 12):
+        y += 16
+        canvas.text(left, y, line, 12, role="muted")
+    name = "bp bp-narrow" if narrow else "bp bp-wide"
+    return canvas.svg(y + 12, _describe(plan), name=name)
+
+
+def _round_costs(low: float, high: float) -> list[float]:
+    """Return a few round numbers from ``low`` to ``high``, as an axis names them."""
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high)
+    return [float(tick) for tick in ticks if low <= tick <= high]
+
+
+def _draw_strip(canvas: Canvas, plan: Plan, left: float, right: float, *, narrow: bool) -> float:
+    n_blocks = int(plan.data.attrs["n_blocks"])
+    dropped = set(left_out_blocks(plan)) if plan.fits else set()
+    again = _share_by_block(plan)
+    step = (right - left) / n_blocks
+    gap = 2.0 if step > 24 else 0.8
+    tile, y = 34.0, 22.0
+    canvas.text(left, 13, "blocks that stay, and those that are left out (crossed out)", 13, role="muted")
+    for block in range(n_blocks):
+        x, w = left + step * block + gap, step - 2 * gap
+        canvas.rect(x, y, w, tile, fill=_DROPPED if block in dropped else "#8fb8d8", radius=4 if step > 12 else 0)
+        has_share = block in again and step >= _NUMBERED
+        if block in dropped:
+            # Faint behind a number, which must stay legible.
+            canvas.curve([(x + 3, y + tile - 4), (x + w - 3, y + 4)], "paper", 1.5, 0.4 if has_share else 1.0)
+        every = next(number for number in (1, 2, 5, 10, 20, 50, 1000) if number * step >= 24)
+        if block % every == 0:
+            canvas.text(x + w / 2, y + tile + 16, str(block), 12, role="muted", anchor="middle")
+        if has_share:
+            fill = "#ffffff" if block in dropped else "#20242b"
+            text, size = (f"{100 * again[block]:.0f} %", 12.0) if step >= 34 else (f"{100 * again[block]:.0f}", 11.0)
+            canvas.text(x + w / 2, y + tile / 2 + 4, text, size, anchor="middle", bold=block in dropped, fill=fill)
+    bottom = _draw_loops(canvas, plan.cycle, left, step, y + tile + 22)
+    if again and step >= _NUMBERED:
+        words = "in the tiles: % of resamples of the calibration prompts that leave the block out"
+        for line in wrap(words, right - left, 12):
+            canvas.text(left, bottom + 12, line, 12, role="muted")
+            bottom += 16
+    return bottom
+
+
+def _draw_loops(canvas: Canvas, cycle: Cycle | None, left: float, step: float, y: float) -> float:
+    """Draw a line below the steps of every loop, with the number of the loop; return where the drawing ends."""
+    if cycle is None or cycle.period is None:
+        return y
+    width = step * cycle.period
+    words = "loop " if width > 46 else ""
+    for loop in range(cycle.loops):
+        x = left + step * (cycle.first + loop * cycle.period)
+        canvas.line(x + 2, y + 3, x + width - 2, y + 3, "muted", 1.5)
+        if width > 16:
+            canvas.text(x + width / 2, y + 18, f"{words}{loop}", 12, role="muted", anchor="middle")
+    return y + 26
+
+
+def _draw_candidate(
+    canvas: Canvas,
+    row: CandidateRow,
+    number: int,
+    y: float,
+    across: Any,
+    edges: tuple[float, float, float],
+    *,
+    narrow: bool,
+) -> None:
+    left, start, end = edges
+    role = "blue" if number == 0 else "muted"
+    middle = y + (30 if narrow else _ROW / 2)
+    subset = row.subset.replace("drop:", "").replace(",", ", ")
+    room = (end - left) if narrow else start - left - 14
+    label = row.name if number else "the choice"
+    remark = subset if text_width(f"{label}  {subset}", 13, bold=True) < room - (120 if narrow else 0) else ""
+    baseline = y + 14 if narrow else middle + 5
+    canvas.text(left, baseline, label, 13, bold=number == 0, halo=True, remark=remark, remark_size=12)
+    if not math.isnan(row.low):
+        canvas.line(across(row.low), middle, across(row.high), middle, role, 3)
+    if not math.isnan(row.cost):
+        canvas.circle(across(row.cost), middle, 5, role)
+        if not row.alike:
+            canvas.circle(across(row.cost), middle, 2.8, "paper")
+    text = "not a number" if math.isnan(row.cost) else _signed(row.cost)
+    interval = "" if math.isnan(row.low) else f"{_signed(row.low)} to {_signed(row.high)}"
+    if narrow:
+        canvas.text(canvas.width - 8, baseline, f"{text} ({interval})" if interval else text, 12, anchor="end")
+    else:
+        canvas.text(end + 14, baseline, text, 13, bold=number == 0, remark=interval, remark_size=11.5)
+
+
+def _list_facts(plan: Plan, command: str) -> list[Fact]:
+    rows = candidate_rows(plan)
+    same = [row.name for row in rows[1:] if row.subset == rows[0].subset]
+    alike = [row.name for row in rows[1:] if row.alike and row.name not in same]
+    others = "No other blocks tried do" if plan.leaves_blocks else "Nothing else does"
+    heading, sentences = f"{others} as well", []
+    if alike:
+        heading = "Not shown to be worse"
+        sentences.append(f"{', '.join(alike)}: no difference from the best is shown.")
+    elif len(rows) > 1 + len(same):
+        sentences.append(f"{len(rows) - 1 - len(same)} other candidates are worse than the best.")
+    if same:
+        sentences.append(f"The same blocks as the choice: {', '.join(same)}.")
+    facts = [Fact(heading, " ".join(sentences))] if len(rows) > 1 else []
+    if plan.leaves_blocks and plan.fits:
+        stays = [block for block in range(int(plan.data.attrs["n_blocks"])) if block not in left_out_blocks(plan)]
+        facts.append(Fact(f"{len(stays)} blocks stay", f"{format_blocks(stays)}."))
+    if plan.speeds is not None:
+        facts.append(Fact("Speed", plan.speeds.text))
+    if command:
+        model_text = "smaller model" if plan.leaves_blocks else "model without them"
+        facts.append(Fact("Next", f"To write the {model_text}:", command))
+    return facts
+
+
+def _share_by_block(plan: Plan) -> dict[int, float]:
+    """Return how often resampled calibration prompts leave out each block; empty where that was not measured."""
+    data = plan.data
+    if "blocks_again" not in data or not plan.leaves_blocks:
+        return {}
+    dim = data["blocks_again"].dims[0]
+    shares = {}
+    for unit, share in zip(data[dim].values.tolist(), np.asarray(data["blocks_again"].values).tolist()):
+        if not math.isnan(share):
+            shares[block_of(unit)] = float(share)
+    return shares
+
+
+def _name_parts(plan: Plan) -> str:
+    if not plan.leaves_blocks:
+        return plan.left_out.replace(",", ", ")
+    blocks = left_out_blocks(plan)
+    # one by one where a run of a block needs its address in the loops
+    listed = (
+        format_blocks(blocks) if plan.cycle is None else ", ".join(with_address(plan.cycle, block) for block in blocks)
+    )
+    return f"block{'' if len(blocks) == 1 else 's'} {listed}"
+
+
+def _signed(cost: float) -> str:
+    """Return a cost with its sign and three decimals below 1, else two."""
+    text = f"{abs(cost):.{3 if abs(cost) < 1 else 2}f}"
+    if float(text) == 0:
+        return text
+    return f"{'−' if cost < 0 else '+'}{text}"
+
+
+def _describe(plan: Plan) -> str:
+    rows = [
+        f"{row.name} ({row.subset}) {_signed(row.cost)}"
+        + ("" if math.isnan(row.low) else f" ({_signed(row.low)} to {_signed(row.high)})")
+        for row in candidate_rows(plan)
+    ]
+    return f"Costs on the test prompts in nats: {'; '.join(rows)}. {plan_headline(plan)}."

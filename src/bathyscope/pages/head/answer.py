@@ -1,0 +1,212 @@
+"""The answer of a run in a few sentences: its depth, cheap and costly blocks, and how far to trust the numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
+from bathyscope.pages.text.provenance import loading_warnings
+from bathyscope.prompts.parts import resampled
+from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
+
+if TYPE_CHECKING:
+    from bathyscope.runs.run import Run
+    from bathyscope.surgery.plan.plan import Plan
+
+CHEAP: Final = 0.05
+"""Nats of loss that a cheap block adds at most, by the upper end of its interval."""
+_NAMED: Final = 3
+_ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
+_MEASURES: Final = ("lens", "skip", "drop", "tokens")
+"""Measures that a page answers from; the last is optional."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer at the top of a page.
+
+    Args:
+        headline: the verdict, or what it needs where it is missing.
+        cheap: which blocks could be removed, or why none is named.
+        costly: which blocks could not.
+        trust: sentences on the basis of the numbers.
+        purpose: of the command; empty without one.
+        command: measures the cost of the cheap blocks together, or what is missing to name them; may be empty.
+        blocks: the cheap blocks in order.
+        planned: whether a plan says which blocks can go.
+    """
+
+    headline: str
+    cheap: str
+    costly: str
+    trust: tuple[str, ...]
+    purpose: str = ""
+    command: str = ""
+    blocks: tuple[int, ...] = ()
+    planned: bool = False
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The cheap blocks, of how many measured ones, the sentence on them, and whether more prompts would improve it."""
+
+    sentence: str
+    blocks: tuple[int, ...] = ()
+    needs_prompts: bool = False
+    measured: int = 0
+
+
+def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> Answer:
+    """Return the answer of a run, whatever measures it has.
+
+    Args:
+        cluster: label of prompts that are resampled as one.
+        plan: of ``prune`` for the same model. It measured the blocks together, so it decides which can be removed.
+    """
+    trust = [run.caption(), *([run.stopped] if run.stopped else []), *loading_warnings(run)]
+    headline = "No verdict: it needs the lens and skip effects of blocks."
+    if run.judged:
+        verdict = run.verdict_by(cluster)
+        headline, trust = verdict.text, [*trust, *verdict.details]
+    if cluster is not None:
+        trust.append(f"Intervals resample {resampled(cluster)}.")
+    cost = cost_of_leaving_out(run, cluster)
+    choice = _choose_blocks(cost)
+    trust += _warn_of_foreign_text(cost)
+    if plan is not None:
+        cheap = f"By bathyscope prune: {plan.text}"
+        return Answer(headline, cheap, _name_costly_blocks(cost), tuple(trust), planned=True)
+    purpose, command = _suggest_command(run, choice)
+    return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
+
+
+def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
+    """Return the first plan for the run's model: of the same weights and settings, or of the same name.
+
+    A plan of the same name counts where weights cannot be compared: it does not tell them, or is of another precision.
+    """
+    sure: list[Plan] = []
+    named: list[Plan] = []
+    for plan in plans:
+        agreement = compare_models(ModelIdentity.of_record(plan.data.attrs), run.identity.of_model)
+        if not agreement.differences.keys() <= {"precision"}:
+            continue
+        if "weights" not in agreement.unknown:
+            sure.append(plan)
+        elif plan.data.attrs["model"] == run.identity.model:
+            named.append(plan)
+    return next(iter([*sure, *named]), None)
+
+
+def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
+    """Return what a reader does next, and the command for it; both empty where nothing is missing."""
+    prompts_source = quote_prompts(run.identity.dataset)
+    model = quote_model(run.identity.model)
+    survey = f"bathyscope survey {model} --prompts {prompts_source} --measures"
+    # A model keeps at least one block, even where no block costs anything.
+    droppable = min(len(choice.blocks), (run.identity.n_blocks or choice.measured) - 1)
+    if droppable > 0:
+        prompts = f"--calibration {prompts_source} --test OTHERS.jsonl"
+        prune = f"bathyscope prune {model} {prompts} --drop {droppable}"
+        return "To know what they cost together", prune
+    if any(measure not in run for measure in _MEASURES[:-1]):
+        return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
+    if choice.needs_prompts:
+        more = f"bathyscope survey {model} --prompts {quote_more_prompts(run.identity.dataset)} --measures"
+        return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"
+    if not any(label.startswith("untrained") for label in run.controls):
+        return "To know what training moved", f"{survey} lens,skip --control untrained:3 --out runs/control"
+    return "", ""
+
+
+def _choose_blocks(cost: ByPlace | None) -> _Choice:
+    """Return the blocks whose interval ends below ``CHEAP``, or a sentence on why none is named."""
+    if cost is None:
+        return _Choice("Which blocks could go is unknown: drop was not measured.")
+    if np.isnan(cost.mean).all():
+        return _Choice("Which blocks could go is unknown: no prompt has a loss.", needs_prompts=True)
+    low, high = (np.array(ends) for ends in zip(*cost.intervals))
+    if np.isnan(high).all():
+        return _Choice(f"{_explain_no_interval(cost)}, so no block is named as cheap: survey ten or more.", (), True)
+    places = np.asarray(cost.places)
+    # The upper end decides, and not the mean: a block is cheap only if the data rule out that it is costly.
+    below = np.flatnonzero(high <= CHEAP)
+    if below.size:
+        blocks = tuple(int(block) for block in sorted(places[below]))
+        each = "it adds" if len(blocks) == 1 else "each alone adds"
+        most = f"{each} at most {high[below].max():.2g} nats to the loss (upper end of the 95 % interval)"
+        subject = f"{'block' if len(places) == 1 else 'blocks'} {'costs' if len(blocks) == 1 else 'cost'}"
+        together = f" {_ADD_UP}" if len(blocks) > 1 else ""
+        return _Choice(
+            f"{len(blocks)} of {len(places)} {subject} least when left out: {format_blocks(blocks)}; {most}.{together}",
+            blocks,
+            measured=len(places),
+        )
+    least = int(np.nanargmin(cost.mean))
+    named = f"the cheapest is block {places[least]} ({_format_estimate(cost, least)})"
+    if (low <= CHEAP).any():
+        undecided = f"No block is shown to cost at most {CHEAP:g} nats"
+        if cost.mean[least] > CHEAP:
+            advice = "Its estimate is above that, and its interval reaches below: more prompts would decide."
+            return _Choice(f"{undecided}; {named}. {advice}", needs_prompts=True)
+        return _Choice(f"{undecided}, since intervals are wide; {named}. Survey more prompts.", needs_prompts=True)
+    return _Choice(f"No block can be left out for less than {CHEAP:g} nats; {named}.")
+
+
+def _explain_no_interval(cost: ByPlace) -> str:
+    prompts = len(cost.by_prompt)
+    measured = ~np.isnan(cost.by_prompt).all(1)
+    if measured.sum() == 1 < prompts:
+        return f"Only 1 of {prompts} prompts has a loss, and an interval needs two"
+    if prompts == 1:
+        return "Only one prompt, and an interval needs two"
+    return f"All {measured.sum()} prompts with a loss belong to one cluster, and an interval needs two"
+
+
+def _warn_of_foreign_text(cost: ByPlace | None) -> list[str]:
+    """Warn where leaving out a block lowers the loss, as it should not on familiar text."""
+    if cost is None:
+        return []
+    better = [int(place) for place, interval in zip(cost.places, cost.intervals) if interval.high < 0]
+    if not better:
+        return []
+    blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {format_blocks(better)}"
+    return [
+        f"Leaving out {blocks} lowers the loss: this text may differ from the training data, so do not base a decision "
+        "on it."
+    ]
+
+
+def _name_costly_blocks(cost: ByPlace | None) -> str:
+    if cost is None:
+        return ""
+    # A stable order keeps ties in the order of blocks, so the page has the same bytes everywhere.
+    order = [int(place) for place in np.argsort(-cost.mean, kind="stable") if not math.isnan(cost.mean[place])]
+    if not order:
+        return ""
+    first = f"block {cost.places[order[0]]} ({_format_estimate(cost, order[0])} nats)"
+    rest = [f"{cost.places[place]} ({cost.mean[place]:+.2g})" for place in order[1:_NAMED]]
+    return f"Costliest alone: {', '.join([first, *rest])}."
+
+
+def _format_estimate(cost: ByPlace, place: int) -> str:
+    low, high = cost.intervals[place]
+    between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
+    return f"{cost.mean[place]:+.2g}{between}"
+
+
+def format_blocks(blocks: Sequence[int]) -> str:
+    """Write ``2, 5 to 7``: three or more neighbouring blocks by their ends."""
+    ranges, start = [], 0
+    for end in range(1, len(blocks) + 1):
+        if end == len(blocks) or blocks[end] != blocks[end - 1] + 1:
+            run = blocks[start:end]
+            ranges += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else [str(block) for block in run]
+            start = end
+    return ", ".join(ranges)

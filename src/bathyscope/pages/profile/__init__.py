@@ -1,1 +1,0 @@
-"""The depth profile: the one picture of a run, from one source of numbers, as SVG, figure, badge and card."""

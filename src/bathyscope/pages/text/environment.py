@@ -1,0 +1,24 @@
+"""The templates of pages: what they are filled with is escaped, and shown without acting."""
+
+from functools import cache
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from bathyscope.core.text import shown
+from bathyscope.pages.text.commands import mark_up_command
+
+
+@cache
+def environment() -> Environment:
+    """Return the environment of all templates."""
+    templates = Environment(
+        loader=PackageLoader("bathyscope.pages"),
+        autoescape=True,
+        # A misspelt name in a template is an error here, and not an empty place on somebody's page.
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        # Autoescape keeps control characters and marks of direction. Markup is left alone: its type is not str itself.
+        finalize=lambda value: shown(value) if type(value) is str else value,
+    )
+    templates.filters["command"] = mark_up_command
+    return templates

@@ -1,0 +1,1 @@
+"""Which blocks can go or run twice: the search on calibration prompts, judged on test prompts, and how sure it is."""

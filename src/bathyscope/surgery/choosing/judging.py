@@ -1,0 +1,172 @@
+"""What candidates cost on the test prompts, and how many units may go within a cost."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import numpy as np
+
+from bathyscope.core.arrays import FloatArray
+from bathyscope.errors import ModelError
+from bathyscope.measures.costs import Metric, Values
+from bathyscope.statistics.best import Compared, compared_with_best
+from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
+from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
+from bathyscope.surgery.plan.plan import encoded, result
+from bathyscope.surgery.trial.ledger import Ledger
+from bathyscope.surgery.trial.trial import Trial
+from bathyscope.wavefront.histories import without
+
+Attributes = Mapping[str, str | int | float]
+
+
+class Proof:
+    """What candidates cost on the test prompts.
+
+    Args:
+        trial: whose test prompts judge.
+        ledger: of its calibration and test prompts.
+        search: on its calibration prompts.
+    """
+
+    def __init__(self, trial: Trial, ledger: Ledger, search: Search) -> None:
+        self._trial, self._ledger, self._search = trial, ledger, search
+        self._strata = None if trial.domains is None else trial.domains.strata(trial.test)
+
+    def largest(self, max_cost: float) -> int:
+        """Return how many units can go: from one on, until the upper end of the interval is not below ``max_cost``.
+
+        Sizes are tried in order and the first that fails ends it, so that no correction for their number is needed. 0
+        where not even one can go.
+        """
+        for size in range(1, len(self._search.units)):
+            costs = self._test([self._search.find(size).choice])["loss"]
+            if not compared_with_best(costs, self._trial.sampling, self._strata).high[0] < max_cost:
+                return size - 1
+        return len(self._search.units) - 1
+
+    def judge(self, candidates: Candidates, size: int, attrs: Attributes) -> bytes:
+        """Return the plan as the bytes of a file."""
+        ledger = self._ledger
+        subsets_by_name = candidates.subsets
+        # in one tree, whose common beginnings run once for all candidates
+        every = list(dict.fromkeys(chain.from_iterable(subsets_by_name.values())))
+        row_by_subset = {subset: row for row, subset in enumerate(every)}
+        detailed = self._test(every, ("loss", "kl", "agreement"))
+        rows = [[row_by_subset[subset] for subset in subsets] for subsets in subsets_by_name.values()]
+        cost = np.stack([detailed["loss"][row].mean(axis=0) for row in rows])
+        calibration = [self._search.costs(subsets, "measuring") for subsets in subsets_by_name.values()]
+        comparison = self._compare(cost)
+        first_rows = [row[0] for row in rows]
+        # a candidate of several subsets is their mean, which no single forward shows
+        several = np.array([len(subsets) > 1 for subsets in subsets_by_name.values()])
+        texts = [_subset_text(name, subsets) for name, subsets in subsets_by_name.items()]
+        values = {
+            "subset": np.array(texts, dtype=object),
+            "calibration_cost": np.array([float(costs.mean()) for costs in calibration]),
+            "test_cost": comparison.mean,
+            "test_cost_low": comparison.low,
+            "test_cost_high": comparison.high,
+            "p_value": comparison.p_value,
+            "indistinguishable": comparison.indistinguishable.astype(np.int64),
+            "test_kl": np.where(several, np.nan, detailed["kl"][first_rows].mean(axis=1)),
+            "test_agreement": np.where(several, np.nan, detailed["agreement"][first_rows].mean(axis=1)),
+            "cost": cost,
+            "full_loss": ledger.full_loss["test"],
+            **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
+        }
+        coords = {"prompt_id": self._trial.test.coords()["prompt_id"], **self._stability_coords(candidates)}
+        search: dict[str, str | int | float] = {
+            "n_units": len(self._search.units),
+            "size": size,
+            "how": candidates.how,
+            "exhaustive": int(candidates.exhaustive),
+        }
+        about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
+        return encoded(result(list(subsets_by_name), values, coords, about))
+
+    def _compare(self, cost_CP: FloatArray) -> Compared:
+        """Compare candidates on the test prompts; one whose loss is not a number is worse than any that has one.
+
+        Raises:
+            ModelError: the loss without each of them is not a number.
+        """
+        finite_C = np.isfinite(cost_CP).all(axis=1)
+        if not finite_C.any():
+            raise ModelError(
+                "The loss on the test prompts is not a number without any of the candidates. Load the model in float32 "
+                "(--dtype float32)."
+            )
+        compared = compared_with_best(cost_CP[finite_C], self._trial.sampling, self._strata)
+        if finite_C.all():
+            return compared
+
+        def with_gaps(values: FloatArray) -> FloatArray:
+            filled = np.full(len(cost_CP), np.nan)
+            filled[finite_C] = values
+            return filled
+
+        indistinguishable_C = np.zeros(len(cost_CP), dtype=bool)
+        indistinguishable_C[finite_C] = compared.indistinguishable
+        return Compared(
+            with_gaps(compared.mean),
+            with_gaps(compared.low),
+            with_gaps(compared.high),
+            int(np.flatnonzero(finite_C)[compared.best]),
+            with_gaps(compared.p_value),
+            indistinguishable_C,
+        )
+
+    def _measure_stability(
+        self, candidates: Candidates, cost_by_name: Mapping[str, FloatArray]
+    ) -> dict[str, FloatArray]:
+        """Return how often the choice would be made again, and what choices from domains cost on others."""
+        trial = self._trial
+        if not candidates.pool or trial.calibration is None:
+            return {}
+        strata = None if trial.domains is None else trial.domains.strata(trial.calibration)
+        values = shares_again(candidates, self._search, trial.calibration, trial.sampling, trial.cluster, strata)
+        if trial.domains is not None and self._strata is not None:
+            values |= transfer_table(trial.domains, cost_by_name, self._strata, trial.sampling).values
+        return values
+
+    def _distinct_attrs(self, candidates: Candidates) -> dict[str, int]:
+        """Return how many calibration prompts bootstraps can tell apart, where there are bootstraps."""
+        trial = self._trial
+        if not candidates.pool or trial.calibration is None:
+            return {}
+        strata = None if trial.domains is None else trial.domains.strata(trial.calibration)
+        return {"calibration_distinct": count_distinct(trial.calibration, trial.cluster, strata)}
+
+    def _stability_coords(self, candidates: Candidates) -> dict[str, object]:
+        if not candidates.pool:
+            return {}
+        coords: dict[str, object] = {"unit": [str(unit) for unit in self._search.units]}
+        if self._trial.domains is not None:
+            names = self._trial.domains.names
+            coords |= {"domain": list(names), "chosen_on": [*names, JOINT]}
+        return coords
+
+    def _prompt_attrs(self) -> dict[str, str | int]:
+        """Return what the plan says of the prompts of both roles."""
+        return {
+            f"{role}_{name}": value
+            for role, prompts in self._ledger.samples.items()
+            for name, value in (
+                ("prompts", len(prompts)),
+                ("tokens", sum(prompts.lengths)),
+                ("calls", self._ledger.calls[role]),
+                ("data", prompts.dataset),
+                ("hash", prompts.hash),
+            )
+        }
+
+    def _test(self, subsets: Sequence[Subset], metrics: Sequence[Metric] = ("loss",)) -> Values:
+        """Return metric → [subsets, test prompts]; ``loss`` is the cost."""
+        histories = [without(self._ledger.model.n_blocks, subset) for subset in subsets]
+        return self._ledger.values("test", histories, metrics, title="testing")
+
+
+def _subset_text(name: str, subsets: Sequence[Subset]) -> str:
+    if name == RANDOM:
+        return f"{len(subsets)} subsets"
+    return ",".join(str(unit) for unit in sorted(subsets[0]))

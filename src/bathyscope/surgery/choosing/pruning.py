@@ -1,0 +1,267 @@
+"""``prune``: which blocks can go, chosen on some prompts and proved on others, next to the choices of cheap rules."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final
+
+from bathyscope.core.interrupts import ended_as_interrupted
+from bathyscope.core.paths import require_writable
+from bathyscope.errors import ModelError, OptionError, PruningError, warn
+from bathyscope.measures.costs import Over
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.options import Coverage, Range, Resamples, checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.runs.folder import folder_path
+from bathyscope.runs.pieces import Pieces
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.benchmarks.benchmarks import Benchmark, require_harness, require_known_tasks
+from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
+from bathyscope.surgery.benchmarks.evaluating import require_answerable
+from bathyscope.surgery.benchmarks.result import against_full
+from bathyscope.surgery.choosing.deciding import Request, choose
+from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
+from bathyscope.surgery.options import Joint, Part
+from bathyscope.surgery.plan.plan import PRUNING, RESULT, SPEED, TASKS, Plan, decoded, encoded, with_speeds, with_tasks
+from bathyscope.surgery.plan.text import refusal
+from bathyscope.surgery.scheduled.timing import measure_speeds
+from bathyscope.surgery.trial.domains import DomainSources, domains_of
+from bathyscope.surgery.trial.trial import Trial, read_trial
+
+_BENCHMARKS: Final = "benchmarks"
+
+
+@checked
+def prune(
+    model: AnyModel,
+    calibration: Source | Prompts | DomainSources,
+    test: Source | Prompts | DomainSources,
+    *,
+    drop: int | str | None = None,
+    max_cost: float | None = None,
+    parts: Sequence[Part] = ("block",),
+    over: Over = "tokens",
+    read_tokens: Annotated[int, Range(2)] | None = None,
+    budget: Annotated[int, Range(0)] = 20_000,
+    measured: Annotated[int, Range(1)] = 32,
+    random: Annotated[int, Range(1)] = 16,
+    joint: Joint | None = None,
+    resamples: Resamples = 2000,
+    level: Coverage = 0.95,
+    cluster: str | None = None,
+    seed: int = 0,
+    beyond_context: bool | None = None,
+    evaluate: Sequence[str] = (),
+    data: Mapping[str, str | Path] | None = None,
+    limit: int | None = None,
+    batch_size: int = 8,
+    out: str | Path | None = None,
+    progress: bool = True,
+) -> Plan:
+    """Choose blocks to leave out on some prompts, and say what that costs on others.
+
+    cost(S) of a prompt is the mean over its tokens of loss(without S) − loss(full). Next to the choice stand, on
+    the same tokens, block influence (ShortGPT), the angular distance of a window (Gromov et al.), one-shot loss, greedy
+    dropping (SLEB), the surrogate from pairs alone, the last blocks, and random ones.
+
+    Args:
+        model: what ``load`` returns or takes.
+        calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
+        test: other prompts, which judge; a prompt that is in both is refused. Of the same domains, by the same names.
+        drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number.
+        max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
+            the test prompts stays below it.
+        parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
+        over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
+        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them,
+            the same for every subset; intervals hold what that adds. None = all tokens.
+        budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all
+            pairs; beyond it the search is led by what pairs, or single blocks, cost.
+        measured: how many subsets that the surrogate favours are measured.
+        random: subsets drawn at random, as a baseline.
+        joint: with domains: what the choice minimises, the ``mean`` cost over domains (None too) or that on the
+            ``worst`` of them. Each domain's own choice stands next to it.
+        resamples: bootstrap resamples of the test prompts, and of the calibration prompts for how often the choice
+            would be made again.
+        level: coverage of each interval, and of all comparisons with the best together.
+        cluster: label of test prompts that belong together, such as document; they are resampled as one.
+        seed: of random subsets, of resampling and of generated problems.
+        beyond_context: as for ``survey``.
+        evaluate: tasks, as for ``bathyscope.evaluate``, that the full model and the one without the choice are asked.
+        data: task → file whose rows are used instead of the hub's.
+        limit: how many first documents of each task; None = all.
+        batch_size: of their requests in one forward.
+        out: folder of the result; what is finished there is stored, and the same call resumes it; tasks may be added to
+            what is finished. None = in memory alone.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        ``plan.schedule``, ``plan.table``, ``plan.tasks``, ``plan.text``, ``plan.export(folder)``; how sure the choice
+        is: ``plan.chosen_again``, ``plan.blocks_again`` and, with domains, ``plan.transfer``.
+
+    Raises:
+        OptionError, PromptError, ModelError: what is asked for cannot be done; raised before any compute.
+        PruningError: not even one block can go within ``max_cost``; its ``plan`` holds the numbers, as does ``out``.
+        StoreError: the folder holds something else, or cannot be written.
+
+    Example:
+        >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
+        >>> len(plan.schedule)
+        3
+    """
+    with alone(model):
+        require_size(drop, max_cost)
+        domains = domains_of(calibration, test, joint)
+        _require_consistent(evaluate, data, limit, over, read_tokens)
+        if evaluate:
+            require_harness()
+            require_known_tasks(evaluate)
+        kinds = kinds_of(parts)
+        folder = None if out is None else folder_path(out, "out")
+        if folder is not None:
+            require_writable(folder, holds="a pruning")
+        ready = loaded(model)
+        units = units_of(ready, kinds)
+        trial = read_trial(
+            ready,
+            test,
+            calibration,
+            sampling=Sampling(resamples, level, seed),
+            domains=domains,
+            cluster=cluster,
+            over=over,
+            beyond_context=beyond_context,
+            folder=folder,
+        )
+        tasks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
+        if kinds != BLOCKS:
+            warn_of_unwritable(ready, units)
+            if tasks:
+                raise OptionError("evaluate: tasks are run without whole blocks; choose among them (parts='block').")
+        request = Request(
+            units=units,
+            kinds=kinds,
+            size=None if drop is None else size_of(drop, len(units), "blocks" if kinds == BLOCKS else "parts"),
+            max_cost=max_cost,
+            over=over,
+            read_tokens=read_tokens,
+            budget=budget,
+            measured=measured,
+            random=random,
+        )
+        with ended_as_interrupted(), trial.pieces(PRUNING, request.settings) as pieces:
+            content = _find_piece(pieces, RESULT)
+            if content is None:
+                sources = _source_texts(calibration=calibration, test=test)
+                content = choose(trial, request, sources, pieces, progress)
+                _put_piece(pieces, RESULT, content)
+            plan = replace(decoded(content, ready if isinstance(model, Model) else model), stored_in=trial.folder)
+            if not plan.fits:
+                raise PruningError(refusal(plan.data), plan)
+            plan = _add_speeds(plan, trial, pieces, progress)
+            return _add_tasks(plan, trial, tasks, limit, batch_size, pieces, progress)
+
+
+def _require_consistent(
+    evaluate: Sequence[str],
+    data: Mapping[str, str | Path] | None,
+    limit: int | None,
+    over: Over,
+    read_tokens: int | None,
+) -> None:
+    """Refuse options that mean something only together with others; no model is needed.
+
+    Raises:
+        OptionError: which of them.
+    """
+    if not evaluate and (data or limit is not None):
+        raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
+    if over == "answer" and read_tokens is not None:
+        raise OptionError(
+            f"read_tokens={read_tokens} samples the tokens of a prompt, and over='answer' looks at those of "
+            "the answer, which are always read; leave one of them out."
+        )
+
+
+def _source_texts(**sources: object) -> dict[str, str]:
+    """Return the sources of prompts that were given as text, so that other commands can read them again."""
+    texts = {
+        role: str(source) if isinstance(source, Path) else _joined_sources(source) for role, source in sources.items()
+    }
+    return {
+        f"{role}_source": json.dumps(text)
+        for role, text in texts.items()
+        if isinstance(text, str) or _names_sources(text)
+    }
+
+
+def _joined_sources(source: object) -> object:
+    """Return domains as one list of sources, where all of them are texts or such lists; anything else as it is."""
+    if not isinstance(source, Mapping):
+        return source
+    joined_list: list[object] = []
+    for part in source.values():
+        text = str(part) if isinstance(part, str | Path) else part
+        joined_list += [{"source": text}] if isinstance(text, str) else text if _names_sources(text) else [text]
+    return joined_list
+
+
+def _names_sources(source: object) -> bool:
+    """Return whether a list names data sets or files, one an item."""
+    return isinstance(source, list) and all(isinstance(item, dict) and set(item) == {"source"} for item in source)
+
+
+def _add_speeds(plan: Plan, trial: Trial, pieces: Pieces | None, progress: bool) -> Plan:
+    """Return the plan with speeds before and after: those in its folder, or timed now; without where none can be."""
+    # A file of their own, since the rest of a plan is the same to the bit whenever it is computed.
+    content = _find_piece(pieces, SPEED)
+    if content is None:
+        if trial.model.blocks is not None or not plan.leaves_blocks:
+            return plan  # a streamed model reads its files, and a zeroed part runs as before
+        longest = max(trial.test, key=len)
+        try:
+            speeds = measure_speeds(trial.model, plan.schedule, longest.ids, progress=progress)
+        except ModelError as error:
+            warn(f"prune: the speed without the blocks is not known. {error}")
+            return plan
+        content = json.dumps(speeds.record()).encode()
+        _put_piece(pieces, SPEED, content)
+    return with_speeds(plan, content)
+
+
+def _add_tasks(
+    plan: Plan,
+    trial: Trial,
+    tasks: Sequence[Benchmark],
+    limit: int | None,
+    batch_size: int,
+    pieces: Pieces | None,
+    progress: bool,
+) -> Plan:
+    """Return the plan with what tasks say of it: those asked now, else those in its folder."""
+    if tasks:
+        evaluation = evaluate_tasks(
+            trial.model,
+            tasks,
+            [plan.left_out],
+            limit=limit,
+            batch_size=batch_size,
+            out=None if pieces is None else pieces.path / _BENCHMARKS,
+            progress=progress,
+        )
+        content = encoded(against_full(evaluation, plan.left_out, **trial.sampling.record))
+        _put_piece(pieces, TASKS, content)
+        return with_tasks(plan, content)
+    stored = _find_piece(pieces, TASKS)
+    return plan if stored is None else with_tasks(plan, stored)
+
+
+def _find_piece(pieces: Pieces | None, name: str) -> bytes | None:
+    return None if pieces is None else pieces.find(name)
+
+
+def _put_piece(pieces: Pieces | None, name: str, content: bytes) -> None:
+    if pieces is not None:
+        pieces.put(name, content)

@@ -1,0 +1,1 @@
+"""A plan of ``prune``: what every candidate costs, in arrays, words and tables, and its export."""

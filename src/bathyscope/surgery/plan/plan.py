@@ -1,0 +1,418 @@
+"""What ``prune`` returns: candidates with what they cost on prompts that chose none of them, and what follows."""
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bathyscope.core.cycles import Cycle, cycle_in
+from bathyscope.core.result import result_html
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import literal_markdown, markdown_table, shown
+from bathyscope.errors import OptionError, PruningError, StoreError
+from bathyscope.labels import Label, interval, labelled
+from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
+from bathyscope.runs.shards import decode, encode_results
+from bathyscope.schedule import Schedule
+from bathyscope.surgery.checkpoint.card import on_data
+from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, record_of, settings_of
+from bathyscope.surgery.plan.price import Price
+from bathyscope.surgery.plan.stability_text import block_of
+from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
+from bathyscope.surgery.plan.task_table import task_cells, task_sentences
+from bathyscope.surgery.plan.text import HEADINGS, cells, is_like_chance, refusal, sentences
+from bathyscope.surgery.scheduled.speed import Speeds
+
+PRUNING: Final = Kind("pruning", "bathyscope prune", "prune.json", schemas=(1,))
+RESULT: Final = "plan.nc"
+TASKS: Final = "tasks.nc"
+SPEED: Final = "speed.json"
+_GROUP: Final = "plan"
+_SOURCE: Final = "prune"
+_label = partial(Label, "candidate", source=_SOURCE)
+_by_domain = partial(Label, "chosen_on domain", source=_SOURCE, optional=True)
+_TABLE: Final = {
+    "subset": _label("what is left out"),
+    "calibration_cost": _label("mean cost on the calibration prompts", "nats"),
+    "test_cost": _label("mean cost on the test prompts", "nats", "mean of loss(S) − loss(full)"),
+    **interval("test_cost", _label, "the interval of the test cost", "nats"),
+    "p_value": _label("p of no difference from the best, corrected for all pairs"),
+    "indistinguishable": _label("cannot be told from the best on the test prompts"),
+    "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
+    "test_agreement": _label("top-1 agreement with the full model"),
+    "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
+    "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
+    "chosen_again": _label("share of bootstraps of the calibration prompts in which it costs least", optional=True),
+    "blocks_again": Label(
+        "unit", "share of bootstraps in which it is in what costs least", source=_SOURCE, optional=True
+    ),
+    "domain_cost": _by_domain("mean cost on the test prompts of a domain", "nats"),
+    **interval("domain_cost", _by_domain, "the interval of the domain cost", "nats"),
+    "transfer": _by_domain(
+        "cost on a domain less that of the domain's own choice", "nats", "cost(S_i) − cost(S_j) on domain j"
+    ),
+    **interval("transfer", _by_domain, "the interval of the transfer, all of which hold together", "nats"),
+}
+COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
+
+
+@dataclass(frozen=True, repr=False)
+class Plan:
+    """Which blocks can be left out, what that costs, and how sure that is.
+
+    Args:
+        data: by ``candidate`` what stands in ``table``, and ``cost`` by (candidate, prompt).
+        model: what was pruned, for ``export``; None = the model of the name that the plan holds.
+        tasks_data: by ``row`` (task, metric) what stands in ``tasks``; None = no task was asked.
+        speeds: tokens per second of the full and the pruned model; None = not timed.
+        stored_in: the folder of the plan, as it was given; None = it is in memory alone.
+
+    Example:
+        >>> plan = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200)
+        >>> plan.left_out == f"drop:{(set(range(4)) - set(plan.schedule)).pop()}"
+        True
+        >>> plan.table.columns.tolist()[:4]
+        ['candidate', 'subset', 'calibration_cost', 'test_cost']
+        >>> plan.text.startswith(("Measured on", "Not proved on")), plan.proved in (True, False)
+        (True, True)
+        >>> plan.before_after["quantity"].tolist()[:2]
+        ['blocks', 'loss (nats per token)']
+        >>> plan.record()["kind"], plan.to_dataframe().equals(plan.table)
+        ('plan', True)
+        >>> plan.fits, plan.leaves_blocks, plan.as_schedule() == plan.schedule
+        (True, True, True)
+        >>> plan.require_choice()
+        >>> plan.source("test"), plan.place.endswith("model")
+        ('test.jsonl', True)
+        >>> plan.evidence.count("| random |")
+        1
+        >>> plan.cycle is None
+        True
+        >>> bool(plan.price.cost == plan.table["test_cost"][0]), plan.stored_in is None
+        (True, True)
+        >>> 0 <= plan.chosen_again <= 1, plan.blocks_again.columns.tolist()
+        (True, ['unit', 'chosen_again', 'left_out'])
+        >>> plan.transfer
+        Traceback (most recent call last):
+        ...
+        bathyscope.errors.OptionError: This plan has no domains; name several (--calibration code=a.txt).
+        >>> plan.tasks
+        Traceback (most recent call last):
+        ...
+        bathyscope.errors.OptionError: This plan was asked no tasks; give evaluate=['arc_easy'] (--evaluate).
+        >>> plan.export("pruned").name
+        'pruned'
+    """
+
+    data: xr.Dataset
+    model: Any = field(default=None, compare=False)
+    tasks_data: xr.Dataset | None = None
+    speeds: Speeds | None = field(default=None, compare=False)
+    stored_in: Path | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        choice = self.left_out if self.fits else "no block is shown to go"
+        return shown(f"<Plan for {self.data.attrs['model']}: {choice}>")
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the choice stays within ``max_cost``; where it does not, nothing is to be left out."""
+        return bool(self.data.attrs.get("fits", 1))
+
+    @property
+    def proved(self) -> bool:
+        """Whether the choice carries over to the test prompts: within ``max_cost``, and nothing is shown to be better.
+
+        Where the loss falls for sure, the text is foreign to the model and proves nothing; nor do prompts that cannot
+        tell the choice from random subsets, unless a bound on the cost is what they prove.
+        """
+        is_as_good = bool(self.data["indistinguishable"].values[0])
+        return self.fits and is_as_good and not self.price.falls and not is_like_chance(self.data)
+
+    @property
+    def price(self) -> Price:
+        """What the choice costs on the test prompts, with the losses before and after."""
+        return Price.of(self.data)
+
+    @property
+    def left_out(self) -> str:
+        """The choice, such as ``drop:2,drop:5``; the first block that was tried where none is shown to go."""
+        return str(self.data["subset"].values[0])
+
+    @property
+    def cycle(self) -> Cycle | None:
+        """Which loop and block each step is, of a model that runs blocks several times; None for others."""
+        return cycle_in(self.data.attrs)
+
+    @property
+    def leaves_blocks(self) -> bool:
+        """Whether whole blocks are left out, and not parts of them."""
+        return "block" in str(self.data.attrs["parts"])
+
+    @property
+    def schedule(self) -> Schedule:
+        """The order of the blocks that stay; all of them where none can go.
+
+        Raises:
+            OptionError: parts of blocks are left out, which no order of blocks can say.
+        """
+        if not self.leaves_blocks:
+            raise OptionError(
+                f"This plan leaves out parts of blocks ({self.left_out}), which no schedule can say. Write the model "
+                "with plan.export(FOLDER), or choose among whole blocks: parts='block'."
+            )
+        n_blocks = int(self.data.attrs["n_blocks"])
+        return Schedule.parse(self.left_out if self.fits else "standard", n_blocks)
+
+    def as_schedule(self) -> Schedule:
+        """Return the schedule, for calls that act on it.
+
+        Raises:
+            PruningError: no block can go.
+            OptionError: parts of blocks are left out.
+        """
+        self.require_choice()
+        return self.schedule
+
+    def require_choice(self) -> None:
+        """Refuse a plan in which nothing can go.
+
+        Raises:
+            PruningError: with the numbers that say so.
+        """
+        if not self.fits:
+            raise PruningError(refusal(self.data))
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every candidate: costs in nats, intervals, p against the best, and whether that can be told."""
+        # what earlier versions wrote lacks some columns
+        columns = [name for name in COLUMNS if name in self.data]
+        return self.data[columns].to_dataframe().reset_index().astype({"indistinguishable": bool})
+
+    @property
+    def chosen_again(self) -> float:
+        """Share of bootstraps of the calibration prompts in which the choice is the cheapest; NaN where not known.
+
+        Among the subsets that were measured. Source: own.
+        """
+        return float(self.data["chosen_again"].values[0]) if "chosen_again" in self.data else math.nan
+
+    @property
+    def blocks_again(self) -> pd.DataFrame:
+        """A row for every block or part that may go: its share of bootstraps, and whether the choice leaves it out.
+
+        For models that run blocks several times also the ``loop`` and the ``block_in_loop`` of that run.
+        """
+        if "blocks_again" not in self.data:
+            return pd.DataFrame({"unit": [], "chosen_again": [], "left_out": []})
+        units = self.data["unit"].values.tolist()
+        chosen = set(self.left_out.split(","))
+        steps = [block_of(unit) for unit in units]
+        cycle = self.cycle
+        addresses = {} if cycle is None else {"loop": cycle.loop, "block_in_loop": cycle.block_in_loop}
+        return pd.DataFrame(
+            {
+                "unit": units,
+                **{name: [values[step] for step in steps] for name, values in addresses.items()},
+                "chosen_again": self.data["blocks_again"].values,
+                "left_out": [unit in chosen for unit in units],
+            }
+        )
+
+    @property
+    def transfer(self) -> pd.DataFrame:
+        """A row for every choice and domain: its cost there, and the excess over the domain's own choice, in nats.
+
+        Raises:
+            OptionError: the calibration prompts have no domains.
+        """
+        if "transfer" not in self.data:
+            raise OptionError("This plan has no domains; name several (--calibration code=a.txt).")
+        names = [name for name, label in _TABLE.items() if label.always == ("chosen_on", "domain")]
+        return self.data[names].to_dataframe().reset_index()
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Return a row for every candidate."""
+        return self.table
+
+    @property
+    def tasks(self) -> pd.DataFrame:
+        """A row for every task and metric: the full and the pruned model, and their paired difference, with intervals.
+
+        Raises:
+            OptionError: no task was asked.
+        """
+        if self.tasks_data is None:
+            raise OptionError("This plan was asked no tasks; give evaluate=['arc_easy'] (--evaluate).")
+        frame = self.tasks_data.to_dataframe().reset_index(drop=True)
+        return frame[["task", "metric", *(name for name in frame.columns if name not in ("task", "metric"))]]
+
+    @property
+    def text(self) -> str:
+        """What was found, in sentences; the first says what the choice costs, and whether that is proved."""
+        return " ".join([*sentences(self.data), *([] if self.tasks_data is None else task_sentences(self.tasks_data))])
+
+    @property
+    def before_after(self) -> pd.DataFrame:
+        """What the choice changes: blocks, loss on the test prompts, parameters, size and speed, before and after."""
+        attrs = self.data.attrs
+        rows: list[tuple[Any, ...]] = []
+        dropped = int(attrs["size"]) if self.leaves_blocks else 0
+        rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - dropped))
+        if "full_loss" in self.data:  # not in plans of older versions
+            full = float(self.data["full_loss"].mean())
+            rows.append(("loss (nats per token)", full, full + float(self.data["cost"].values[0].mean())))
+        if "parameters" in attrs:
+            rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
+            rows.append(("size (MiB)", float(attrs["bytes"]) / 2**20, float(attrs["bytes_after"]) / 2**20))
+        if self.speeds is not None:
+            rows.append(("tokens per second", self.speeds.before, self.speeds.after))
+        return pd.DataFrame(rows, columns=["quantity", "before", "after"])
+
+    def record(self) -> dict[str, Any]:
+        """Return everything as one JSON record: the head that all acting commands share, and the tables."""
+        attrs = self.data.attrs
+        settings = settings_of(attrs, "parts", "over", "how")
+        settings |= {"max_cost": attrs["max_cost"]} if attrs.get("max_cost") else {"drop": attrs["size"]}
+        act = Act(
+            kind="plan",
+            conclusion=self.text,
+            proved=self.proved,
+            model=model_of(attrs),
+            schedule=str(self.schedule) if self.leaves_blocks else None,
+            data=data_of(attrs, ("calibration", "test")),
+            settings=settings,
+        )
+        record = record_of(
+            act,
+            before_after=self.before_after,
+            speed={} if self.speeds is None else self.speeds.record(),
+            candidates=self.table,
+            chosen_again={} if math.isnan(self.chosen_again) else {"choice": self.chosen_again},
+            blocks_again=self.blocks_again,
+            transfer=[] if "transfer" not in self.data else self.transfer,
+            tasks=[] if self.tasks_data is None else self.tasks,
+        )
+        if self.fits and not self.leaves_blocks:
+            record["parts_left_out"] = self.left_out.split(",")
+        return record
+
+    def source(self, role: str) -> Any:
+        """Return where the calibration or test prompts came from, as it was given; None where that was not text."""
+        source = self.data.attrs.get(f"{role}_source")
+        return None if source is None else json.loads(str(source))
+
+    def export(self, folder: str | Path) -> Path:
+        """Write the model without what is left out as a checkpoint for plain transformers (``bathyscope.export``).
+
+        Blocks are left out of the checkpoint; of parts, the weights that write into the residual stream become 0.
+
+        Raises:
+            PruningError: no block can go.
+            ModelError: the model has other weights now than those that the plan was made of; a part that is not
+                written by matrices of its own.
+            OptionError, ModelError, StoreError: as ``bathyscope.export``.
+        """
+        from bathyscope.surgery.plan.export import export_plan
+
+        self.require_choice()
+        return export_plan(self, folder_path(folder, "folder"))
+
+    @property
+    def place(self) -> str:
+        """Where the model is: the folder that it was pruned from, wherever one stands now, or its name."""
+        folder = str(self.data.attrs.get("folder", ""))
+        return folder if folder and Path(folder).is_dir() else str(self.data.attrs["model"])
+
+    @property
+    def evidence(self) -> str:
+        """The text, the data and the table as Markdown, for a model card."""
+        acts = {"calibration": "Chosen", "test": "Judged"}
+        prompts = data_of(self.data.attrs, list(acts))
+        sentences = [on_data(act, prompts[role]) for role, act in acts.items()]
+        lines = [literal_markdown(self.text), "", " ".join(sentences)]
+        if self.speeds is not None:
+            lines += ["", f"Speed: {self.speeds.text}"]
+        lines += ["", *markdown_table(["", *HEADINGS.values()], cells(self.data))]
+        if self.tasks_data is not None:
+            lines += ["", *markdown_table(TASK_HEADINGS, task_cells(self.tasks_data))]
+        return "\n".join(lines)
+
+
+def with_tasks(plan: Plan, content: bytes) -> Plan:
+    """Return the plan with what tasks say, from the bytes of their file."""
+    return replace(plan, tasks_data=decode(content)[_GROUP])
+
+
+def with_speeds(plan: Plan, content: bytes) -> Plan:
+    """Return the plan with its speeds, from the bytes of their file."""
+    try:
+        return replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
+    except DAMAGED as error:
+        raise unreadable(SPEED, PRUNING, error) from error
+
+
+def result(
+    candidates: Sequence[str],
+    values: Mapping[str, Any],
+    coords: Mapping[str, Any],
+    attrs: Mapping[str, str | int | float],
+) -> xr.Dataset:
+    """Return a plan's arrays; the first candidate is the choice."""
+    return labelled(_TABLE, values, {"candidate": np.array(list(candidates), dtype=object), **coords}).assign_attrs(
+        attrs
+    )
+
+
+def encoded(data: xr.Dataset) -> bytes:
+    """Return a plan as the bytes of a netCDF file."""
+    return encode_results({_GROUP: data})
+
+
+def decoded(content: bytes, model: Any = None) -> Plan:
+    """Return the plan in the bytes of such a file."""
+    return Plan(decode(content)[_GROUP], model)
+
+
+def is_plan(folder: object) -> bool:
+    """Return whether a folder is one that ``bathyscope prune`` wrote."""
+    # os.path, not Path, which raises where a text is longer than a file's name may be
+    return isinstance(folder, str | Path) and os.path.isfile(os.path.join(os.path.expanduser(folder), PRUNING.manifest))
+
+
+def open_plan(folder: str | Path) -> Plan:
+    """Open the plan in a folder that ``bathyscope prune --out`` wrote.
+
+    Args:
+        folder: what ``prune(out=)`` wrote.
+
+    Raises:
+        OptionError: ``folder`` is no path.
+        StoreError: no plan, one that is not finished, or a damaged file.
+
+    Example:
+        >>> _ = bathyscope.prune("model", "prompts.jsonl", "test.jsonl", drop=1, resamples=200, out="runs/plan")
+        >>> bathyscope.open("runs/plan").schedule.n_blocks
+        4
+    """
+    path = folder_path(folder)
+    # The manifest lists a file only after it was written as a whole.
+    files = read_manifest(path, PRUNING).get("files")
+    if not isinstance(files, dict) or RESULT not in files:
+        raise StoreError(f"The pruning in {str(path)!r} is not finished. Give the same command again to resume it.")
+    plan = replace(decoded(verified(path, RESULT, files[RESULT], PRUNING.noun)), stored_in=path)
+    if SPEED in files:
+        plan = with_speeds(plan, verified(path, SPEED, files[SPEED], PRUNING.noun))
+    return with_tasks(plan, verified(path, TASKS, files[TASKS], PRUNING.noun)) if TASKS in files else plan

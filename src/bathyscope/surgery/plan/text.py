@@ -1,0 +1,221 @@
+"""A plan in words and as a printed table: first what it costs and whether that is proved, then what does as well.
+
+A block "can go" only within a bound on the cost that the user gave; without one a plan says what leaving it out costs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from bathyscope.core.cycles import cycle_in
+from bathyscope.core.text import capitalised
+from bathyscope.prompts.samples import by_clusters
+from bathyscope.surgery.plan.price import Price
+from bathyscope.surgery.plan.stability_text import block_of, stability_sentences
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+RANDOM: Final = "random"
+_EQUAL: Final = 1e-12
+"""Nats, or a share, by which means of equal costs may differ."""
+CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
+"""Candidates that need no search."""
+HEADINGS: Final = {
+    "subset": "left out",
+    "calibration_cost": "calibration",
+    "test_cost": "test (interval)",
+    "test_kl": "KL",
+    "test_agreement": "top-1",
+    "p_value": "p",
+    "indistinguishable": "as good as the best",
+}
+"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
+_COLUMNS: Final = ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high", *list(HEADINGS)[3:])
+
+
+def cells(data: xr.Dataset) -> list[list[str]]:
+    """Return the printed table, a row for every candidate."""
+    rows = []
+    for place, name in enumerate(data["candidate"].values.tolist()):
+        candidate = data.isel(candidate=place)
+        number = {key: float(candidate[key]) for key in _COLUMNS}
+        interval = _number_text(number["test_cost"], 4)
+        if not np.isnan(number["test_cost_low"]):
+            interval += f" ({number['test_cost_low']:.4f} to {number['test_cost_high']:.4f})"
+        texts = {
+            "subset": str(candidate["subset"].item()),
+            "calibration_cost": f"{number['calibration_cost']:.4f}",
+            "test_cost": interval,
+            "test_kl": _number_text(number["test_kl"], 4),
+            "test_agreement": _number_text(number["test_agreement"], 3),
+            "p_value": _p_text(number["p_value"]),
+            "indistinguishable": "yes" if number["indistinguishable"] else "no",
+        }
+        rows.append([name, *(texts[key] for key in HEADINGS)])
+    return rows
+
+
+def sentences(data: xr.Dataset) -> list[str]:
+    """Return what the choice costs, whether that is proved, what is as good, and what is worse."""
+    choice = data.isel(candidate=0)
+    names = data["candidate"].values.tolist()
+    alike = [name for name, is_alike in zip(names, data["indistinguishable"].values) if is_alike]
+    by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
+    text = [
+        *_lead_sentences(data, names[0] in alike),
+        *_address_sentences(data),
+        *stability_sentences(data),
+    ]
+    best = names[_best_place(data)]
+    # candidates are compared with the best one, which a plan that is not proved has next to its choice
+    matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
+    for name in CHEAP:
+        if name not in alike or name in (names[0], best):
+            continue
+        if name == RANDOM and is_like_chance(data):
+            continue  # the first sentence says so
+        candidate = by_name[name]
+        if candidate["subset"].item() == choice["subset"].item():
+            text.append(f"{_candidate_title(name)} leaves out the same.")
+        else:
+            p_value = _p_text(float(candidate["p_value"]))
+            text.append(f"{_candidate_title(name)} does as well {matched}: {_cost_text(candidate)}, p = {p_value}.")
+    worse = [name for name in names[1:] if name not in alike]
+    if worse:
+        listed = ", ".join(f"{name} ({float(by_name[name]['test_cost']):.4g})" for name in worse)
+        text.append(f"Worse than the best: {listed}.")
+    return text
+
+
+def _address_sentences(data: xr.Dataset) -> list[str]:
+    """Return where what the choice leaves out stands in the loops of a looped model."""
+    if (cycle := cycle_in(data.attrs)) is None:
+        return []
+    units = str(data["subset"].values[0]).split(",")
+    listed = "; ".join(f"{unit} is {cycle.name(block_of(unit))}" for unit in units)
+    return [f"This model runs blocks several times, and costs are of single runs: {listed}."]
+
+
+def is_like_chance(data: xr.Dataset) -> bool:
+    """Return whether random subsets cannot be told from the best candidate, so that nothing of a search is proved.
+
+    A bound on the cost is proved by the interval of the choice alone.
+    """
+    if data.attrs.get("max_cost") or RANDOM not in data["candidate"].values:
+        return False
+    return bool(data["indistinguishable"].sel(candidate=RANDOM))
+
+
+def refusal(data: xr.Dataset) -> str:
+    """Return what was asked and did not stay within the bound, and what to do."""
+    price = Price.of(data)
+    return (
+        f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats ({price.interval}); no other was put to this test. "
+        "Allow a higher cost, or give more test prompts."
+    )
+
+
+def _within_sentences(data: xr.Dataset) -> list[str]:
+    """Return which other candidates stayed below the bound, where the choice did not."""
+    limit = float(data.attrs["max_cost"])
+    below = [
+        f"{_candidate_title(name, False)} ({subset}), {_cost_text(data.isel(candidate=place))}"
+        for place, (name, subset) in enumerate(zip(data["candidate"].values.tolist(), data["subset"].values.tolist()))
+        if place and name != RANDOM and float(data["test_cost_high"][place]) < limit
+    ]
+    if not below:
+        return []
+    listed = "; ".join(below)
+    return [
+        f"Below it on these test prompts, though not chosen by the calibration prompts: {listed}. "
+        "Other calibration prompts may choose it, and further test prompts would have to judge it."
+    ]
+
+
+def _unit(data: xr.Dataset) -> str:
+    return "block" if "block" in str(data.attrs["parts"]) else "part"
+
+
+def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
+    """Return the first sentences: what the choice costs, and whether that is proved."""
+    attrs = data.attrs
+    choice = data.isel(candidate=0)
+    price = Price.of(data)
+    searched = f"{float(choice['calibration_cost']):.4g} on the calibration prompts that chose it; {attrs['how']}."
+    if not attrs.get("fits", 1):
+        return [refusal(data), *_within_sentences(data), f"It costs {price.text}, and {searched}"]
+    subset = choice["subset"].item()
+    counted = f"{int(attrs['size'])} of {int(attrs['n_units'])} {_unit(data)}s"
+    prompts = f"{data.sizes['prompt']} test prompts{by_clusters(attrs)}"
+    within = f" within {float(attrs['max_cost']):g} nats" if attrs.get("max_cost") else ""
+    price_sentence = f"It costs {price.text}, and {searched}"
+    if price.falls:
+        return [
+            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) the loss falls, so this text "
+            "is not what the model was trained on; do not decide on it.",
+            price_sentence,
+        ]
+    if as_good and is_like_chance(data):
+        random = data.sel(candidate=RANDOM)
+        remedy = (
+            "Both cost the same on every prompt, so that more prompts like these would not tell them apart."
+            if _costs_the_same_everywhere(choice, random)
+            else "Give more test prompts."
+        )
+        return [
+            f"Not proved on {prompts}: the choice ({subset}, {counted}) cannot be told from random subsets there "
+            f"({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). {remedy}",
+            price_sentence,
+        ]
+    best = data.isel(candidate=_best_place(data))
+    name = _candidate_title(str(best["candidate"].item()), False)
+    if as_good:
+        others = "no candidate costs less"
+        if float(best["test_cost"]) < float(choice["test_cost"]):
+            others = (
+                f"no candidate is shown to cost less: {name} ({best['subset'].item()}) costs {_cost_text(best)}, "
+                f"a difference within chance (p = {_p_text(float(choice['p_value']))})"
+            )
+        if within:
+            lead = f"Proved on {prompts}: {counted} can go{within}, {subset}, at a cost of {price.text}; {others}."
+        else:
+            lead = f"Measured on {prompts}: leaving out {subset}, {counted}, costs {price.text}; {others}."
+        return [lead, f"It costs {searched}"]
+    return [
+        f"Not proved on {prompts}: the choice ({subset}, {counted}{within}) does not carry over, since {name} "
+        f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
+        price_sentence,
+    ]
+
+
+def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:
+    """Return whether two candidates cost the same on each test prompt; a mean of equal costs may round."""
+    return bool(np.allclose(candidate["cost"].values, other["cost"].values, rtol=_EQUAL, atol=_EQUAL))
+
+
+def _best_place(data: xr.Dataset) -> int:
+    """Return which candidate costs least on the test prompts, the first of equal ones; NaN is no cost."""
+    costs = data["test_cost"].values
+    return 0 if np.isnan(costs).all() else int(np.nanargmin(costs))
+
+
+def _cost_text(candidate: xr.Dataset) -> str:
+    cost, low, high = (float(candidate[f"test_cost{end}"]) for end in ("", "_low", "_high"))
+    return f"{cost:.4g}" if np.isnan(low) else f"{cost:.4g} ({low:.4g} to {high:.4g})"
+
+
+def _candidate_title(name: str, first: bool = True) -> str:
+    title = {"last": "dropping the last", "random": "a random subset"}.get(name, name)
+    return capitalised(title) if first else title
+
+
+def _p_text(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.2g}"
+
+
+def _number_text(value: float, digits: int) -> str:
+    return "–" if np.isnan(value) else f"{value:.{digits}f}"

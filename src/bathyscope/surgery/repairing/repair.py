@@ -1,0 +1,156 @@
+"""``repair``: what a model loses by dropped blocks, and how much of it cheap changes of the others bring back.
+
+The rung that is written is chosen on calibration prompts that no map was fitted to and no training saw, and proved on
+the test prompts. Doing nothing is a rung as well: maps and training may fit their own prompts and lose on others.
+"""
+
+from math import inf
+from pathlib import Path
+
+from bathyscope.core.paths import require_writable
+from bathyscope.errors import ModelError, OptionError
+from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.source import Source
+from bathyscope.runs.folder import folder_path
+from bathyscope.schedule import Schedule
+from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.checkpoint.folder import require_plain, schedule_for
+from bathyscope.surgery.checkpoint.source import source_of
+from bathyscope.surgery.options import How
+from bathyscope.surgery.plan.export import in_its_precision, require_same_model
+from bathyscope.surgery.plan.plan import Plan
+from bathyscope.surgery.repairing.cuts import cuts_of
+from bathyscope.surgery.repairing.healing import Budget
+from bathyscope.surgery.repairing.ladder import RATE, climb_ladder
+from bathyscope.surgery.repairing.repaired import Repaired
+from bathyscope.surgery.trial.trial import read_trial
+
+
+@checked
+def repair(
+    model: AnyModel,
+    schedule: Schedule | str | Plan,
+    calibration: Source | Prompts,
+    *,
+    test: Source | Prompts,
+    how: How = "linear",
+    tokens: int | None = None,
+    minutes: float | None = None,
+    rate: float = RATE,
+    state: str | Path | None = None,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    cluster: str | None = None,
+    seed: int = 0,
+    progress: bool = True,
+) -> Repaired:
+    """Make up for dropped blocks by changing the weights of those next to the cuts.
+
+    One ladder, every rung measured on the test prompts: "none"; "scale", what the MLP before a cut adds times a number;
+    "linear", times a matrix, the least-squares map that brings the stream nearest to what the whole model hands to the
+    block behind the cut; both are folded into the weights of that MLP and cost nothing. "heal" trains the blocks next
+    to the cuts, from the map on, to give the whole model's predictions. The repaired model is the rung that costs least
+    on calibration prompts that were kept aside; it is written only where the test prompts prove that it beats "none".
+
+    Args:
+        model: what ``load`` returns or takes.
+        schedule: which blocks are dropped, such as ``"drop:2,drop:5"``, or the plan that ``prune`` made.
+        calibration: prompts that maps and training see, as for ``survey``; a tenth, or of few a quarter, is kept
+            aside to choose the rung.
+        test: other prompts, that the rungs are measured on.
+        how: the last rung of the ladder that is tried.
+        tokens: budget of healing; an interrupted command is resumed by the same one and ends in the same weights.
+        minutes: budget of healing in time instead.
+        rate: highest learning rate of healing.
+        state: folder that an interrupted healing is resumed from.
+        resamples: bootstrap resamples of the test prompts.
+        level: coverage of the intervals.
+        cluster: label of test prompts that belong together, such as document; they are resampled as one.
+        seed: of the split of the calibration prompts, of the order of training, and of resampling.
+        progress: show a progress bar on standard error when it takes long.
+
+    Returns:
+        The rungs, which of them is ``chosen`` and whether that is ``proved``, and the repaired model, which
+        ``.export(folder)`` writes.
+
+    Raises:
+        PruningError: a plan in which no block can go.
+        OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it);
+            an option out of its range.
+        PromptError: too few prompts, or a prompt in both sets.
+        ModelError: an order that cannot be exported; no matrix that a map could be folded into; a streamed model, or
+            one whose predictions are not finite, before or after healing.
+        StoreError: ``state`` holds another training, is damaged, is used by another process, or cannot be written.
+
+    Example:
+        >>> fixed = bathyscope.repair("model", "drop:1", "prompts.jsonl", test="test.jsonl", how="scale", resamples=100)
+        >>> [rung.name for rung in fixed.rungs]
+        ['none', 'scale']
+        >>> fixed.chosen in ("none", "scale"), fixed.proved in (True, False)
+        (True, True)
+    """
+    with alone(model):
+        budget = require_budget(how, tokens, minutes, state)
+        if not 0 < rate < inf:
+            raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
+        folder = None if state is None else folder_path(state, "state")
+        if folder is not None:
+            require_writable(folder, holds="the state of a training")
+        whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)
+        if isinstance(schedule, Plan):
+            schedule.as_schedule()
+            require_same_model(schedule, whole)
+        chosen = require_repairable(whole, schedule)
+        trial = read_trial(
+            whole,
+            test,
+            calibration,
+            sampling=Sampling(resamples, level, seed),
+            cluster=cluster,
+            folder=folder,
+        )
+        with evaluating(whole.hf):
+            return climb_ladder(trial, chosen, how, budget=budget, rate=rate, progress=progress)
+
+
+def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedule:
+    """Return the schedule, where weights next to its cuts could make up for what is dropped.
+
+    Raises:
+        OptionError: a schedule without a cut that could be repaired.
+        ModelError: a streamed model, or one that cannot be exported.
+    """
+    if whole.placement == "stream":
+        raise ModelError(
+            f"repair needs the weights of {whole.name} in memory, and its blocks are streamed; load it with "
+            "placement='resident'."
+        )
+    if whole.anatomy.loops is not None:
+        raise ModelError(
+            f"repair changes the weights next to a cut, and {whole.name} loops: each of its blocks shares them with "
+            "its other runs. Train the looped model itself, with fewer loops or blocks."
+        )
+    require_plain(source_of(whole))
+    chosen = schedule_for(schedule, whole.n_blocks)
+    cuts_of(chosen)
+    return chosen
+
+
+def require_budget(
+    how: str, tokens: int | None = None, minutes: float | None = None, state: str | Path | None = None
+) -> Budget | None:
+    """Return the budget of healing, None without it.
+
+    Raises:
+        OptionError: a budget without healing, or healing without one.
+    """
+    if how == "heal":
+        return Budget(tokens, minutes)
+    if tokens is not None or minutes is not None:
+        raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
+    if state is not None:
+        raise OptionError(f"how={how!r} trains nothing and has no state; leave state out, or give how='heal'.")
+    return None

@@ -1,0 +1,247 @@
+"""The head of a plan's page against the plan's numbers: proved, not proved, and nothing that can go."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from bathyscope.errors import OptionError
+from bathyscope.pages.acts.plan_head import (
+    candidate_rows,
+    draw_plan,
+    left_out_blocks,
+    plan_basis,
+    plan_headline,
+    plan_html,
+)
+from bathyscope.pages.acts.sections import act_section
+from bathyscope.pages.figures.arguments import split_acts
+from bathyscope.surgery.plan.plan import Plan, result
+from bathyscope.surgery.scheduled.speed import Speeds
+
+SVG = "{http://www.w3.org/2000/svg}"
+DATA: Final = {
+    f"{role}_{name}": value
+    for role in ("calibration", "test")
+    for name, value in {"data": "/home/her/mine.jsonl:3", "hash": "a" * 64, "prompts": 3, "tokens": 30}.items()
+}
+"""What a plan says of its prompts."""
+
+
+def planned(
+    costs: tuple[float, ...] = (0.2, 0.3),
+    *,
+    subset: str = "drop:4,drop:7",
+    alike: tuple[bool, ...] = (True, False),
+    n_blocks: int = 12,
+    names: tuple[str, ...] = ("search", "block <i>influence"),
+    p_values: tuple[float, ...] = (1.0, 0.01),
+    full_loss: float | None = None,
+    **attrs: Any,
+) -> Plan:
+    """A plan of two candidates at these costs, with intervals of 0.05 around them."""
+    cost = np.array(costs)
+    values = {
+        "subset": np.array([subset, "drop:8"][: len(costs)], dtype=object),
+        **dict.fromkeys(("calibration_cost", "test_cost"), cost),
+        "test_cost_low": cost - 0.05,
+        "test_cost_high": cost + 0.05,
+        "p_value": np.array(p_values[: len(costs)]),
+        "indistinguishable": np.array(alike[: len(costs)]),
+        "test_kl": cost,
+        "test_agreement": np.full(len(costs), 0.9),
+        "cost": cost[:, None] * np.ones((1, 30)),
+    }
+    if full_loss is not None:
+        values["full_loss"] = np.full(30, full_loss)
+    standard = {"model": "m", "size": subset.count(":"), "n_units": n_blocks, "n_blocks": n_blocks, "parts": "block"}
+    return Plan(result(names[: len(costs)], values, {}, {**standard, "level": 0.95, "how": "all pairs tried", **attrs}))
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (
+            planned(),
+            "Leaving out blocks 4, 7 costs +0.200 nats per token (10 % of the top-1 predictions change); nothing "
+            "tried is shown to cost less",
+        ),
+        (
+            planned(full_loss=0.8),
+            "Leaving out blocks 4, 7 costs +0.200 nats per token (the loss rises from 0.8 to 1, +25 %; 10 % of the "
+            "top-1 predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned((0.02, 0.3)),
+            "Leaving out blocks 4, 7 costs +0.020 nats per token, which cannot be told from 0 (10 % of the top-1 "
+            "predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned(max_cost=0.3, names=("search", "random"), alike=(True, True)),
+            "Blocks 4, 7 can go within 0.3 nats per token: that costs +0.200 nats per token (10 % of the top-1 "
+            "predictions change); nothing tried is shown to cost less",
+        ),
+        (
+            planned((0.3, 0.1), alike=(False, True)),
+            "Not proved: leaving out blocks 4, 7 costs +0.300 nats per token (10 % of the top-1 predictions change), "
+            "and block <i>influence is better at +0.100",
+        ),
+        (
+            planned((-0.2, 0.3)),
+            "Not proved: without blocks 4, 7 the loss changes by −0.200 nats per token (10 % of the top-1 predictions "
+            "change), so this text is foreign to the model",
+        ),
+        (
+            planned(names=("search", "random"), alike=(True, True)),
+            "Not proved: leaving out blocks 4, 7 costs +0.200 nats per token (10 % of the top-1 predictions change), "
+            "and chance does as well on these prompts",
+        ),
+        (
+            planned(subset="drop:4", fits=0, max_cost=0.05),
+            "Not shown that anything can go: the choice of the calibration prompts, block 4, costs +0.200 nats per "
+            "token (10 % of the top-1 predictions change), over the limit of 0.05, and no other was put to this test",
+        ),
+        (
+            planned(subset="drop:4", fits=0, max_cost=0.22),
+            "Not shown that anything can go: the choice of the calibration prompts, block 4, costs +0.200 nats per "
+            "token (10 % of the top-1 predictions change), not proved to be within the limit of 0.22, and no other "
+            "was put to this test",
+        ),
+    ],
+)
+def test_the_headline_says_what_is_proved(plan: Plan, expected: str) -> None:
+    assert plan_headline(plan) == expected
+    assert plan_headline(plan).startswith(("Leaving out", "Blocks")) == plan.proved
+    assert (" can go within " in plan_headline(plan)) == (plan.proved and bool(plan.data.attrs.get("max_cost")))
+    choice = candidate_rows(plan)[0]
+    low, high = (f"{end:+.3f}".replace("-", "−") for end in (choice.low, choice.high))
+    assert f"95 % interval {low} to {high} on 30 test prompts" in plan_basis(plan)
+
+
+def test_costs_and_blocks_are_drawn_at_their_places() -> None:
+    plan = planned()
+    picture = ElementTree.fromstring(draw_plan(plan, 1000.0))
+    tiles = [tile.get("fill") for tile in picture.iter(f"{SVG}rect") if tile.get("fill")]
+    assert [block for block, fill in enumerate(tiles) if fill == "#c4501b"] == left_out_blocks(plan) == [4, 7]
+    assert len(tiles) == 12
+    dots = [float(dot.get("cx", "")) for dot in picture.iter(f"{SVG}circle") if dot.get("r") == "5"]
+    zero_line = next(path for path in picture.iter(f"{SVG}path") if path.get("class") == "bp-muted-line")
+    zero = float(re.findall(r"M([\d.]+) ", zero_line.get("d", ""))[0])
+    assert (dots[1] - zero) / (dots[0] - zero) == pytest.approx(0.3 / 0.2, rel=0.01)
+    # the numbers of the axis stand where a cost of that size is drawn
+    foot = max(float(text.get("y", "")) for text in picture.iter(f"{SVG}text") if "line: 0" in "".join(text.itertext()))
+    numbers = [
+        (float("".join(text.itertext())), float(text.get("x", "")))
+        for text in picture.iter(f"{SVG}text")
+        if float(text.get("y", "")) == pytest.approx(foot - 22)
+    ]
+    assert numbers[0] == (0, pytest.approx(zero, abs=0.1))
+    assert len(numbers) >= 3
+    for cost, x in numbers[1:]:
+        assert (x - zero) / (dots[0] - zero) == pytest.approx(cost / 0.2, rel=0.01)
+    assert "+0.200" in " ".join("".join(text.itertext()) for text in picture.iter(f"{SVG}text"))
+
+
+@pytest.mark.parametrize("n_blocks", [1, 12, 126])
+@pytest.mark.parametrize("width", [400.0, 1000.0])
+def test_plans_of_any_size_are_drawn(n_blocks: int, width: float) -> None:
+    plan = planned(subset="drop:0", n_blocks=n_blocks)
+    text = draw_plan(plan, width)
+    ElementTree.fromstring(text)
+    assert "<i>" not in text
+
+
+def test_a_plan_alone_has_its_command_and_one_candidate_is_enough() -> None:
+    html = plan_html(planned((0.2,), alike=(True,)), "bathyscope export m --schedule drop:4,drop:7 --out SMALLER")
+    # a line ends at no hyphen of a flag
+    flags = [f'<span class="flag">--{name}</span>' for name in ("schedule", "out")]
+    assert f"<code>bathyscope export m {flags[0]} drop:4,drop:7 {flags[1]} SMALLER</code>" in html
+    assert 'aria-label="Plan"' in html
+    parts = planned(subset="drop:4.attention", parts="attention")
+    assert plan_headline(parts).startswith("Leaving out drop:4.attention costs ")
+    assert "as well" not in html
+    assert math.isnan(candidate_rows(planned((math.nan,), alike=(True,)))[0].cost)
+
+
+@pytest.mark.parametrize("kind", [list, tuple, iter])
+def test_plans_need_no_run_beside_them_and_nothing_is_still_refused(kind: Any) -> None:
+    plan = planned()
+    assert split_acts(plan) == ([], [plan])
+    assert split_acts(kind([plan, plan])) == ([], [plan, plan])
+    with pytest.raises(OptionError, match="A report needs at least one run, plan or repair"):
+        split_acts(kind([]))
+
+
+def test_candidates_that_are_the_choice_itself_are_not_set_beside_it() -> None:
+    plan = planned((0.2, 0.2), alike=(True, True), names=("search", "random"))
+    plan.data["subset"][:] = "drop:4,drop:7"
+    assert "The same blocks as the choice: random." in plan_html(plan, "")
+    assert "no difference from the best" not in plan_html(plan, "")
+
+
+def test_a_choice_that_random_subsets_do_not_reach_is_said_to_be_better_than_chance() -> None:
+    assert "top-1 predictions change), less than random subsets; nothing" in plan_headline(
+        planned(names=("search", "random"))
+    )
+
+
+@pytest.mark.parametrize(("low", "high"), [(-0.05, 0.25), (-0.3, 0.1), (0.0, 1.3), (-2.0, 5.0), (0.0, 0.004)])
+def test_the_axis_of_costs_has_a_few_round_numbers_and_a_plain_zero(low: float, high: float) -> None:
+    picture = ElementTree.fromstring(draw_plan(planned((low, high), alike=(True, False)), 1000.0))
+    texts = [("".join(text.itertext()), float(text.get("y", ""))) for text in picture.iter(f"{SVG}text")]
+    assert "−0" not in dict(texts)
+    # blocks have a 0 too, above
+    axis = max(y for words, y in texts if words == "0")
+    numbers = [float(words.replace("−", "-")) for words, y in texts if y == axis]
+    steps = {round(after - before, 9) for before, after in itertools.pairwise(numbers)}
+    assert 2 <= len(numbers) <= 6
+    assert len(steps) == 1
+    assert f"{steps.pop():.0e}"[0] in "125"
+
+
+def test_a_stored_plan_is_exported_from_its_folder_and_no_path_of_this_machine_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan's folder keeps the evidence; ``export MODEL --schedule`` would not."""
+    monkeypatch.chdir(tmp_path)
+    for stored, written in (
+        (Path("runs/choice"), "runs/choice"),
+        (tmp_path / "runs" / "my choice", "'runs/my choice'"),
+        (Path("/elsewhere/choice"), "PLAN"),
+        (Path("../choice"), "PLAN"),
+        (None, "PLAN"),
+    ):
+        plan = dataclasses.replace(planned(model=str(tmp_path / "model")), stored_in=stored)
+        section = act_section(plan, "plan")
+        text = unescape(re.sub(r"<[^>]*>", "", section["head"]))
+        assert f"bathyscope export {written} --out SMALLER" in text
+        assert str(tmp_path) not in text
+        assert section["heading"] == "What leaving out costs: model"
+
+
+def test_the_page_has_one_figure_for_speed() -> None:
+    speeds = Speeds.from_record(
+        {"before": 100.0, "after": 136.0, "ratio": 1.19, "ratio_low": 1.1, "ratio_high": 1.5, "tokens": 9, "repeats": 5}
+    )
+    plan = dataclasses.replace(planned(**DATA), speeds=speeds)
+    assert plan.record()["speed"]["ratio"] == pytest.approx(1.36)
+    rate = plan.before_after.set_index("quantity").loc["tokens per second"]
+    assert rate["after"] / rate["before"] == plan.record()["speed"]["ratio"]
+    page = plan_html(plan, "")
+    for text in (page, plan.evidence):
+        assert "1.36 times as fast (1.1 to 1.5 in 5 pairs" in text
+        assert "1.19" not in text
+
+
+def test_a_card_names_files_and_not_the_folders_they_lie_in() -> None:
+    assert "Chosen on 3 prompts, 30 tokens (mine.jsonl:3)." in planned(**DATA).evidence
+    assert "/home" not in planned(**DATA).evidence

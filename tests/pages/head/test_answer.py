@@ -1,0 +1,169 @@
+"""What stands at the head of a page: which blocks are named, and when none is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.synthetic import replaced, synthetic_run, without
+
+from bathyscope.pages.head.answer import answer, plan_for
+from bathyscope.runs.run import Run
+from bathyscope.surgery.plan.plan import Plan, result
+
+
+def costing(costs: list[float], spread: float = 0.0, prompts: int = 6) -> Run:
+    """A run whose blocks add this to the loss, ± ``spread`` from prompt to prompt."""
+    run = synthetic_run(len(costs), prompts=prompts)
+    drop = run["drop"].copy(deep=True)
+    own = np.linspace(-spread, spread, prompts)[:, None]
+    drop["loss"].values[:] = drop.baseline_loss.values[:, None] + np.array(costs) + own
+    return replaced(run, "drop", drop)
+
+
+def test_cheap_and_costly_blocks_are_named_with_intervals() -> None:
+    found = answer(costing([2.5, 0.01, 0.02, 0.04, 0.3, 0.02, 1.0], spread=0.005))
+    assert found.blocks == (1, 2, 3, 5)
+    assert found.cheap.startswith("4 of 7 blocks cost least when left out: 1 to 3, 5; each alone adds at most 0.04")
+    assert found.cheap.endswith("Costs of single blocks do not add up: leave them out together and measure.")
+    assert found.costly.startswith("Costliest alone: block 0 (+2.5, +2.5 to +2.5 nats), 6 (+1), 4 (+0.3).")
+    told = "bathyscope prune example/model-12 --calibration YOURS.jsonl --test OTHERS.jsonl --drop 4"
+    assert found.command == told
+
+
+def test_one_block_does_not_add_up_with_anything() -> None:
+    found = answer(costing([2.5, 0.01, 0.3]))
+    assert found.cheap.startswith("1 of 3 blocks costs least when left out: 1; it adds at most 0.01 nats to the loss")
+    assert found.cheap.endswith("(upper end of the 95 % interval).")
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (
+            costing([2.5, 0.01, 0.3], spread=0.9),
+            "No block is shown to cost at most 0.05 nats, since intervals are wide; the cheapest",
+        ),
+        (costing([2.5, 0.2, 0.3]), "No block can be left out for less than 0.05 nats; the cheapest is block 1 (+0.2"),
+        # its mean is above, and its interval is not
+        (
+            costing([2.5, 0.06, 0.3], spread=0.05),
+            "No block is shown to cost at most 0.05 nats; the cheapest is block 1 (+0.06",
+        ),
+        (
+            costing([2.5, 0.0, 0.3], prompts=1),
+            "Only one prompt, and an interval needs two, so no block is named as cheap: survey ten or more.",
+        ),
+        (costing([np.nan] * 3), "Which blocks could go is unknown: no prompt has a loss."),
+        (without(synthetic_run(3), "drop"), "Which blocks could go is unknown: drop was not measured."),
+    ],
+)
+def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> None:
+    found = answer(run)
+    assert found.cheap.startswith(said)
+    assert found.blocks == ()
+    assert found.command.startswith("bathyscope survey ")
+
+
+def test_a_block_that_is_better_left_out_is_a_warning() -> None:
+    found = answer(costing([2.5, -0.2, 0.3, -0.1], spread=0.01))
+    assert found.trust[-1] == (
+        "Leaving out blocks 1, 3 lowers the loss: this text may differ from the training data, so do not base a "
+        "decision on it."
+    )
+    assert "lowers the loss" not in " ".join(answer(costing([2.5, -0.01, 0.3], spread=0.05)).trust)
+
+
+def test_blocks_without_a_loss_are_not_among_the_costliest() -> None:
+    assert answer(costing([np.nan, 0.3, 1.0])).costly == "Costliest alone: block 2 (+1, +1 to +1 nats), 1 (+0.3)."
+
+
+def plan_of(model: str, weight_hash: str = "") -> Plan:
+    names = ["loss", "random"]
+    values: dict[str, Any] = {
+        "subset": np.array(["drop:1", "drop:2"], dtype=object),
+        **{name: [0.2, 0.5] for name in ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high")},
+        **{name: [0.5, 0.5] for name in ("p_value", "test_kl", "test_agreement")},
+        "indistinguishable": [True, False],
+        "cost": np.zeros((2, 3)),
+    }
+    attrs: dict[str, Any] = {
+        "model": model,
+        "n_units": 4,
+        "size": 1,
+        "parts": "block",
+        "level": 0.95,
+        "how": "all pairs tried",
+    }
+    return Plan(result(names, values, {}, {**attrs, "weight_hash": weight_hash} if weight_hash else attrs))
+
+
+def test_a_plan_for_the_model_decides_which_blocks_can_go() -> None:
+    """It was measured together, whatever single blocks cost by the page's own bound."""
+    for costs in ([2.5, 0.01, 0.01, 0.3], [2.5, 0.2, 0.5, 0.3]):
+        run, plan = costing(costs), plan_of("example/model-12")
+        found = answer(run, plan=plan)
+        assert found.cheap == f"By bathyscope prune: {plan.text}"
+        assert (found.blocks, found.command, found.purpose) == ((), "", "")
+
+
+def test_a_plan_belongs_to_the_model_of_its_weights_or_name() -> None:
+    run = costing([2.5, 0.01])
+    other, named, weighed = plan_of("other"), plan_of("example/model-12"), plan_of("here", "ab" * 32)
+    assert plan_for(run, [other]) is None
+    assert plan_for(run, [other, named]) is named
+    assert plan_for(run, [weighed, named]) is weighed
+
+
+def test_a_plan_of_other_weights_is_no_plan_of_the_model() -> None:
+    """A folder may hold another model than when it was pruned, and models in memory are named after their class."""
+    run = costing([2.5, 0.01])
+    elsewhere, same = plan_of("example/model-12", "cd" * 32), plan_of("there", "ab" * 32)
+    elsewhere.data.attrs["precision"] = same.data.attrs["precision"] = "float32"
+    assert plan_for(run, [elsewhere]) is None
+    assert plan_for(run, [plan_of("example/model-12"), same]) is same
+    # the same checkpoint in another precision has another hash
+    elsewhere.data.attrs["precision"] = "bfloat16"
+    assert plan_for(run, [elsewhere]) is elsewhere
+
+
+def test_one_block_stays_where_none_costs_anything() -> None:
+    found = answer(costing([0.0, 0.01, -0.001]))
+    assert found.blocks == (0, 1, 2)
+    assert found.command.endswith(" --drop 2")
+    alone = answer(costing([0.0]))
+    assert alone.blocks == (0,)
+    assert "bathyscope prune" not in alone.command
+
+
+def test_no_command_is_given_where_nothing_is_missing() -> None:
+    run = costing([2.5, 0.2, 0.3])
+    assert answer(run).purpose == "To know what training moved"
+    assert answer(run).command.endswith("--measures lens,skip --control untrained:3 --out runs/control")
+    controlled = replace(run, controls={"untrained-0": run})
+    assert (answer(controlled).purpose, answer(controlled).command) == ("", "")
+
+
+def test_a_run_without_lens_has_no_verdict() -> None:
+    assert answer(without(costing([1.0, 0.0]), "lens")).headline.startswith("No verdict: it needs the lens and skip")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("example/model-12", "example/model-12"), ("bundled model", "MODEL"), ("a; rm b", "MODEL")],
+)
+def test_the_command_names_a_model_only_where_it_could_be_loaded(name: str, told: str) -> None:
+    run = costing([2.5, 0.2, 0.3])
+    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": name}})
+    assert answer(named).command.startswith(f"bathyscope survey {told} --prompts")
+
+
+def test_a_folder_is_named_as_a_shell_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    run = costing([2.5, 0.2, 0.3])
+    named = replace(run, manifest={**run.manifest, "identity": {**run.manifest["identity"], "model": "my model"}})
+    assert answer(named).command.startswith("bathyscope survey 'my model' --prompts")
