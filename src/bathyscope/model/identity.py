@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bathyscope.model.model import Model
 
 _HASH_LETTERS: Final = 8
+_UNREAD: Final = "unknown "
+"""In front of a hash of weights, where the model also computes with something that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class ModelIdentity:
 
     Args:
         name: what it is called, which changes no number.
-        weights: hash of all weights, of their precision and of changed constants.
+        weights: hash of all weights, of their precision and of changed constants (see ``unreadable``).
         configuration: hash of the configuration and of the states of all adapters.
         adapters: what each adapter does, such as ``default active``; empty = no adapters.
         schedule: the order of its blocks, as text; None = their own.
@@ -83,6 +85,17 @@ class ModelIdentity:
             "n_blocks": self.n_blocks,
         }
         return {name: value for name, value in values.items() if value is not None}
+
+
+def unreadable(weights: str, path: str) -> str:
+    """Return the hash of a model that computes with a value that cannot be read: no other is known to be equal."""
+    return f"{_UNREAD}{weights} {path}"
+
+
+def unread_in_words(*weights: str | None) -> str:
+    """Return what in a model with one of these hashes cannot be read, and what helps; empty where all can."""
+    paths = [text.removeprefix(_UNREAD).partition(" ")[2] for text in weights if text and text.startswith(_UNREAD)]
+    return f"{paths[0]} cannot be read, and may be another one; make it a buffer or a number" if paths else ""
 
 
 @dataclass(frozen=True)
@@ -147,12 +160,15 @@ def compare_models(
         differences[aspect] = f"{aspect}: {of_first} has {ours}, {of_second} {theirs}"
 
     is_of_one_precision = None in (first.precision, second.precision) or first.precision == second.precision
-    has_same_weights = None not in (first.weights, second.weights) and first.weights == second.weights
+    unread = unread_in_words(second.weights, first.weights)
+    has_same_weights = None not in (first.weights, second.weights) and first.weights == second.weights and not unread
     if None not in (first.n_blocks, second.n_blocks) and first.n_blocks != second.n_blocks:
         differ("blocks", first.n_blocks, second.n_blocks)
     if not is_of_one_precision:
         differ("precision", first.precision, second.precision)
-    if first.weights and second.weights and is_of_one_precision and not has_same_weights:
+    if unread:
+        differences["weights"] = f"weights: {unread}"
+    elif first.weights and second.weights and is_of_one_precision and not has_same_weights:
         differ("weights", first.weights[:_HASH_LETTERS], second.weights[:_HASH_LETTERS])
     if first.adapters is not None and second.adapters is not None and first.adapters != second.adapters:
         differ("adapters", first.adapters or "none", second.adapters or "none")
