@@ -1,4 +1,4 @@
-"""Values that modules hold belong to a model's identity: exactly where they can be read, and as unknown ones elsewhere."""
+"""Values that modules hold belong to a model's identity: exactly where they can be read, else as unknown ones."""
 
 from __future__ import annotations
 
@@ -134,6 +134,7 @@ def test_a_run_of_the_one_is_not_resumed_by_the_other(tmp_path: Path) -> None:
     bathyscope.survey(models[2], IDS, ["residual"], tmp_path / "run", progress=False)
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be read")
 def test_what_cannot_be_read_is_named_and_equal_to_nothing(tmp_path: Path) -> None:
     hf = zoo.entry("llama").build()
     _steered("source", numbers())(hf)

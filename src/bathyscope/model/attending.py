@@ -21,7 +21,7 @@ _TABLES: Final = (("attention", ALL_ATTENTION_FUNCTIONS), ("mask", ALL_MASK_ATTE
 
 
 def registered_functions(hf: nn.Module) -> dict[str, Content]:
-    """Return what the model attends with that is not the library's own, by the place of each configuration that says so.
+    """Return what the model attends with that is not the library's own, by the place of the configuration.
 
     The name that a function is registered under changes nothing.
     """

@@ -35,6 +35,7 @@ _OF_NO_ACCOUNT = frozenset(
     {
         *("training", "name_or_path", "forward", "is_loaded_in_4bit", "is_loaded_in_8bit", "is_quantized"),
         *("gradient_checkpointing", "is_gradient_checkpointing", "hf_device_map", "quantization_method"),
+        *("_is_hf_initialized", "_hf_hook", "_old_forward"),
     }
 )
 # state of forwards so far: the longest one, and whether RWKV has divided its weights
@@ -91,7 +92,7 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
     Args:
         settings: hash of the configuration.
     """
-    return _look_at(hf, settings)[0]
+    return looked_at(hf, settings)[0]
 
 
 def unread_values(hf: nn.Module, settings: str) -> list[str]:
@@ -102,10 +103,11 @@ def unread_values(hf: nn.Module, settings: str) -> list[str]:
     Args:
         settings: hash of the configuration.
     """
-    return _look_at(hf, settings)[1]
+    return looked_at(hf, settings)[1]
 
 
-def _look_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
+def looked_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
+    """Return ``departure_of`` and ``unread_values`` of one look at a model."""
     reset_rotary(hf)
     constants = _on_host(_constants_of(hf))
     known = _known(hf, constants, settings)

@@ -263,8 +263,8 @@ def _warn_of_unread_values(hf: nn.Module) -> None:
     unread = unread_values(hf, config_hash(hf)) if hasattr(hf, "config") else []
     if unread:
         warn(
-            f"{unread[0]} cannot be read: runs, lenses and plans of this model are those of an unknown one, and none is "
-            "resumed or used again. Make it a buffer or a number."
+            f"{unread[0]} cannot be read: runs, lenses and plans of this model are those of an unknown one, and none "
+            "is resumed or used again. Make it a buffer or a number."
         )
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from bathyscope.model.constants import departure_of, unread_values
+from bathyscope.model.constants import looked_at
 from bathyscope.model.identity import unreadable
 from bathyscope.model.marks import Mark, chunks, marks_of
 from bathyscope.model.streaming.offloaded import store_of
@@ -84,10 +84,9 @@ class WeightReading:
                 self._store.bring_all(self.look)
             self._store.digests |= {name: self._digests[name] for name in self._store.lasting & set(self._order)}
         settings = config_hash(self._hf) if hasattr(self._hf, "config") else None
-        departure = None if settings is None else departure_of(self._hf, settings)
+        departure, unread = (None, []) if settings is None else looked_at(self._hf, settings)
         changed = b"" if departure is None else departure.encode()
         digest = hashlib.sha256(b"".join(self._digests[name] for name in self._order) + changed).hexdigest()
-        unread = [] if settings is None else unread_values(self._hf, settings)
         return unreadable(digest, unread[0]) if unread else digest
 
 
