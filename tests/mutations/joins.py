@@ -93,8 +93,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "model/contents",
         "what-a-replaced-method-holds-is-not-looked-at",
-        "held = dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ())))",
-        "held: dict[str, Any] = {}",
+        "enclosed = dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ())))",
+        "enclosed: dict[str, Any] = {}",
         "model/test_replaced.py::test_the_hash_tells_what_a_method_holds_and_forgets_what_was_undone",
     ),
     Bug(

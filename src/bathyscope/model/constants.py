@@ -110,13 +110,13 @@ def looked_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
     """Return ``departure_of`` and ``unread_values`` of one look at a model."""
     reset_rotary(hf)
     constants = _on_host(_constants_of(hf))
-    known = _known(hf, constants, settings)
+    look = _known(hf, constants, settings)
     # looked at each time: of what a method holds, no more can be stored than this hash
     code = {**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)}
-    unread = [*known.unread, *(f"{name} ({content.unread})" for name, content in code.items() if content.unread)]
+    unread = [*look.unread, *(f"{name} ({content.unread})" for name, content in code.items() if content.unread)]
     if not code:
-        return known.departure, unread
-    return _hash(known.departure, sorted((name, content.text) for name, content in code.items())), unread
+        return look.departure, unread
+    return _hash(look.departure, sorted((name, content.text) for name, content in code.items())), unread
 
 
 def _own_classes(hf: nn.Module) -> dict[str, Content]:
@@ -141,8 +141,10 @@ def _known(hf: nn.Module, constants: Constants, settings: str) -> _Known:
     built = _built(hf)
     since_first = None if lasting == first else lasting
     departure = since_first if built is None else _departure(constants, built)
-    own = {path for path, module in hf.named_modules() if not is_installed(type(module))}
-    differing = [name for name in constants if _owner(name) in own] if built is None else _differing(constants, built)
+    somebodys = {path for path, module in hf.named_modules() if not is_installed(type(module))}
+    differing = (
+        [name for name in constants if _owner(name) in somebodys] if built is None else _differing(constants, built)
+    )
     unread = tuple(
         f"{name} ({content.unread})"
         for name in differing

@@ -164,10 +164,10 @@ class ContentReader:
         return self._text(list(part) if hasattr(part, "__next__") else part)
 
     def _text_of_function(self, function: FunctionType) -> str:
-        held = dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ())))
+        enclosed = dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ())))
         if is_installed(function):
             # its code changes with the version of the library, its name does not
-            return _digest("installed", f"{function.__module__}.{function.__qualname__}", *self._named(held))
+            return _digest("installed", f"{function.__module__}.{function.__qualname__}", *self._named(enclosed))
         names = [name for name in _global_names(function.__code__) if name in function.__globals__]
         attributes = _attribute_names(function.__code__)
         return _digest(
@@ -175,7 +175,7 @@ class ContentReader:
             self._text_of_code(function.__code__),
             self._text(function.__defaults__),
             self._text(function.__kwdefaults__),
-            *self._named(held),
+            *self._named(enclosed),
             *(f"{name} {self._text_of_global(function.__globals__[name], attributes)}" for name in sorted(names)),
             *self._named(vars(function)),
         )

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.model.unread import unread_in_words
+
 if TYPE_CHECKING:
     from bathyscope.model.model import Model
 
 _HASH_LETTERS: Final = 8
-_UNREAD: Final = "unknown "
-"""In front of a hash of weights, where the model also computes with something that cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class ModelIdentity:
 
     Args:
         name: what it is called, which changes no number.
-        weights: hash of all weights, of their precision and of changed constants (see ``unreadable``).
+        weights: hash of all weights, of their precision and of changed constants (see ``unread``).
         configuration: hash of the configuration and of the states of all adapters.
         adapters: what each adapter does, such as ``default active``; empty = no adapters.
         schedule: the order of its blocks, as text; None = their own.
@@ -85,17 +85,6 @@ class ModelIdentity:
             "n_blocks": self.n_blocks,
         }
         return {name: value for name, value in values.items() if value is not None}
-
-
-def unreadable(weights: str, path: str) -> str:
-    """Return the hash of a model that computes with a value that cannot be read: no other is known to be equal."""
-    return f"{_UNREAD}{weights} {path}"
-
-
-def unread_in_words(*weights: str | None) -> str:
-    """Return what in a model with one of these hashes cannot be read, and what helps; empty where all can."""
-    paths = [text.removeprefix(_UNREAD).partition(" ")[2] for text in weights if text and text.startswith(_UNREAD)]
-    return f"{paths[0]} cannot be read, and may be another one; make it a buffer or a number" if paths else ""
 
 
 @dataclass(frozen=True)

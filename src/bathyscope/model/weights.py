@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
 from bathyscope.model.constants import looked_at
-from bathyscope.model.identity import unreadable
 from bathyscope.model.marks import Mark, chunks, marks_of
 from bathyscope.model.streaming.offloaded import store_of
+from bathyscope.model.unread import unreadable
 
 _CHUNK_BYTES = 1 << 24
 # hashing lets other threads run; each holds one chunk

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope.errors import StoreError
-from bathyscope.model.identity import ModelIdentity, compare_models, unread_in_words
+from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.model.unread import unread_in_words
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.manifest import TOLD_LATER, Identity, plain
 

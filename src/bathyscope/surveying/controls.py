@@ -176,9 +176,9 @@ def untrained(model: Model, seed: int) -> Model:
 
 def _hold_the_same(fresh: nn.Module, hf: nn.Module) -> bool:
     """Whether all parameters of a fresh model are those of the one in hand."""
-    own = dict(hf.named_parameters())
+    parameters = dict(hf.named_parameters())
     return all(
-        name in own and torch.equal(value.detach().cpu(), own[name].detach().cpu())
+        name in parameters and torch.equal(value.detach().cpu(), parameters[name].detach().cpu())
         for name, value in fresh.named_parameters()
     )
 
