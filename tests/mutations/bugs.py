@@ -7,6 +7,7 @@ import afterwards
 import asking
 import differences
 import headlines
+import identities
 import in_hand
 import joins
 import promises
@@ -20,6 +21,7 @@ BUGS: tuple[Bug, ...] = (
     *asking.BUGS,
     *differences.BUGS,
     *headlines.BUGS,
+    *identities.BUGS,
     *in_hand.BUGS,
     *joins.BUGS,
     *promises.BUGS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -357,3 +358,23 @@ def test_controls_of_other_kinds_or_of_two_numbers_are_refused(control: object, 
     with pytest.raises(OptionError) as caught:
         controls_of(control)  # type: ignore[arg-type]
     assert str(caught.value) == message
+
+
+def test_a_control_is_never_the_model_itself() -> None:
+    hf = untrained(bathyscope.load(zoo.entry("llama").build()), 3).hf
+    itself = bathyscope.load(hf)
+    with pytest.warns(UserWarning, match=r"is itself untrained, with seed 3, .* drawn with seed 1000003 instead\.$"):
+        control = untrained(itself, 3)
+    assert control.weight_hash != itself.weight_hash
+    assert control.name.endswith("untrained, seed 1000003")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert untrained(itself, 0).name.endswith("untrained, seed 0")
+
+
+def test_a_lens_of_an_untrained_model_is_no_lens_of_its_control() -> None:
+    itself = untrained(bathyscope.load(zoo.entry("llama").build()), 0)
+    lens = bathyscope.fit_lens(itself.hf, [[5, 6, 7, 8, 9, 10], [9, 8, 7, 6]], skip_first=1, progress=False)
+    options = {"jacobian_lens": {"lens": lens}, "control": "untrained", "progress": False}
+    with pytest.warns(UserWarning, match="is itself untrained"), pytest.raises(ModelError, match="fitted to other wei"):
+        bathyscope.survey(itself.hf, [[7, 5, 9, 11]], ["jacobian_lens"], **options)

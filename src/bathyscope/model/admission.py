@@ -16,7 +16,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
-from bathyscope.model.replaced import LIBRARIES, homes_of
+from bathyscope.model.origins import LIBRARIES, homes_of
 from bathyscope.model.streaming.offloaded import store_of
 
 _LOCKS: WeakKeyDictionary[nn.Module, threading.RLock] = WeakKeyDictionary()

@@ -12,16 +12,21 @@ import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.recording import reset_rotary
+from bathyscope.model.attending import registered_functions
+from bathyscope.model.contents import Content, ContentReader, content_of_tensor
+from bathyscope.model.origins import is_installed
 from bathyscope.model.replaced import replaced_methods
 from bathyscope.model.tables import tables_of
 
@@ -30,6 +35,7 @@ _OF_NO_ACCOUNT = frozenset(
     {
         *("training", "name_or_path", "forward", "is_loaded_in_4bit", "is_loaded_in_8bit", "is_quantized"),
         *("gradient_checkpointing", "is_gradient_checkpointing", "hf_device_map", "quantization_method"),
+        *("_is_hf_initialized", "_hf_hook", "_old_forward"),
     }
 )
 # state of forwards so far: the longest one, and whether RWKV has divided its weights
@@ -44,6 +50,9 @@ _REPLACING = frozenset(
 )
 _PLAIN = (bool, int, float, str, type(None), torch.dtype)
 _FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_READABLE = (*_FUNCTIONS, partial, dict, list, tuple, set, frozenset, np.ndarray, np.generic, type)
+"""What is looked into wherever it stands; other objects of libraries in modules of libraries are their bookkeeping."""
+_OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 _IN_PLACE = ("cpu", "meta")
 """Kinds of devices whose tables are looked at where they are."""
 _ROUNDINGS = 4
@@ -62,12 +71,14 @@ class _Known:
         now: their hash when they were looked at last.
         settings: hash of the configuration then.
         departure: their hash where they are not those of the configuration; None = they are.
+        unread: what cannot be read, by path.
     """
 
     first: str
     now: str
     settings: str
     departure: str | None
+    unread: tuple[str, ...] = ()
 
 
 _KNOWN: WeakKeyDictionary[nn.Module, _Known] = WeakKeyDictionary()
@@ -81,25 +92,66 @@ def departure_of(hf: nn.Module, settings: str) -> str | None:
     Args:
         settings: hash of the configuration.
     """
+    return looked_at(hf, settings)[0]
+
+
+def unread_values(hf: nn.Module, settings: str) -> list[str]:
+    """Return what a model computes with that cannot be read, by path, each with its class.
+
+    A model with such a value is known to be equal to none.
+
+    Args:
+        settings: hash of the configuration.
+    """
+    return looked_at(hf, settings)[1]
+
+
+def looked_at(hf: nn.Module, settings: str) -> tuple[str | None, list[str]]:
+    """Return ``departure_of`` and ``unread_values`` of one look at a model."""
     reset_rotary(hf)
     constants = _on_host(_constants_of(hf))
-    now = _hash(sorted((name, _text(value)) for name, value in constants.items()))
+    look = _known(hf, constants, settings)
     # looked at each time: of what a method holds, no more can be stored than this hash
-    replaced = replaced_methods(hf)
-    departure = _departure_of_constants(hf, constants, now, settings)
-    return _hash(departure, sorted(replaced.items())) if replaced else departure
+    code = {**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)}
+    unread = [*look.unread, *(f"{name} ({content.unread})" for name, content in code.items() if content.unread)]
+    if not code:
+        return look.departure, unread
+    return _hash(look.departure, sorted((name, content.text) for name, content in code.items())), unread
 
 
-def _departure_of_constants(hf: nn.Module, constants: Constants, now: str, settings: str) -> str | None:
+def _own_classes(hf: nn.Module) -> dict[str, Content]:
+    """Return the code of modules' classes that no installed package defines, by path."""
+    contents: dict[type, Content] = {}
+    reader = ContentReader(hf)
+    classes = {path: type(module) for path, module in hf.named_modules() if not is_installed(type(module))}
+    for kind in {*classes.values()}:
+        contents[kind] = reader.read_class(kind)
+    return {f"{path} (code)".strip(): contents[kind] for path, kind in classes.items()}
+
+
+def _known(hf: nn.Module, constants: Constants, settings: str) -> _Known:
+    texts = {name: _text(value) for name, value in constants.items()}
+    now = _hash(sorted(texts.items()))
     before = _KNOWN.get(hf)
     if before is not None and before.now == now and before.settings == settings:
-        return before.departure
-    first = now if before is None else before.first
+        return before
+    # libraries write notes of their own into modules at any time
+    lasting = _hash(sorted(item for item in texts.items() if not _is_underscored(item[0])))
+    first = lasting if before is None else before.first
     built = _built(hf)
-    since_first = None if now == first else now
+    since_first = None if lasting == first else lasting
     departure = since_first if built is None else _departure(constants, built)
-    _KNOWN[hf] = _Known(first, now, settings, departure)
-    return departure
+    somebodys = {path for path, module in hf.named_modules() if not is_installed(type(module))}
+    differing = (
+        [name for name in constants if _owner(name) in somebodys] if built is None else _differing(constants, built)
+    )
+    unread = tuple(
+        f"{name} ({content.unread})"
+        for name in differing
+        if isinstance(content := constants.get(name), Content) and content.unread
+    )
+    _KNOWN[hf] = _Known(first, now, settings, departure, unread)
+    return _KNOWN[hf]
 
 
 def changed_values(hf: nn.Module) -> list[str]:
@@ -121,7 +173,7 @@ def differing_constants(first: nn.Module, second: nn.Module) -> list[str]:
         {name: value for name, value in _on_host(_constants_of(hf)).items() if not _is_inside(_owner(name), inner)}
         for hf in (first, second)
     )
-    methods = [replaced_methods(hf) for hf in (first, second)]
+    methods = [{**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)} for hf in (first, second)]
     replaced = {name for name in {*methods[0], *methods[1]} if methods[0].get(name) != methods[1].get(name)}
     return [*_differing(left, right), *sorted(replaced)]
 
@@ -138,7 +190,20 @@ def _departure(constants: Constants, built: Constants) -> str | None:
 def _differing(constants: Constants, built: Constants) -> list[str]:
     names = sorted(constants.keys() | built.keys())
     pairs = {name: (constants.get(name, _MISSING), built.get(name, _MISSING)) for name in names}
-    return [name for name, pair in pairs.items() if not _same(*pair) and not _is_cache(*pair)]
+    return [
+        name
+        for name, pair in pairs.items()
+        if not _same(*pair) and not (_have_one_class(name, constants, built) and _is_left_behind(name, *pair))
+    ]
+
+
+def _have_one_class(name: str, constants: Constants, built: Constants) -> bool:
+    key = f"{_owner(name)} (class)"
+    return bool(constants.get(key) == built.get(key))
+
+
+def _is_underscored(name: str) -> bool:
+    return name.rpartition(".")[2].startswith("_")
 
 
 def _built(hf: nn.Module) -> Constants | None:
@@ -183,12 +248,13 @@ def _constants_of(hf: nn.Module, like: nn.Module | None = None) -> Constants:
         like: the model whose layers decide about that; None = this one.
     """
     replaced = _replaced(hf if like is None else like)
+    contents = ContentReader(hf)
     constants: Constants = {}
     for path, module in hf.named_modules():
         if _is_inside(path, replaced):
             continue
         constants[f"{path} (class)"] = f"{type(module).__module__}.{type(module).__qualname__}"
-        constants.update({f"{path}.{key}": value for key, value in _plain_values(module)})
+        constants.update({f"{path}.{key}": value for key, value in _values_of(module, contents)})
     for name, table in tables_of(hf).items():
         owner_path, _, key = name.rpartition(".")
         if not _is_inside(owner_path, replaced) and not _is_state(hf.get_submodule(owner_path), key):
@@ -231,20 +297,23 @@ def _is_inside(path: str, outer: tuple[str, ...]) -> bool:
     return any(path == outermost or path.startswith(f"{outermost}.") for outermost in outer)
 
 
-def _plain_values(module: nn.Module) -> Iterator[tuple[str, Any]]:
+def _values_of(module: nn.Module, contents: ContentReader) -> Iterator[tuple[str, Any]]:
+    is_own = not is_installed(type(module))
     for key, value in vars(module).items():
-        if key.startswith("_") or key in _OF_NO_ACCOUNT or key.endswith(_STATE):
+        if key in _OF_EVERY_MODULE or key in _OF_NO_ACCOUNT or key.endswith(_STATE):
             continue
         # which row of an embedding is not trained, as its special tokens say; no forward looks at it
         if key == "padding_idx" and isinstance(module, nn.Embedding | PreTrainedModel):
             continue
         if isinstance(value, Tensor):
             yield key, value.detach()
-        # a method that was exchanged is a switch of whoever holds the model, such as a streamed model's ``to``
-        elif isinstance(value, _FUNCTIONS) and not hasattr(type(module), key):
-            yield key, f"{value.__module__}.{value.__qualname__}"
         elif _is_plain(value):
             yield key, value
+        # a method that was exchanged is a switch of whoever holds the model, such as a streamed model's ``to``
+        elif (isinstance(value, _FUNCTIONS) and hasattr(type(module), key)) or isinstance(value, PreTrainedConfig):
+            continue
+        elif is_own or isinstance(value, _READABLE) or not is_installed(type(value)):
+            yield key, contents.read(value)
 
 
 def _is_plain(value: Any) -> bool:
@@ -264,8 +333,13 @@ def _is_state(module: nn.Module, key: str) -> bool:
     return any(word in str(kind) for word in _STATEFUL_ROPE)
 
 
-def _is_cache(value: Any, built: Any) -> bool:
-    """Whether a tensor has no counterpart: a forward has left it behind (recurrent states), or it is on meta."""
+def _is_left_behind(name: str, value: Any, built: Any) -> bool:
+    """Whether a value tells nothing of what a module of one class computes.
+
+    A forward has left a tensor behind (recurrent states), it is on meta, or a library has noted something for itself.
+    """
+    if _is_underscored(name) and (value is _MISSING or built is _MISSING):
+        return True
     return (isinstance(value, Tensor) and not isinstance(built, Tensor)) or _is_absent(value) or _is_absent(built)
 
 
@@ -274,6 +348,8 @@ def _is_absent(value: Any) -> bool:
 
 
 def _same(value: Any, built: Any) -> bool:
+    if isinstance(value, Content) and isinstance(built, Content) and value.unread:
+        return False
     if not isinstance(value, Tensor) or not isinstance(built, Tensor):
         return type(value) is type(built) and repr(value) == repr(built)
     if value.shape != built.shape or value.dtype != built.dtype:
@@ -288,12 +364,9 @@ def _same(value: Any, built: Any) -> bool:
 
 def _text(value: Any) -> str:
     """Return a constant as text; a table by its bytes."""
-    if not isinstance(value, Tensor):
-        return repr(value)
-    if _is_absent(value):
-        return f"{tuple(value.shape)} {value.dtype} elsewhere"
-    content = value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return f"{tuple(value.shape)} {value.dtype} {hashlib.sha256(content.data).hexdigest()}"
+    if isinstance(value, Content):
+        return value.text
+    return content_of_tensor(value) if isinstance(value, Tensor) else repr(value)
 
 
 def _hash(*parts: Any) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.model.unread import unread_in_words
+
 if TYPE_CHECKING:
     from bathyscope.model.model import Model
 
@@ -23,7 +25,8 @@ class ModelIdentity:
 
     Args:
         name: what it is called, which changes no number.
-        weights: hash of all weights, of their precision, and of constants and methods that were changed in memory.
+        weights: hash of all weights, of their precision, and of constants and methods that were changed in memory (see
+            ``unread``).
         configuration: hash of the configuration and of the states of all adapters.
         adapters: what each adapter does, such as ``default active``; empty = no adapters.
         schedule: the order of its blocks, as text; None = their own.
@@ -147,12 +150,15 @@ def compare_models(
         differences[aspect] = f"{aspect}: {of_first} has {ours}, {of_second} {theirs}"
 
     is_of_one_precision = None in (first.precision, second.precision) or first.precision == second.precision
-    has_same_weights = None not in (first.weights, second.weights) and first.weights == second.weights
+    unread = unread_in_words(second.weights, first.weights)
+    has_same_weights = None not in (first.weights, second.weights) and first.weights == second.weights and not unread
     if None not in (first.n_blocks, second.n_blocks) and first.n_blocks != second.n_blocks:
         differ("blocks", first.n_blocks, second.n_blocks)
     if not is_of_one_precision:
         differ("precision", first.precision, second.precision)
-    if first.weights and second.weights and is_of_one_precision and not has_same_weights:
+    if unread:
+        differences["weights"] = f"weights: {unread}"
+    elif first.weights and second.weights and is_of_one_precision and not has_same_weights:
         differ("weights", first.weights[:_HASH_LETTERS], second.weights[:_HASH_LETTERS])
     if first.adapters is not None and second.adapters is not None and first.adapters != second.adapters:
         differ("adapters", first.adapters or "none", second.adapters or "none")

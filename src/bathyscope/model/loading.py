@@ -28,6 +28,7 @@ from bathyscope.model.anatomy.mode import default_settings, evaluating, require_
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
+from bathyscope.model.constants import unread_values
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
@@ -36,7 +37,7 @@ from bathyscope.model.options import Attention, Placement
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
-from bathyscope.model.weights import WeightReading, settings_hash
+from bathyscope.model.weights import WeightReading, config_hash, settings_hash
 from bathyscope.options import Range, checked
 
 AnyModel = Model | PreTrainedModel | str | Path
@@ -252,9 +253,19 @@ def _readable(name: str, hf: nn.Module) -> WeightReading:
     require_own_order(hf)
     require_no_hooks(hf)
     warn_of_replaced_methods(hf)
+    _warn_of_unread_values(hf)
     reading = WeightReading(hf)
     _require_finite(name, reading)
     return reading
+
+
+def _warn_of_unread_values(hf: nn.Module) -> None:
+    unread = unread_values(hf, config_hash(hf)) if hasattr(hf, "config") else []
+    if unread:
+        warn(
+            f"{unread[0]} cannot be read: runs, lenses and plans of this model are those of an unknown one, and none "
+            "is resumed or used again. Make it a buffer or a number."
+        )
 
 
 def _require_finite(name: str, reading: WeightReading) -> None:

@@ -5,44 +5,45 @@ Wrappers that libraries put around a module's own method (devices, mixed precisi
 neither do faster kernels of the same function.
 """
 
-import hashlib
-from collections.abc import Callable, Iterator
-from functools import partial
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+import sys
+from collections.abc import Iterator
+from types import FunctionType
 from typing import Any, Final
 
-import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.errors import warn
+from bathyscope.model.contents import Content, ContentReader
+from bathyscope.model.origins import LIBRARIES, OWN, home_of, is_installed, layers_of, unbound
 from bathyscope.model.structure import ADAPTERS
 
-LIBRARIES: Final = ("torch", "transformers", "accelerate", "peft")
-"""Weight parametrisation, moving of weights between devices, reading of outputs: none acts on the stream."""
 _KERNELS: Final = ("kernels", "liger_kernel")
-_OWN: Final = "bathyscope"
-_MEASURING: Final = (*LIBRARIES, *_KERNELS, _OWN)
-_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.generic, torch.dtype, torch.device)
-_MOST_DEPTH: Final = 4
-"""Of functions in functions that are looked into."""
+_MEASURING: Final = (*LIBRARIES, *_KERNELS, OWN)
 
 
-def replaced_methods(hf: nn.Module) -> dict[str, str]:
-    """Return the methods that were replaced in memory, by path, each with a text of what stands there now.
+def replaced_methods(hf: nn.Module) -> dict[str, Content]:
+    """Return the methods that were replaced in memory, by path, each with what stands there now.
 
-    A ``forward`` of a library's class that another package has exchanged for all modules counts as well. Methods that
-    every model has, such as ``to``, are switches of whoever holds it.
+    A ``forward`` of a library's class that another package has exchanged for all modules counts as well, and so do
+    somebody's own functions in the place of others that such a class or its module defines. Methods that every model
+    has, such as ``to``, are switches of whoever holds it.
     """
-    contents = _Contents(hf)
-    replaced: dict[str, str] = {}
+    contents = ContentReader(hf)
+    replaced: dict[str, Content] = {}
+    exchanged: dict[type, dict[str, Any]] = {}
     for path, module in hf.named_modules():
+        kind = type(module)
         for key, method in _methods_in_front(module):
             if _is_replaced(method, key, module):
-                replaced[f"{path}.{key}".strip(".")] = contents.text_of(method)
-        if _is_exchanged(type(module)):
-            replaced.setdefault(f"{path}.forward".strip("."), contents.text_of(type(module).forward))
+                replaced[f"{path}.{key}".strip(".")] = contents.read_function(method)
+        if kind not in exchanged:
+            exchanged[kind] = dict(_exchanged_methods(kind))
+        for key, method in exchanged[kind].items():
+            replaced.setdefault(f"{path}.{key}".strip("."), contents.read_function(method))
+    for name in sorted({kind.__module__ for kind in exchanged}):
+        functions = _exchanged_functions(name)
+        replaced |= {f"{name}.{key}": contents.read_function(function) for key, function in functions}
     return replaced
 
 
@@ -65,14 +66,6 @@ def warn_of_replaced_methods(hf: nn.Module) -> None:
         )
 
 
-def homes_of(function: Callable[..., Any]) -> set[str]:
-    """Return the packages that a function, and all that it is wrapped around, are defined in.
-
-    A wrapper takes over the name and the module of what it wraps; the globals of its code remain its own.
-    """
-    return {_home(layer) for layer in _layers(function)}
-
-
 def _methods_in_front(module: nn.Module) -> Iterator[tuple[str, Any]]:
     """Yield what stands in front of methods of a module's class; modules in their place are parts of the model."""
     for key, value in module.__dict__.items():
@@ -82,11 +75,11 @@ def _methods_in_front(module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 
 def _is_replaced(method: Any, key: str, module: nn.Module) -> bool:
-    layers = list(_layers(method))
-    of_class = {id(_unbound(layer)) for layer in _layers(getattr(type(module), key))}
-    outer = [layer for layer in layers if id(_unbound(layer)) not in of_class]
+    layers = list(layers_of(method))
+    of_class = {id(unbound(layer)) for layer in layers_of(getattr(type(module), key))}
+    outer = [layer for layer in layers if id(unbound(layer)) not in of_class]
     owners = [layer.__self__ for layer in layers if isinstance(getattr(layer, "__self__", None), nn.Module)]
-    if any(_home(layer) not in _MEASURING for layer in outer):
+    if any(home_of(layer) not in _MEASURING for layer in outer):
         return True
     if type(module).__module__.partition(".")[0] == ADAPTERS:
         # a layer of an adapter that has the method of the layer inside
@@ -96,127 +89,33 @@ def _is_replaced(method: Any, key: str, module: nn.Module) -> bool:
         return any(owner is not module for owner in owners[-1:])
     # A wrapper that a library makes for one module is a function of its own, and some families choose among methods of
     # one class; torch.zeros_like, another module, and the method of another class are neither.
-    innermost = _unbound(layers[-1])
-    if owners[-1:] == [module] and _unbound(getattr(type(module), innermost.__name__, None)) is innermost:
+    innermost = unbound(layers[-1])
+    if owners[-1:] == [module] and unbound(getattr(type(module), innermost.__name__, None)) is innermost:
         return False
-    return _home(innermost) in ("torch", "transformers") and "<locals>" not in getattr(innermost, "__qualname__", "")
+    return home_of(innermost) in ("torch", "transformers") and "<locals>" not in getattr(innermost, "__qualname__", "")
 
 
-def _is_exchanged(kind: type) -> bool:
-    """Whether a library's class has a ``forward`` that is defined elsewhere."""
+def _exchanged_methods(kind: type) -> Iterator[tuple[str, Any]]:
+    """Yield the methods of a library's class that are defined elsewhere."""
     if kind.__module__.partition(".")[0] not in LIBRARIES:
-        return False
-    return any(_home(layer) not in _MEASURING for layer in _layers(kind.forward))  # type: ignore[attr-defined]
+        return
+    if any(home_of(layer) not in _MEASURING for layer in layers_of(kind.forward)):  # type: ignore[attr-defined]
+        yield "forward", kind.forward  # type: ignore[attr-defined]
+    # what all models have in common are switches
+    bases = [base for base in kind.__mro__ if base not in PreTrainedModel.__mro__]
+    for key in dict.fromkeys(key for base in bases for key in vars(base)):
+        method = getattr(kind, key, None)
+        if key != "forward" and isinstance(method, FunctionType) and _is_somebodys(method):
+            yield key, method
 
 
-def _layers(function: Any) -> Iterator[Any]:
-    """Yield a function and what it is wrapped around, from the outside to the inside."""
-    seen: set[int] = set()
-    while function is not None and id(function) not in seen:
-        seen.add(id(function))
-        yield function
-        function = getattr(function, "__wrapped__", None)
+def _exchanged_functions(module: str) -> Iterator[tuple[str, Any]]:
+    """Yield somebody's own functions in the place of those that a module of a library's models uses."""
+    if module.partition(".")[0] == "transformers" and module in sys.modules:
+        for key, value in sorted(vars(sys.modules[module]).items()):
+            if isinstance(value, FunctionType) and _is_somebodys(value):
+                yield key, value
 
 
-def _unbound(function: Any) -> Any:
-    """Return the function inside of partial ones and of bound methods."""
-    while isinstance(function, partial):
-        function = function.func
-    return getattr(function, "__func__", function)
-
-
-def _home(function: Any) -> str:
-    function = _unbound(function)
-    names = getattr(function, "__globals__", None)
-    if names is not None:
-        return str(names.get("__name__")).partition(".")[0]
-    # an object that wraps a function takes over its module too, and its class does not
-    origin = function if isinstance(function, BuiltinFunctionType | type) else type(function)
-    return str(origin.__module__ or "").partition(".")[0]
-
-
-class _Contents:
-    """What functions hold, as plain data whose text is the same in every process.
-
-    Args:
-        hf: the model, whose own modules are told by their classes, since its weights are hashed.
-    """
-
-    def __init__(self, hf: nn.Module) -> None:
-        self._own_modules = {id(module) for module in hf.modules()}
-
-    def text_of(self, function: Any) -> str:
-        """Return a hash of what a function computes, as far as its code and the values that it holds tell."""
-        return hashlib.sha256(repr([self.of(layer, 0) for layer in _layers(function)]).encode()).hexdigest()
-
-    def of(self, value: Any, depth: int) -> Any:
-        """Return a value as plain data: numbers as they are, tensors by their bytes, functions by code and values."""
-        if isinstance(value, _PLAIN):
-            return repr(value)
-        if isinstance(value, np.ndarray) and value.dtype != object:
-            return ("array", str(value.dtype), value.shape, hashlib.sha256(value.tobytes()).hexdigest())
-        if isinstance(value, Tensor):
-            return _content_of_tensor(value)
-        if depth < _MOST_DEPTH:
-            if isinstance(value, list | tuple | set | frozenset):
-                parts = [self.of(part, depth + 1) for part in value]
-                return (type(value).__name__, sorted(map(repr, parts)) if isinstance(value, set | frozenset) else parts)
-            if isinstance(value, dict):
-                return [(self.of(key, depth + 1), self.of(part, depth + 1)) for key, part in value.items()]
-            if isinstance(value, partial):
-                return ("partial", *(self.of(part, depth + 1) for part in (value.func, value.args, value.keywords)))
-            if isinstance(value, MethodType):
-                return ("method", self.of(value.__func__, depth + 1), self._of_object(value.__self__, depth + 1))
-            if isinstance(value, FunctionType):
-                return self._of_function(value, depth)
-            if not isinstance(value, type | BuiltinFunctionType | ModuleType):
-                return self._of_object(value, depth + 1)
-        name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None) or type(value).__qualname__
-        return f"{getattr(value, '__module__', '')}.{name}"
-
-    def _of_function(self, function: FunctionType, depth: int) -> Any:
-        if _home(function) in LIBRARIES:
-            # its code changes with the version of the library, its name does not
-            return f"{function.__module__}.{function.__qualname__}"
-        names = _names_in(function.__code__)
-        value_by_name = {
-            **{name: function.__globals__[name] for name in names if name in function.__globals__},
-            **dict(zip(function.__code__.co_freevars, map(_held_in, function.__closure__ or ()))),
-            "defaults": function.__defaults__,
-            "keyword defaults": function.__kwdefaults__,
-        }
-        values = [(name, self.of(value, depth + 1)) for name, value in sorted(value_by_name.items())]
-        return ("function", self._of_code(function.__code__), values)
-
-    def _of_object(self, value: Any, depth: int) -> Any:
-        """Return an object by its class and the values that it holds, a module by its weights."""
-        kind = f"{type(value).__module__}.{type(value).__qualname__}"
-        if isinstance(value, nn.Module):
-            weights = {} if id(value) in self._own_modules else value.state_dict()
-            return (kind, [(name, _content_of_tensor(tensor)) for name, tensor in weights.items()])
-        state: dict[str, Any] = getattr(value, "__dict__", {})
-        return (kind, [(key, self.of(part, depth + 1)) for key, part in sorted(state.items()) if depth < _MOST_DEPTH])
-
-    def _of_code(self, code: CodeType) -> Any:
-        constants = [self._of_code(part) if isinstance(part, CodeType) else self.of(part, 0) for part in code.co_consts]
-        return (code.co_code.hex(), constants, code.co_names, code.co_varnames)
-
-
-def _content_of_tensor(value: Any) -> Any:
-    if not isinstance(value, Tensor) or value.device.type == "meta":
-        return (type(value).__name__, str(getattr(value, "dtype", "")), tuple(getattr(value, "shape", ())))
-    as_bytes = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-    return ("tensor", str(value.dtype), tuple(value.shape), hashlib.sha256(as_bytes.data).hexdigest())
-
-
-def _held_in(cell: Any) -> Any:
-    # a cell is empty until the function that it belongs to has set it
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return None
-
-
-def _names_in(code: CodeType) -> set[str]:
-    inner = [part for part in code.co_consts if isinstance(part, CodeType)]
-    return {*code.co_names, *(name for part in inner for name in _names_in(part))}
+def _is_somebodys(function: FunctionType) -> bool:
+    return not all(is_installed(layer) for layer in layers_of(function))

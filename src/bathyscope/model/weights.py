@@ -14,9 +14,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedConfig
 
-from bathyscope.model.constants import departure_of
+from bathyscope.model.constants import looked_at
 from bathyscope.model.marks import Mark, chunks, marks_of
 from bathyscope.model.streaming.offloaded import store_of
+from bathyscope.model.unread import unreadable
 
 _CHUNK_BYTES = 1 << 24
 # hashing lets other threads run; each holds one chunk
@@ -74,17 +75,19 @@ class WeightReading:
     def sha256(self) -> str:
         """Hash names, shapes, dtypes and every byte of all parameters, and of the buffers a checkpoint carries.
 
-        Constants count where they are not those that the model's configuration makes. Blocks that have not run yet are
-        brought now.
+        Constants count where they are not those that the model's configuration makes; one that cannot be read is named
+        behind the hash. Blocks that have not run yet are brought now.
         """
         missing = [name for name in self._order if name not in self._digests]
         if self._store is not None:
             if missing:
                 self._store.bring_all(self.look)
             self._store.digests |= {name: self._digests[name] for name in self._store.lasting & set(self._order)}
-        departure = departure_of(self._hf, config_hash(self._hf)) if hasattr(self._hf, "config") else None
+        settings = config_hash(self._hf) if hasattr(self._hf, "config") else None
+        departure, unread = (None, []) if settings is None else looked_at(self._hf, settings)
         changed = b"" if departure is None else departure.encode()
-        return hashlib.sha256(b"".join(self._digests[name] for name in self._order) + changed).hexdigest()
+        digest = hashlib.sha256(b"".join(self._digests[name] for name in self._order) + changed).hexdigest()
+        return unreadable(digest, unread[0]) if unread else digest
 
 
 def weight_hash(hf: nn.Module) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from bathyscope.errors import StoreError
 from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.model.unread import unread_in_words
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.manifest import TOLD_LATER, Identity, plain
 
@@ -73,7 +74,11 @@ def difference(
     if isinstance(old.get("measures"), dict) and isinstance(new.get("measures"), dict):
         old["measures"] = _without_texts(old["measures"], new["measures"])
         new["measures"] = _without_texts(new["measures"], old["measures"])
-    return list(_differences("", old, new, noun, f"{other} has" if other else _ASKED))
+    unread = unread_in_words(new.get("weight_hash"), old.get("weight_hash"))
+    if unread:
+        old["weight_hash"] = new["weight_hash"] = ""
+    lines = _differences("", old, new, noun, f"{other} has" if other else _ASKED)
+    return [*([f"weight_hash: {unread}"] if unread else []), *lines]
 
 
 def _without_texts(measures: Mapping[str, Any], others: Mapping[str, Any]) -> dict[str, Any]:

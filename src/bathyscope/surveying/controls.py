@@ -13,11 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 
+import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.strict import whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError, OptionError, did_you_mean
+from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
 from bathyscope.options import items_of
@@ -30,6 +32,8 @@ from bathyscope.surveying.untrained import initialised, require_initialisable
 Kind = Literal["untrained", "shuffled_blocks", "shuffled_text"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 MOST_SEEDS: Final = 100
+_FURTHER: Final = 1_000_000
+"""From a seed that gives the model itself to the one that is taken instead."""
 
 
 @dataclass(frozen=True)
@@ -153,13 +157,30 @@ def untrained(model: Model, seed: int) -> Model:
 
     It differs from the model by its weights alone: every parameter has the name, the shape and the dtype of the
     model's, and tables that no checkpoint holds (rotary frequencies, masks) are the model's own. Adapters, which begin
-    without effect, are left out.
+    without effect, are left out. A model that is itself untrained with this seed gets a control of another seed, and a
+    warning.
 
     Raises:
         ModelError: parts that cannot be initialised again, with the first of them.
     """
     fresh = initialised(model.hf, seed)
+    if _hold_the_same(fresh, model.hf):
+        warn(
+            f"{model.name} is itself untrained, with seed {seed}, so that a control of that seed would be no "
+            f"independent model. It is drawn with seed {seed + _FURTHER} instead."
+        )
+        seed += _FURTHER
+        fresh = initialised(model.hf, seed)
     return _checked_control(fresh.to(model.device).eval(), model, f"untrained, seed {seed}")  # type: ignore[arg-type]
+
+
+def _hold_the_same(fresh: nn.Module, hf: nn.Module) -> bool:
+    """Whether all parameters of a fresh model are those of the one in hand."""
+    parameters = dict(hf.named_parameters())
+    return all(
+        name in parameters and torch.equal(value.detach().cpu(), parameters[name].detach().cpu())
+        for name, value in fresh.named_parameters()
+    )
 
 
 def shuffled_blocks(model: Model, seed: int) -> Model:

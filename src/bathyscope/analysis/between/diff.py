@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.analysis.between.diff_text import beyond_rounding
 from bathyscope.analysis.between.parting import PARTS, Difference, TokenPredictions, difference
 from bathyscope.analysis.between.sides import (
     ModelSide,
@@ -31,6 +32,7 @@ from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
+from bathyscope.model.in_hand import has_adapters
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
@@ -87,7 +89,8 @@ def diff(
 
     Raises:
         ModelError: models of different widths, vocabularies or numbers of blocks; tokenizers that mean other tokens by
-            the same ids; no adapters where ``b`` is None, or merged or disabled ones; predictions that are not finite.
+            the same ids; two models of the same modules with adapters; no adapters where ``b`` is None, or merged or
+            disabled ones; predictions that are not finite.
         OptionError, PromptError: an option out of its range, or prompts that cannot be measured; before any compute.
 
     Example:
@@ -112,6 +115,8 @@ def _diff(
     first = loaded(a)
     with alone(first):
         sides = sides_of_adapters(first) if b is None else sides_of_models(first, loaded(b))
+        if b is not None and getattr(a, "hf", a) is not getattr(b, "hf", b):
+            _require_two_models(*(side.model for side in sides))
         read = tokenized(first, prompts, seed=seed, beyond_context=beyond_context)
         apart = vocabularies_differ(first, sides[1].model, {token for prompt in read for token in prompt.ids})
         if apart is not None:
@@ -120,6 +125,20 @@ def _diff(
             )
         weights = compare_adapters(first) if b is None else compare_weights(*(side.model for side in sides))
         return _identified(_measure(sides, weights, read, sampling), sides)
+
+
+def _require_two_models(first: Model, second: Model) -> None:
+    """Refuse two models that are one set of modules, with adapters in both.
+
+    Raises:
+        ModelError: with what helps.
+    """
+    pairs = zip(first.anatomy.blocks, second.anatomy.blocks, strict=True)
+    if has_adapters(first.hf) and all({*left.modules()} == {*right.modules()} for left, right in pairs):
+        raise ModelError(
+            "Both models are the same modules, adapters included: get_peft_model changes a model in place. Give the "
+            "one with adapters alone and b=None, which compares it with itself without them."
+        )
 
 
 def _identified(result: Difference, sides: tuple[ModelSide, ModelSide]) -> Difference:
@@ -138,7 +157,6 @@ def _measure(
     """Return every number, of all prompts in order."""
     models = [side.model for side in sides]
     n_blocks = models[0].n_blocks
-    changed = [block for block in range(n_blocks) if weights.differs[block]]
     by_block = ("graft", "graft_back", "cumulative", "cumulative_back")
     longest = max(len(prompt) for prompt in read)
     values: dict[str, NDArray[np.float64]] = {
@@ -154,7 +172,8 @@ def _measure(
     top_PT = np.full((2, len(read), longest), -1)
     equal_lengths = any(model.anatomy.equal_lengths for model in models)
     room = min(side.wave.policy.tokens for side in sides)
-    for picked in plan_batches([len(prompt) for prompt in read], 1, room, equal_lengths):
+    batches = plan_batches([len(prompt) for prompt in read], 1, room, equal_lengths)
+    for picked in batches:
         ids = [read[place].ids for place in picked]
         lengths = [len(prompt_ids) for prompt_ids in ids]
         first, second = (run_plain(side, ids) for side in sides)
@@ -176,6 +195,10 @@ def _measure(
             drift_PBT[prompt, :, :length] = drift_BPT[:, row, :length]
             kl_PT[prompt, :length] = compared.kl_PT[row, :length]
             top_PT[:, prompt, :length] = compared.top_SPT[:, row, :length]
+    weights = _with_unknown(weights, values["drift"], values["noise_floor"])
+    changed = [block for block in range(n_blocks) if weights.differs[block]]
+    for picked in batches:
+        ids = [read[place].ids for place in picked]
         for direction, target, origin in (("", 0, 1), ("_back", 1, 0)):
             single, prefixes = _graft_costs(sides[target], sides[origin], ids, changed)
             values[f"graft{direction}"][picked] = single
@@ -189,6 +212,26 @@ def _measure(
         (sides[0].name, sides[1].name),
         _families(models),
         sampling,
+    )
+
+
+def _with_unknown(
+    weights: WeightComparison, drift: NDArray[np.float64], floor: NDArray[np.float64]
+) -> WeightComparison:
+    """Return the comparison with all blocks as possibly different where one parts that was thought to be equal.
+
+    Args:
+        drift, floor: of each prompt at each boundary.
+    """
+    beyond = np.flatnonzero(beyond_rounding(drift, floor).any(0))
+    if not beyond.size or drift[:, 0].any() or any(weights.differs[: beyond[0]]):
+        return weights
+    detail = f"something unknown in block {beyond[0] - 1}"
+    return replace(
+        weights,
+        differs=[True] * len(weights.differs),
+        settings=[*weights.settings, "unknown"],
+        details=(*weights.details, detail),
     )
 
 

@@ -119,10 +119,13 @@ def _tell_weights(data: xr.Dataset) -> str:
     if places := data.attrs.get("adapters_in"):
         return f"adapters are in {_name_places(places)}"
     places = data.attrs.get("weights_differ")
-    if places is None:
-        return ""
     if places:
         return f"the weights of {_name_places(places)} differ"
+    if places is None:
+        states = [
+            detail for detail in data.attrs.get("setting_details", []) if detail.startswith("the state of the ad")
+        ]
+        return f"{states[0]} differs" if states else ""
     if settings:
         # results of earlier versions tell kinds alone
         details = data.attrs.get("setting_details") or [f"the {name}" for name in settings]

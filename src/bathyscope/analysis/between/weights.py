@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bathyscope.core.text import elided
-from bathyscope.model import Model, config_hash
+from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.model.anatomy.family import Site
+from bathyscope.model.attending import implementations_of
 from bathyscope.model.constants import departure_of, differing_constants
 from bathyscope.model.streaming.lending import lent
 from bathyscope.model.weights import configuration_difference
@@ -37,7 +38,8 @@ class WeightComparison:
         places: where weights differ as numbers, each ``"block 3, mlp"``, ``"block 3"`` (outside of its parts),
             ``"embedding"``, ``"final norm"``, ``"unembedding"``, or a tensor's name; None = not all tensors have the
             same names and shapes in both.
-        settings: what else differs: ``"configuration"``, ``"constants"``, ``"precision"``.
+        settings: what else differs: ``"configuration"``, ``"constants"``, ``"attention"`` (its implementation),
+            ``"precision"``, ``"adapters"`` (their state), ``"unknown"``.
         details: the same in words: entries of the configuration with both values, constants by path.
         by_adapters: the places are those of adapters.
     """
@@ -55,7 +57,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
     # Equal weights under another configuration, with other constants (tables, scales changed in memory), or in another
     # precision, still compute something else.
     details_by_setting = _compare_settings(a, b)
-    settings = list(details_by_setting)
+    settings = details_by_setting.keys()
     changes, differs, places, comparable = [], [], [], True
     for number, blocks in enumerate(zip(a.anatomy.blocks, b.anatomy.blocks, strict=True)):
         with lent(blocks[0]) as left_block, lent(blocks[1]) as right_block:
@@ -63,10 +65,11 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
             same = _have_the_same_shapes(left, right)
             names = _differing(left, right) if same else []
             factors = adapter_scalings(left_block), adapter_scalings(right_block)
-            names += [name for name, factor in factors[0].items() if factors[1].get(name, factor) != factor]
+            scaled = any(factors[1].get(name, factor) != factor for name, factor in factors[0].items())
             changes.append(_relative_change(left, right) if same else float("nan"))
         comparable = comparable and same
-        differs.append(not same or bool(names) or bool(settings))
+        # adapters show in the tensors and factors of the blocks that have them
+        differs.append(not same or bool(names) or scaled or bool(settings - {"adapters"}))
         places += sorted({_place_in_block(a, number, name) for name in names})
     left, right = (_outside_of_blocks(model) for model in (a, b))
     comparable = comparable and _have_the_same_shapes(left, right)
@@ -76,7 +79,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
         np.array(changes),
         differs,
         list(dict.fromkeys(places)) if comparable else None,
-        settings,
+        list(settings),
         details=tuple(detail for details in details_by_setting.values() for detail in details),
     )
 
@@ -94,9 +97,30 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
         names = differing_constants(a.hf, b.hf)
         if names:
             details["constants"] = _first_few(names)
+    names = [" and ".join(dict.fromkeys(implementations_of(model.hf).values())) for model in (a, b)]
+    if names[0] != names[1]:
+        details["attention"] = [f"the attention implementation ({names[0]} and {names[1]})"]
+    acting = [_adapter_state(model) for model in (a, b)]
+    if acting[0] != acting[1]:
+        states = [adapters_of(model.hf) for model in (a, b)]
+        if states[0] == states[1]:
+            details["adapters"] = ["the scaling of the adapters"]
+        elif None not in states:
+            details["adapters"] = [f"the state of the adapters ({states[0]} and {states[1]})"]
     if a.anatomy.dtype != b.anatomy.dtype:
         details["precision"] = ["the precision"]
     return details
+
+
+def _adapter_state(model: Model) -> dict[str, Any]:
+    """Return which adapters act in which layer, and the factor of each, by the names of tensors."""
+    layers = {name: module for name, module in model.hf.named_modules() if _acts_now(module)}
+    paths = {name: tuple(range(len(acting_adapters(module)))) for name, module in layers.items()}
+    return {**paths, **adapter_scalings(model.hf)}
+
+
+def _acts_now(module: nn.Module) -> bool:
+    return is_adapted(module) and bool(acting_adapters(module))
 
 
 def _first_few(names: list[str]) -> list[str]:
