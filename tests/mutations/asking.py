@@ -160,13 +160,6 @@ BUGS: tuple[Bug, ...] = (
         "prompts/test_chat.py::test_a_text_that_stands_only_in_the_ending_of_the_template_is_lost",
     ),
     Bug(
-        "prompts/chat",
-        "whoever-names-the-clock-asks-it",
-        "                if ASKED not in str(error):\n                    raise\n            self.asks_clock = True",
-        "                if ASKED not in str(error):\n                    raise\n            finally:\n                self.asks_clock = self._clocked is not None",
-        "prompts/test_chat.py::test_a_template_that_does_not_ask_for_the_date_is_nothing_to_say",
-    ),
-    Bug(
         "analysis/depths/comparing",
         "a-unit-without-a-bound-is-ignored",
         'if unit != "ratio":',
