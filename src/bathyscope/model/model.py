@@ -146,13 +146,13 @@ class Model:
         from bathyscope.prompts.edge_files import edges_in_files
 
         declared = (config_of(self.hf), getattr(self.hf, "generation_config", None))
-        known = EdgeTokens.of(self.given_tokenizer, *declared)
+        edges = EdgeTokens.of(self.given_tokenizer, *declared)
         if self.given_tokenizer is not None:
-            return known
+            return edges
         if self.origin is not None:
-            return known | self.origin.edges
+            return edges | self.origin.edges
         source = self._checkpoint
-        return known if source is None else known | edges_in_files(source, revision=self.revision)
+        return edges if source is None else edges | edges_in_files(source, revision=self.revision)
 
     @property
     def _checkpoint(self) -> str | None:

@@ -166,14 +166,14 @@ class ChatTemplate:
         if _words(rendered) == _words(expected):
             return
         # What the template writes around a text may depend on it, as on its length, but the text itself must be there:
-        # as often as beside what is written around another text of its form.
+        # as often as where another text of its form is written.
         stand_in = _stand_in(question)
         try:
-            beside = self._render({**contents, USER: stand_in}, frame.as_parts)
+            twin = self._render({**contents, USER: stand_in}, frame.as_parts)
         except PromptError:
             # it takes no such text
-            beside = frame.text.replace(QUESTION, stand_in)
-        written, rare, meant = (_words(each) for each in (beside, stand_in, question))
+            twin = frame.text.replace(QUESTION, stand_in)
+        written, rare, meant = (_words(each) for each in (twin, stand_in, question))
         if rare not in written or _words(rendered).count(meant) < written.replace(rare, meant).count(meant):
             raise _lost(f"the user's text {elided(repr(question), 40)}", rendered.replace(ANSWER, "…"))
 
