@@ -127,8 +127,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "prompts/padding",
         "bos-of-a-single-prompt-is-padding",
-        "if token not in edges.pads and not differ:",
-        "if False:",
+        "return any(len(set(batch)) > 1 and (max(batch)",
+        "return any((max(batch)",
         "prompts/test_padding.py::test_a_prompt_that_begins_with_several_bos_is_measured_with_a_warning",
     ),
     Bug(
