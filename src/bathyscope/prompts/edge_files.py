@@ -76,7 +76,7 @@ class _Files:
         return numbers or dict(self.read("vocab.json"))
 
     def read(self, name: str) -> Mapping[str, Any]:
-        """Return the object that a file holds; an empty one where there is none."""
+        """Return the object that a file holds; an empty one without that file."""
         try:
             path = self.path(name)
             value = {} if path is None else json.loads(read_regular(path, path.parent))
