@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from support.word_tokenizer import word_tokenizer
-from transformers import PreTrainedTokenizerFast
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 
 import bathyscope.prompts
 from bathyscope.errors import PromptError
 from bathyscope.model.reading import tokenized
+from bathyscope.prompts.padding import NO_EDGES, EdgeTokens
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, prompts_hash
 from bathyscope.prompts.tokenizer import tokenizer_hash
@@ -30,7 +34,7 @@ class StandIn:
     max_tokens: int | None = 64
     has_position_table: bool = False
     vocabulary: int = 400
-    given_tokenizer: Any = None
+    edges: EdgeTokens = field(default_factory=lambda: EdgeTokens.of(SETTINGS))
     hf: Any = field(default_factory=lambda: SimpleNamespace(config=SETTINGS))
 
 
@@ -134,3 +138,37 @@ def test_padded_ids_are_refused_by_what_the_configuration_says() -> None:
     # what a run measured is measured again as it is
     again = tokenized(StandIn(None), Prompts((TokenizedPrompt("0", (5, 6, 1, 1, 1)),), "given"))
     assert again[0].ids == (5, 6, 1, 1, 1)
+
+
+NAMES = ("pad_token_id", "bos_token_id", "eos_token_id")
+
+
+def padded_batches(tokenizer: PreTrainedTokenizerFast) -> list[list[int]]:
+    """Two batches of two lengths, one after the other."""
+    batches = [["The ducks lay 16 eggs per day.", "What", "Five"], ["What is five plus seven? twelve, or not", "The"]]
+    return [row for batch in batches for row in tokenizer(batch, padding=True)["input_ids"]]
+
+
+def test_what_pads_is_known_by_the_files_of_a_model(
+    altered: Callable[..., Path], backend: Callable[..., Tokenizer]
+) -> None:
+    """Neither its configuration nor its settings of generation name what pads."""
+    folder = altered(config=lambda written: written.update(dict.fromkeys(NAMES)))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    marks = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "</s>"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend(bos=False), **marks)
+    rows = padded_batches(tokenizer)
+    model = bathyscope.load(folder)
+    assert model.edges == NO_EDGES
+    tokenizer.save_pretrained(folder)
+    model = bathyscope.load(folder)
+    for given in (rows, [[9, 8, 7, 6], [5, 6, *[tokenizer.pad_token_id] * 2]]):
+        with pytest.raises(PromptError, match=r"prompts end in token id 1, up to \d+ times: padding, which"):
+            tokenized(model, given)
+    assert "tokenizer" not in vars(model)
+    # a model in memory that came from there, and a control of it
+    in_memory = bathyscope.load(AutoModelForCausalLM.from_pretrained(folder))
+    assert in_memory.edges == replace(model, name="of it", origin=model).edges == EdgeTokens.of(tokenizer)
+    # another tokenizer takes the place of that of the files
+    other = PreTrainedTokenizerFast(tokenizer_object=backend(bos=False), pad_token="<s>")
+    assert replace(model, given_tokenizer=other).edges == EdgeTokens.of(other)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from transformers import PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
-from bathyscope.prompts.answers import Span, answer_token_count, doubles_blank, makes_one_word
+from bathyscope.prompts.answers import Span, answer_token_count, doubles_blank, makes_one_word, question_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import resolve
 from bathyscope.prompts.tokenize import tokenize
@@ -143,3 +143,78 @@ def test_an_answer_behind_trailing_blanks_is_named(plain: PreTrainedTokenizerFas
         "In 2 of 5 prompts of given two blanks or more stand before the answer, which are a token of their own; the "
         "first is prompt 'd'. End the text without a blank, and begin the answer with one."
     ]
+
+
+STANDING = [
+    ("Q: 2+2?\nA: 4\n", "4"),
+    ("The capital is Paris.", "Paris"),
+    ("one two three ", "three"),
+    ("the capital is paris", " Paris"),
+    ("one two\n three", "two three"),
+    ("It is 'Paris'.", "Paris"),
+    ("It is Paris", "Paris."),
+    ("Das ist die Strasse!", "Straße"),
+    ("the cafe\u0301 ", "café"),
+    ("首都は東京。", "東京"),
+    ("1. 4 ", "4"),
+    ("So it is. ", " ."),
+]
+TO_COME = [
+    ("Is the answer yes or no?", "no"),
+    ("Answer with yes or no:", "no"),
+    ("Answer with yes or no:\n", " no"),
+    ("はいかいいえ？", "いいえ"),
+    ("What is 2 + 24 ", "4"),
+    ("What is 2.4 ", "4"),
+    ("a hatter ", "hat"),
+    ("that hat is a cap ", "hat"),
+    ("It is unparis ", "Paris"),
+    ("so. ", "!"),
+    ("The capital is", " Paris"),
+]
+
+
+@pytest.mark.parametrize("is_chat", [False, True])
+@pytest.mark.parametrize(("text", "answer"), STANDING)
+def test_an_answer_that_stands_there_already_is_not_put_behind_it(
+    with_bos: PreTrainedTokenizerFast, text: str, answer: str, is_chat: bool
+) -> None:
+    with_bos.chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+    prompt = Prompt(text=text, answer=answer, id="it")
+    with pytest.raises(PromptError, match=r"Prompt 'it': its text ends in .*, which may be its answer .* already"):
+        tokenize(resolve([prompt]), with_bos, max_tokens=None, chat=is_chat)
+    # both ways out: the text ends in exactly the answer, which stands there once or twice
+    assert question_of(text + answer, answer) == text
+    # prompts of a data set are measured without it
+    of_data = PromptSet((prompt, Prompt(text="What is five? five", answer="five")), "made", is_data_set=True)
+    with pytest.warns(
+        UserWarning, match=r"1 of 2 prompts of made are measured without their answer.* which may be its"
+    ):
+        read = tokenize(of_data, with_bos, max_tokens=None)
+    assert [each.answer_tokens is None for each in read] == [True, False]
+    assert list(read[0].ids) == with_bos(text)["input_ids"]
+
+
+@pytest.mark.parametrize(("text", "answer"), TO_COME)
+def test_an_answer_that_is_still_to_come_is_put_behind_the_text(text: str, answer: str) -> None:
+    assert question_of(text, answer) == text
+
+
+@given(
+    question=st.text("ab 1.", min_size=1, max_size=12),
+    answer=st.text("abAB1", min_size=1, max_size=4),
+    tail=st.text(' .\n!,")', max_size=3),
+    is_other_case=st.booleans(),
+)
+@settings(max_examples=200, deadline=None)
+def test_texts_that_end_in_an_answer_but_for_signs_are_refused(
+    question: str, answer: str, tail: str, is_other_case: bool
+) -> None:
+    written = answer.swapcase() if is_other_case else answer
+    text = f"{question}= {written}{tail}"
+    if text.endswith(answer):
+        assert question_of(text, answer) == text[: len(text) - len(answer)]
+        return
+    with pytest.raises(PromptError, match="already"):
+        question_of(text, answer)
+    assert question_of(f"{question}= {written}x{tail}", answer) == f"{question}= {written}x{tail}"

@@ -167,7 +167,7 @@ def test_a_template_is_told_the_same_date_every_day(tokenizer: Fast, monkeypatch
         today = datetime(2031, 5, day, tzinfo=UTC)
         clock = SimpleNamespace(now=lambda *_, today=today: today)
         monkeypatch.setattr(transformers.utils.chat_template_utils, "datetime", clock)
-        with pytest.warns(UserWarning, match=r"The chat template writes the day's date, .* be 26 Jul 2024 every day"):
+        with pytest.warns(UserWarning, match=r"The chat template asks for the day's date, .* be 26 Jul 2024 every day"):
             by_day.append(read(["Who?", Prompt(text="Who?", answer="Me", id="me")], tokenizer, dated))
     assert by_day[0] == by_day[1]
     # all else is as the template writes it
@@ -295,3 +295,85 @@ def test_a_template_that_writes_the_answer_twice_is_refused(tokenizer: Fast) -> 
 def test_an_answer_alone_is_no_chat(tokenizer: Fast) -> None:
     with pytest.raises(PromptError, match="its text is the answer alone"):
         read([Prompt("three", answer="three")], tokenizer, template("{{ m.content }}"))
+
+
+CONDITIONS = {
+    "longer than": "m.content | length > {n}",
+    "more words than": "m.content.split() | length > {n}",
+    "not of": "m.content | length != {n}",
+}
+
+
+@given(
+    question=st.text("abct ", min_size=1, max_size=9),
+    condition=st.sampled_from(sorted(CONDITIONS)),
+    n=st.integers(0, 9),
+)
+@settings(max_examples=100, deadline=None)
+def test_a_text_that_stands_only_in_the_ending_of_the_template_is_lost(
+    tokenizer: Fast, question: str, condition: str, n: int
+) -> None:
+    question = question.strip() or "cat"
+    asked = CONDITIONS[condition].replace("{n}", str(n))
+    ending = f"and then {question} sat {question}"
+    written = f"{{% if m.role != 'user' or {asked} %}}{{{{ m.content }}}}{{% endif %}}"
+    tokenizer.chat_template = f"{{% for m in messages %}}[{{{{ m.role }}}}]{written}{{% endfor %}}{ending}"
+    sizes = {
+        "longer than": len(question) > n,
+        "more words than": len(question.split()) > n,
+        "not of": len(question) != n,
+    }
+    by_marker = {"longer than": True, "more words than": n < 1, "not of": True}
+    if by_marker[condition] and sizes[condition]:
+        assert ChatTemplate(tokenizer).write(question, None).question == f"[user]{question}{ending}"
+        return
+    with pytest.raises(PromptError, match="the chat template does not write the user's text"):
+        ChatTemplate(tokenizer).write(question, None)
+
+
+def test_what_stands_around_a_text_may_depend_on_it(tokenizer: Fast) -> None:
+    short = (
+        "{% if m.content | length < 9 %}Short: {% endif %}{{ m.content }}{% if 'cat' in m.content %} (cat){% endif %}"
+    )
+    tokenizer.chat_template = template(short)
+    for question, rendered in {
+        "cat": "Short: cat (cat)",
+        "Short": "Short: Short",
+        "a longer text": "a longer text",
+    }.items():
+        turns = ChatTemplate(tokenizer).write(question, "Me")
+        assert turns.question == f"<|user|>\n{rendered}<|end|>\n<|assistant|>\n"
+
+
+@pytest.mark.parametrize(
+    "chat_template",
+    [
+        "{% if tools and strftime_now is defined %}{{ strftime_now('%d') }}{% endif %}" + template("{{ m.content }}"),
+        {"default": template("{{ m.content }}"), "tool_use": "{{ strftime_now('%d') }}"},
+        "{# strftime_now #}" + template("{{ m.content }}"),
+    ],
+)
+def test_a_template_that_does_not_ask_for_the_date_is_nothing_to_say(tokenizer: Fast, chat_template: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        (chat,) = read(["Who?"], tokenizer, chat_template)
+    assert tokenizer.decode(chat.ids) == "<|user|>\nWho?<|end|>\n<|assistant|>\n"
+
+
+def test_a_template_that_asks_for_the_date_of_some_texts_alone_is_named(tokenizer: Fast) -> None:
+    dated = template("{{ m.content }}{% if 'day' in m.content %} ({{ strftime_now('%A') }}){% endif %}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(["Who?"], tokenizer, dated)
+    with pytest.warns(UserWarning, match="asks for the day's date"):
+        chats = read(["Who?", "Which day?"], tokenizer, dated)
+    assert "Which day? (Friday)" in tokenizer.decode(chats[1].ids)
+
+
+@pytest.mark.parametrize("mark", ["%Q", "%5d", "%", "%:z", "%--d", "100 %%%"])
+def test_formats_of_the_clock_that_c_does_not_have_are_refused(tokenizer: Fast, mark: str) -> None:
+    named = re.escape(
+        f"asks for the date by {mark}, and %{mark.rpartition('%')[2][:1]} is no format of C; leave chat out."
+    )
+    with pytest.raises(PromptError, match=named):
+        read(["Who?"], tokenizer, f"{{{{ strftime_now('{mark}') }}}}" + template("{{ m.content }}"))

@@ -59,3 +59,11 @@ def test_a_name_on_the_hub_is_read_back_as_written() -> None:
     text = "hf:openai/gsm8k:10?split=test&text=question&answer=answer&config=main"
     spec = parse(text)
     assert (str(spec), spec.label, spec.count, spec.kind) == (text, text, 10, "hub data set")
+
+
+def test_an_answer_that_may_stand_in_its_text_is_not_put_behind_it(folder: Path) -> None:
+    rows = [{"question": "The answer is No. ", "answer": "no"}, {"question": "Is it No?", "answer": "no"}]
+    rows += [{"question": "The answer is No.", "answer": "no"}]
+    (folder / "data" / "test-00000.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = resolve(f"hf:{folder}?split=test&text=question&answer=answer")
+    assert [one.text for one in found.prompts] == ["The answer is No. ", "Is it No? no", "The answer is No."]

@@ -97,3 +97,26 @@ def test_lines_that_no_reader_takes_are_named(tmp_path: Path, line: str, message
     path.write_text('{"text": "fine"}\n' + line + "\n", encoding="utf-8")
     with pytest.raises(PromptError, match=rf"rows\.jsonl, {message}"):
         list(read_rows(path))
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"rows.{kind}"
+    names = ["question", "", "question", "answer", ""]
+    if kind == "csv":
+        path.write_text(f"{','.join(names)}\nA,1,B,C,2\n")
+    else:
+        pyarrow.parquet.write_table(pyarrow.Table.from_arrays([pyarrow.array(["A"])] * 5, names=names), path)
+    with pytest.raises(
+        PromptError, match=rf"rows\.{kind} has 2 columns named 'question'; keep one, or rename the others"
+    ):
+        list(read_rows(path))
+
+
+def test_rows_with_more_values_than_columns_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text('question,answer\n"A, or B",C\nA, or B,C\n')
+    rows = read_rows(path)
+    assert next(rows) == {"question": "A, or B", "answer": "C"}
+    with pytest.raises(PromptError, match=r"rows\.csv, line 3: more values than the 2 columns; .* in double quotes"):
+        next(rows)

@@ -195,3 +195,45 @@ def test_ends_that_every_text_has_alike_are_padding_only_where_they_are_known_to
 def test_a_prompt_that_begins_with_several_bos_is_measured_with_a_warning() -> None:
     with pytest.warns(UserWarning, match=r"1 of 1 prompts begin with token id 1, up to 4 times, as padding does, and"):
         require_unpadded([Prompt(ids=[1, 1, 1, 1, 9, 8, 7])], PADS)
+
+
+@given(
+    batches=st.lists(rows_of_text, min_size=1, max_size=3),
+    side=st.sampled_from(["begin with", "end in"]),
+    kind=st.sampled_from(sorted(KNOWLEDGE)),
+    order=st.randoms(use_true_random=False),
+)
+@settings(max_examples=150, deadline=None)
+def test_several_batches_are_seen_as_one_is(batches: list[list[list[int]]], side: Any, kind: str, order: Any) -> None:
+    """Each is padded to a length of its own, in whatever order their prompts stand."""
+    edges, token = KNOWLEDGE[kind]
+    # of different lengths, so that each batch stays one
+    batches = [[row + [60] * (13 * number) for row in batch] for number, batch in enumerate(batches)]
+    rows = [row for batch in batches for row in padded(batch, token, side)]
+    order.shuffle(rows)
+    gaps = [max(map(len, batch)) - len(row) for batch in batches for row in batch]
+    padding = find_padding(rows, side, edges)
+    if max(gaps) > (3 if kind == "nothing is known" else 2):
+        assert padding is not None
+        assert (padding.token, padding.longest, padding.n_prompts) == (token, max(gaps), sum(map(bool, gaps)))
+        assert padding.is_certain == (kind != "nothing is known")
+    elif max(gaps) == 0:
+        assert padding is None or padding.token != token
+
+
+@given(
+    rows=st.lists(st.lists(words, min_size=2, max_size=12), min_size=1, max_size=6),
+    kind=st.sampled_from(["a pad of its own", "the end pads", "nothing is known"]),
+    side=st.sampled_from(["begin with", "end in"]),
+)
+@settings(max_examples=100, deadline=None)
+def test_prompts_of_which_no_two_are_equally_long_are_refused_for_three_pads_alone(
+    rows: list[list[int]], kind: str, side: Any
+) -> None:
+    edges, token = KNOWLEDGE[kind]
+    rows = [row + [60] * (20 * number) for number, row in enumerate(rows)]
+    for count in (1, 2, 3):
+        fill = [token] * count
+        padding = find_padding([fill + row if side == "begin with" else row + fill for row in rows], side, edges)
+        is_certain = padding is not None and padding.token == token and padding.is_certain
+        assert is_certain == (count >= {"a pad of its own": 2, "the end pads": 3}.get(kind, 4))

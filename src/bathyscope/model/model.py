@@ -16,6 +16,7 @@ from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.gguf import GgufFile
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
+from bathyscope.prompts.padding import EdgeTokens
 
 # positions (ALiBi biases in MPT) come from tables that are buffers or parameters and no embeddings
 _OWN_TABLES = ("codegen", "ctrl", "gptj", "mpt", "reformer")
@@ -131,11 +132,37 @@ class Model:
             return self.origin.tokenizer
         if self.gguf is not None:
             return load_gguf_tokenizer(self.gguf.path) if self.gguf.has_tokenizer else None
+        source = self._checkpoint
+        if source is None:
+            return None
+        return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
+
+    @cached_property
+    def edges(self) -> EdgeTokens:
+        """The tokens that pad, begin and end its texts, as its settings and its tokenizer's files name them.
+
+        The tokenizer is not loaded for them.
+        """
+        from bathyscope.prompts.edge_files import edges_in_files
+
+        declared = (config_of(self.hf), getattr(self.hf, "generation_config", None))
+        edges = EdgeTokens.of(self.given_tokenizer, *declared)
+        if self.given_tokenizer is not None:
+            return edges
+        if self.origin is not None:
+            return edges | self.origin.edges
+        source = self._checkpoint
+        return edges if source is None else edges | edges_in_files(source, revision=self.revision)
+
+    @property
+    def _checkpoint(self) -> str | None:
+        """The folder or hub name whose tokenizer is its own; None where it has none."""
+        if self.gguf is not None:
+            return None
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
             # made in memory: it has no checkpoint whose tokenizer could be its own
             return None
-        source = str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
-        return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
+        return str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
 
     def _repr_html_(self) -> str:
         """Show in a notebook what it is, and what the checks at load measured."""

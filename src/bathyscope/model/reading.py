@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import ModelError, PromptError, warn
-from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.model import Model
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
@@ -59,7 +58,7 @@ def tokenized(
             tokenizer=tokenizer,
             window=model.max_tokens,
             add_special_tokens=add_special_tokens,
-            edges=EdgeTokens.of(tokenizer or model.given_tokenizer, config_of(model.hf)),
+            edges=model.edges | EdgeTokens.of(tokenizer),
         )
     tokenized_prompts = tokenize(
         resolved,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
 
 _UNSPACED_SCRIPTS: Final = (
@@ -15,6 +17,10 @@ _UNSPACED_SCRIPTS: Final = (
 """First words of the Unicode names of letters that are written without spaces between words."""
 _LETTER_CATEGORIES: Final = "LMN"
 """Letters, the marks on them, and numbers."""
+_ANSWER_FOLLOWS: Final = "?:\u061f"
+"""Signs (with wide ones folded into them) behind which an answer is still to come."""
+_IN_A_NUMBER: Final = re.compile(r"\d[.,]?$")
+"""End of a text that a digit continues."""
 
 
 class AnswerError(PromptError):
@@ -74,6 +80,57 @@ def makes_one_word(question: str, answer: str) -> bool:
     if last.isdigit() and first.isdigit():
         return False
     return not any(unicodedata.name(letter, "").startswith(_UNSPACED_SCRIPTS) for letter in (last, first))
+
+
+def question_of(text: str, answer: str) -> str:
+    """Return what stands before the answer at the end of a text; the whole text where the answer follows it.
+
+    Raises:
+        AnswerError: the text ends in the answer but for blanks, punctuation or capitals, so that nobody can tell
+            whether the answer is to be put behind it once more.
+    """
+    if text.endswith(answer):
+        return text.removesuffix(answer)
+    if ends_nearly_in(text, answer):
+        raise AnswerError(
+            f"its text ends in {elided(repr(text[-30:]), 40)}, which may be its answer {elided(repr(answer), 30)} "
+            "already. End the text in exactly that answer, or, if the answer comes once more, write it behind the text."
+        )
+    return text
+
+
+def ends_nearly_in(text: str, answer: str) -> bool:
+    """Whether a text ends in an answer, as whole words, up to blanks, capitals and final punctuation.
+
+    Behind a question mark or a colon (``yes or no?``) the answer is still to come.
+    """
+    folded, folded_answer = _folded(text), _folded(answer)
+    bare, bare_answer = _without_final_signs(folded), _without_final_signs(folded_answer)
+    if bare_answer:
+        if any(sign in _ANSWER_FOLLOWS for sign in folded[len(bare) :]):
+            return False
+        folded, folded_answer = bare, bare_answer
+    if not folded_answer or not folded.endswith(folded_answer):
+        return False
+    return not _is_cut(folded.removesuffix(folded_answer), folded_answer)
+
+
+def _is_cut(before: str, answer: str) -> bool:
+    """Whether an answer is the end of a longer word or number."""
+    if makes_one_word(before, answer):
+        return True
+    return answer[0].isdigit() and bool(_IN_A_NUMBER.search(before))
+
+
+def _folded(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _without_final_signs(text: str) -> str:
+    end = len(text)
+    while end and (text[end - 1].isspace() or unicodedata.category(text[end - 1]).startswith("P")):
+        end -= 1
+    return text[:end]
 
 
 def doubles_blank(question: str, answer: str) -> bool:

@@ -8,21 +8,18 @@ the place of the texts, which tells where each text stands, and with the texts t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bathyscope.core.deadline import deadline
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
+from bathyscope.prompts.clock import ASKED, CLOCK, FIXED, UNASKED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-TEMPLATE_DATE: Final = datetime(2024, 7, 26)
-"""What a template that writes the day's date is told: the same every day, so that a run can be resumed."""
 QUESTION: Final = "PlaceOfTheQuestion"
 ANSWER: Final = "PlaceOfTheAnswer"
 USER: Final = "user"
@@ -30,24 +27,11 @@ ASSISTANT: Final = "assistant"
 
 _SECONDS: Final = 10.0
 """That a template may take for one chat, which takes milliseconds."""
-_CLOCK: Final = "strftime_now"
-"""The function by which templates ask for the date."""
-_DIRECTIVES: Final = {
-    **{"a": "Fri", "A": "Friday", "b": "Jul", "h": "Jul", "B": "July", "p": "AM", "P": "am"},
-    **{"c": "Fri Jul 26 00:00:00 2024", "x": "07/26/24", "D": "07/26/24", "F": "2024-07-26"},
-    **{"X": "00:00:00", "T": "00:00:00", "r": "12:00:00 AM", "R": "00:00"},
-    **{"Y": "2024", "G": "2024", "C": "20", "y": "24", "g": "24", "m": "07", "d": "26", "e": "26", "j": "208"},
-    **{"u": "5", "w": "5", "U": "29", "V": "30", "W": "30"},
-    **{"H": "00", "k": " 0", "I": "12", "l": "12", "M": "00", "S": "00", "f": "000000"},
-    # seconds since 1970 by UTC; a day without a zone has none to name
-    **{"s": "1721952000", "z": "", "Z": "", "n": "\n", "t": "\t"},
-}
-"""What each letter behind % writes of ``TEMPLATE_DATE``: the same in every locale, time zone and C library."""
-_PERCENT: Final = "\ue000"
-"""Stands for a written-out % (%%) while letters are replaced."""
 _EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*$")
 _OPEN_THINKING = re.compile(r"<think>\s*$")
 _THINKING_TWICE = re.compile(r"<think>\s*(?:</think>\s*)?<think>")
+_RARE: Final = "\ue000"
+"""A letter that no template writes."""
 _Messages = list[dict[str, Any]]
 
 
@@ -77,23 +61,24 @@ class Frame(NamedTuple):
     as_parts: frozenset[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChatTemplate:
-    """The chat template of a tokenizer."""
+    """The chat template of a tokenizer.
+
+    Args:
+        asks_clock: it has asked for the date in something that it wrote.
+    """
 
     tokenizer: PreTrainedTokenizerBase
-
-    @property
-    def writes_date(self) -> bool:
-        """Whether the template asks for the day's date."""
-        return _CLOCK in str(self.tokenizer.chat_template)
+    asks_clock: bool = False
 
     @cached_property
-    def _dated(self) -> dict[str, str]:
-        """The template behind a macro that takes the place of its clock; empty where it asks for no date."""
-        if not self.writes_date:
-            return {}
-        return {"chat_template": _clock_macro() + self.tokenizer.get_chat_template()}
+    def _clocked(self) -> str | None:
+        """The template's own text where it names the clock; of several templates that for chats without tools."""
+        if CLOCK not in str(self.tokenizer.chat_template):
+            return None
+        template = str(self.tokenizer.get_chat_template())
+        return template if CLOCK in template else None
 
     def cause_of_two(self, mark: str, is_answered: bool, rendered: str) -> str:
         """Return why a chat begins with a mark twice: the template, the prompt's text, or the tokenizer."""
@@ -118,7 +103,7 @@ class ChatTemplate:
         # A marker stands for the answer: what stands before it is the question's.
         contents = {USER: question} if answer is None else {USER: question, ASSISTANT: ANSWER}
         rendered = self._render(contents, frame.as_parts)
-        self._require_text(question, rendered, frame)
+        self._require_text(contents, rendered, frame)
         if answer is None:
             return Turns(rendered, None, _remarks_of(frame.text, question, is_open=True))
         before, _, _ = rendered.rpartition(ANSWER)
@@ -174,14 +159,22 @@ class ChatTemplate:
             raise PromptError("the chat template leaves out the assistant's turn, which the answer would be.")
         raise _lost("the user's text", frames[0].text)
 
-    def _require_text(self, question: str, rendered: str, frame: Frame) -> None:
+    def _require_text(self, contents: dict[str, str], rendered: str, frame: Frame) -> None:
         """Refuse a rendering without the question's whole text; white space may differ."""
+        question = contents[USER]
         expected = frame.text.replace(QUESTION, question)
         if _words(rendered) == _words(expected):
             return
-        # What the template writes around a text may depend on it, but the text itself must be there.
-        before = frame.text.partition(QUESTION)[0]
-        if _words(question) not in _words(rendered.removeprefix(before)):
+        # What the template writes around a text may depend on it, as on its length, but the text itself must be there:
+        # as often as where another text of its form is written.
+        stand_in = _stand_in(question)
+        try:
+            twin = self._render({**contents, USER: stand_in}, frame.as_parts)
+        except PromptError:
+            # it takes no such text
+            twin = frame.text.replace(QUESTION, stand_in)
+        written, rare, meant = (_words(each) for each in (twin, stand_in, question))
+        if rare not in written or _words(rendered).count(meant) < written.replace(rare, meant).count(meant):
             raise _lost(f"the user's text {elided(repr(question), 40)}", rendered.replace(ANSWER, "…"))
 
     def _render(self, contents: dict[str, str], as_parts: frozenset[str]) -> str:
@@ -195,14 +188,30 @@ class ChatTemplate:
             {"role": role, "content": [{"type": "text", "text": text}] if role in as_parts else text}
             for role, text in contents.items()
         ]
-        template_values: dict[str, Any] = dict(self._dated)
+        # a template may name the clock and not ask it, as for a list of tools
+        if not self.asks_clock:
+            try:
+                return self._applied(messages, UNASKED)
+            except PromptError as error:
+                if ASKED not in str(error):
+                    raise
+            self.asks_clock = True
+        return self._applied(messages, FIXED)
+
+    def _applied(self, messages: _Messages, clock: str) -> str:
+        """Apply the template.
+
+        Args:
+            clock: the macro that takes the place of the clock.
+        """
         try:
+            replaced = {} if self._clocked is None else {"chat_template": clock + self._clocked}
             with deadline(_SECONDS):
                 rendered = self.tokenizer.apply_chat_template(
                     messages,
                     tokenize=False,
-                    add_generation_prompt=ASSISTANT not in contents,
-                    **template_values,
+                    add_generation_prompt=messages[-1]["role"] != ASSISTANT,
+                    **replaced,
                 )
             return str(rendered)
         except TimeoutError as error:
@@ -215,40 +224,9 @@ class ChatTemplate:
             raise PromptError(f"the tokenizer's chat template does not take it: {reason}.") from error
 
 
-def _clock_macro() -> str:
-    """A macro of the name by which templates ask for the date; it writes ``TEMPLATE_DATE``.
-
-    A function cannot be given to a template in its place: transformers lets plain values through alone.
-    """
-    flags: dict[str, Callable[[str], str]] = {
-        "": str,
-        "E": str,
-        "O": str,
-        "-": _without_filling,
-        "_": lambda text: _without_filling(text).rjust(len(text)),
-        "0": lambda text: text.replace(" ", "0") if text.strip().isdigit() else text,
-        "^": str.upper,
-        "#": lambda text: text.lower() if text.isupper() else text.upper(),
-    }
-    marks = {f"%{flag}{letter}": of(text) for flag, of in flags.items() for letter, text in _DIRECTIVES.items()}
-    replacements = [("%%", _PERCENT), *marks.items(), (_PERCENT, "%")]
-    listed = ", ".join(f"({_quoted(mark)}, {_quoted(text)})" for mark, text in replacements)
-    # a loop, since some hundred filters behind each other are nested too deeply; templates are read with trim_blocks,
-    # which takes this line's end away
-    return (
-        f"{{% macro {_CLOCK}(format) %}}{{% set date = namespace(text=format) %}}{{% for mark, text in [{listed}] %}}"
-        "{% set date.text = date.text | replace(mark, text) %}{% endfor %}{{ date.text }}{% endmacro %}\n"
-    )
-
-
-def _without_filling(text: str) -> str:
-    """Return a number without the zeros and blanks in front of it; other texts as they are."""
-    return (text.strip().lstrip("0") or "0") if text.strip().isdigit() and len(text) < len("000000") else text
-
-
-def _quoted(text: str) -> str:
-    """Return a text as a literal of a template."""
-    return "'" + text.replace("\n", "\\n").replace("\t", "\\t") + "'"
+def _stand_in(text: str) -> str:
+    """Return a text of the same form that stands in no template: its blanks, and one rare letter for all others."""
+    return "".join(letter if letter.isspace() else _RARE for letter in text)
 
 
 def _writes(marker: str, rendered: str) -> bool:

@@ -9,13 +9,15 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from bathyscope.core.strict import read_json
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean, warn
 from bathyscope.prompts.prompt import Prompt
 
@@ -104,9 +106,28 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
 def _read_csv(path: Path) -> Iterator[Row]:
     with open_text(path) as file:
         try:
-            yield from csv.DictReader(file)
+            table = csv.DictReader(file)
+            names = table.fieldnames or ()
+            _require_distinct(path, names)
+            for row in table:
+                if None in row:
+                    raise PromptError(
+                        f"{path}, line {table.line_num}: more values than the {len(names)} columns; put a value that "
+                        "holds commas in double quotes."
+                    )
+                yield row
         except csv.Error as error:
             raise PromptError(f"{path} is not a CSV table: {error}.") from error
+
+
+def _require_distinct(path: Path, columns: Sequence[str]) -> None:
+    """Refuse a table two of whose columns have one name, since a row would keep the last of them alone."""
+    repeated = next((name for name, times in Counter(columns).items() if name and times > 1), None)
+    if repeated is not None:
+        raise PromptError(
+            f"{path} has {columns.count(repeated)} columns named {elided(repr(repeated), 40)}; keep one, or rename the "
+            "others."
+        )
 
 
 def _read_parquet(path: Path) -> Iterator[Row]:
@@ -115,6 +136,7 @@ def _read_parquet(path: Path) -> Iterator[Row]:
 
     try:
         with pyarrow.parquet.ParquetFile(path) as file:
+            _require_distinct(path, file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=1024):
                 yield from batch.to_pylist()
     except (pyarrow.ArrowException, OSError) as error:

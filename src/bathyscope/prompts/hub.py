@@ -5,6 +5,7 @@ from itertools import islice
 
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import PromptError, did_you_mean
+from bathyscope.prompts.answers import ends_nearly_in
 from bathyscope.prompts.files import Row
 from bathyscope.prompts.prompt import Label, Prompt
 
@@ -96,7 +97,10 @@ def _prompt(row: Row, text: str, answer: str | None, labels: Iterable[str], wher
         return Prompt(text=body, labels=label_values)
     answer_text = str(_value(row, answer, where))
     # One blank between text and answer, unless one of them brings it along.
-    if body.endswith(answer_text) or body[-1:].isspace() or answer_text[:1].isspace():
+    if body[-1:].isspace() or answer_text[:1].isspace() or body.endswith(answer_text):
+        return Prompt(text=body, answer=answer_text, labels=label_values)
+    # whether such an answer comes once more nobody can tell, which is said where texts are read
+    if ends_nearly_in(body, answer_text):
         return Prompt(text=body, answer=answer_text, labels=label_values)
     return Prompt(text=f"{body} {answer_text}", answer=answer_text, labels=label_values)
 

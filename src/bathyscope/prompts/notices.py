@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.chat import TEMPLATE_DATE
+from bathyscope.prompts.clock import TEMPLATE_DATE
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -42,13 +42,13 @@ class Notices:
         if len(self._ids) < 2:
             self._ids.add(ids)
 
-    def warn_of(self, dataset: str, total: int, tokenizer: PreTrainedTokenizerBase, writes_date: bool) -> None:
+    def warn_of(self, dataset: str, total: int, tokenizer: PreTrainedTokenizerBase, asks_clock: bool) -> None:
         """Warn of everything that was noticed, once for each kind.
 
         Args:
             dataset: what the prompts are called.
             total: how many prompts there are.
-            writes_date: the chat template asked for the day's date.
+            asks_clock: the chat template asked for the day's date.
         """
         where = f"{total} prompts of {dataset}"
         if self.unanswered:
@@ -84,10 +84,10 @@ class Notices:
             )
         for remark, names in self.remarks.items():
             warn(f"In {len(names)} of {where} {remark}; the first is prompt {names[0]!r}.")
-        if writes_date:
+        if asks_clock:
             warn(
-                f"The chat template writes the day's date, which is taken to be {TEMPLATE_DATE:%d %b %Y} every day, so "
-                "that the same prompts have the same tokens."
+                f"The chat template asks for the day's date, which is taken to be {TEMPLATE_DATE:%d %b %Y} every day, "
+                "so that the same prompts have the same tokens."
             )
         if len(self._texts) > 1 and len(self._ids) == 1:
             warn(f"All texts among the {where} have the same token ids: the tokenizer does not tell them apart.")

@@ -35,6 +35,10 @@ class EdgeTokens:
         """Those of tokenizers and configurations, as far as they name them; None among them names no token."""
         return cls(_named(origins, "pad_token_id"), _named(origins, "bos_token_id", "eos_token_id"))
 
+    def __or__(self, other: EdgeTokens) -> EdgeTokens:
+        """All tokens of both."""
+        return EdgeTokens(self.pads | other.pads, self.ends | other.ends)
+
 
 NO_EDGES: Final = EdgeTokens()
 """Where nothing is known of a model's tokens."""
@@ -105,10 +109,11 @@ def require_unpadded(prompts: Sequence[Prompt], edges: EdgeTokens) -> None:
 def find_padding(rows: Sequence[Sequence[int]], side: Side, edges: EdgeTokens) -> Padding | None:
     """Return the run of one token at one end of prompts that is most likely padding; None where none is.
 
-    A token that only pads (it neither begins nor ends texts) is padding wherever it comes twice, and one that is also
-    the end of texts where it fills prompts of equal lengths; a text may end with it once. Of a token that begins or
-    ends texts and is not known to pad, runs must differ: a single prompt may begin with several of its own. A token of
-    which nothing is known must fill prompts of equal lengths by different runs and stand nowhere else in them.
+    A token that only pads (it neither begins nor ends texts) is padding wherever it comes twice; one that is also the
+    end of texts where it comes three times, or twice in prompts that it fills up to one length; a text may end with it
+    once. Of a token that begins or ends texts and is not known to pad, runs must differ: a single prompt may begin with
+    several of its own. A token of which nothing is known must fill prompts of equal lengths by different runs and stand
+    nowhere else in them. Prompts of one length are a batch, and there may be several.
     """
     runs = [_edge_run(row, side) for row in rows]
     longest_of: dict[int, int] = {}
@@ -129,24 +134,42 @@ def _is_certain(token: int, rows: Sequence[Sequence[int]], lengths: Sequence[int
     Args:
         lengths: of the run in each row, 0 = none.
     """
-    longest, in_most = max(lengths), 2 * sum(length > 0 for length in lengths) >= len(rows)
-    are_equal, differ = len({len(row) for row in rows}) == 1, len(set(lengths)) > 1
+    longest = max(lengths)
+    batches = _batches(rows, lengths)
+    differ = all(len(set(batch)) > 1 for batch in batches)
     if token in edges.pads - edges.ends:
         if longest > 1:
             return True
-        return False if are_equal and differ else None
+        return False if differ else None
     if token in edges.pads | edges.ends:
         if longest == 1:
             return None
+        if token in edges.pads:
+            return longest >= _LONG_RUN or any(map(_is_filled, batches))
         # one text, or every text alike, may begin with several BOS of its own
-        if token not in edges.pads and not differ:
-            return False
-        return are_equal and (longest >= _LONG_RUN or (in_most and len(rows) > 1))
-    if not (are_equal and differ and longest >= _LONG_RUN and (in_most or longest > _LONG_RUN)):
+        return any(len(set(batch)) > 1 and (max(batch) >= _LONG_RUN or _is_filled(batch)) for batch in batches)
+    in_most = 2 * sum(length > 0 for batch in batches for length in batch) >= sum(map(len, batches))
+    if not (differ and longest >= _LONG_RUN and (in_most or longest > _LONG_RUN)):
         return None
     # the sign of padding: no text holds it
     inside = sum(row.count(token) for row in rows) - sum(lengths)
     return None if inside else False
+
+
+def _batches(rows: Sequence[Sequence[int]], lengths: Sequence[int]) -> list[list[int]]:
+    """Return the runs of prompts that are equally long, which one call of a tokenizer may have padded.
+
+    Batches without any run are left out.
+    """
+    batches: dict[int, list[int]] = {}
+    for row, length in zip(rows, lengths, strict=True):
+        batches.setdefault(len(row), []).append(length)
+    return [batch for batch in batches.values() if any(batch)]
+
+
+def _is_filled(batch: Sequence[int]) -> bool:
+    """Whether runs stand in most of several prompts of one length, and one of them is no single token."""
+    return len(batch) > 1 and max(batch) > 1 and 2 * sum(length > 0 for length in batch) >= len(batch)
 
 
 def _edge_run(row: Sequence[int], side: Side) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word
+from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word, question_of
 from bathyscope.prompts.chat import Turns
 from bathyscope.prompts.encode import Encoded, Encoder
 from bathyscope.prompts.label_checks import checked_labels, require_exact
@@ -66,8 +66,7 @@ def tokenize(
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
     if encoder is not None:
-        writes_date = chat and needs_words(prompts) and encoder.template.writes_date
-        notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, writes_date)
+        notices.warn_of(prompts.dataset, len(prompts), encoder.tokenizer, encoder.template.asks_clock)
     return tokenized
 
 
@@ -112,15 +111,23 @@ def _tokenize_one(
     text = prompt.text or ""
     if encoder is None:
         raise PromptError("it is text, and the model has no tokenizer; give token ids, or a tokenizer.")
-    stem = text.removesuffix(prompt.answer or "")
-    if prompt.answer is not None and encoder.chat and not stem.strip():
+    stem, given_answer = text, prompt.answer
+    # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
+    try:
+        if given_answer is not None:
+            stem = question_of(text, given_answer)
+    except AnswerError as error:
+        if not part.is_data_set:
+            raise
+        notices.unanswered[name] = error
+        given_answer = None
+    if given_answer is not None and encoder.chat and not stem.strip():
         raise PromptError("its text is the answer alone; give a question before it.")
-    turns = encoder.written(stem, prompt.answer)
+    turns = encoder.written(stem, given_answer)
     question, answer = turns.question, turns.answer
     encoded = encoder.encode(question + (answer or ""), until_answer=answer is not None)
-    is_appended = prompt.answer is not None and not text.endswith(prompt.answer)
-    _notice(name, stem + (prompt.answer or ""), turns, encoded, encoder, notices, is_appended)
-    # In a data set a few answers without clear tokens lose their answer; a prompt written by hand is refused.
+    is_appended = given_answer is not None and stem == text
+    _notice(name, stem + (given_answer or ""), turns, encoded, encoder, notices, is_appended)
     answer_tokens = None
     try:
         if answer is not None:
