@@ -63,4 +63,5 @@ def test_the_interval_holds_the_reading_and_stays_in_the_model(depths: list[list
     assert 0 <= low <= high <= 4
     assert low - 1e-9 <= half_by_hand(shares, tokens.tolist(), 0.5) <= high + 1e-9
     if units < 8:
-        assert high > low
+        # six tokens that are all final at boundary 0 show by themselves that most are
+        assert high > low or (high == 0 and tokens.sum() >= 6)

@@ -423,7 +423,10 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 5}, "drop=5 is out of range: 5 blocks may be left out, and one has to stay; allowed: 1 to 4"),
         ({"drop": 0}, "drop=0 is out of range"),
         ({"drop": "some"}, "drop='some' is neither a number of blocks nor a share such as '25%'"),
-        ({"drop": "1%"}, r"drop='1%' of 5 blocks rounds to none. Give '11%' or more, which is at least one, or a number"),
+        (
+            {"drop": "1%"},
+            r"drop='1%' of 5 blocks rounds to none. Give '11%' or more, which is at least one, or a number",
+        ),
         ({"drop": "100%"}, "a share lies between 0 % and 100 %"),
         ({"max_cost": -1.0}, "max_cost=-1 is out of range; give nats per token above 0"),
         ({"drop": 1, "parts": ("block", "mlp")}, "a block is both of its parts, and would be counted twice"),

@@ -136,7 +136,9 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
         others = f"; the other {write_cost(rest[0])}"
     elif rest:
         others = f"; all others {write_cost(min(rest))} to {write_cost(max(rest))}"
-    return _count_carrying(costs, len(blocks), bool(still_open)), f"{', '.join(listed)}{more}{others}{_ask(still_open)}."
+    return _count_carrying(
+        costs, len(blocks), bool(still_open)
+    ), f"{', '.join(listed)}{more}{others}{_ask(still_open)}."
 
 
 def _count_carrying(costs: Points, count: int, some_are_open: bool) -> str:
