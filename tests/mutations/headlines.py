@@ -6,6 +6,8 @@ from bug import Bug
 
 ONE_HEAD = "pages/test_one_head.py::test_every_printer_says_the_head_of_the_tokens"
 
+SENTENCES = "pages/profile/test_sentences.py"
+
 BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/head",
@@ -62,5 +64,40 @@ BUGS: tuple[Bug, ...] = (
         "return (depth_N <= boundaries[:, None]).double()",
         "return (depth_N < boundaries[:, None]).double()",
         "measures/test_lens.py::test_shares_of_kept_tokens_are_those_of_their_depths",
+    ),
+    Bug(
+        "pages/profile/sentences",
+        "one-prompt-names-what-carries-the-model",
+        "if class_of(costs.joint_low[place]) >= CARRIES)",
+        "if class_of(costs.mean[place]) >= CARRIES and not costs.joint_low[place] <= 0)",
+        f"{SENTENCES}::test_what_is_not_shown_to_carry_the_model_is_not_said_to",
+    ),
+    Bug(
+        "statistics/bootstrap",
+        "the-largest-of-many-costs-has-the-interval-of-one",
+        "level=1 - (1 - sampling.level) / columns",
+        "level=1 - (1 - sampling.level)",
+        f"{SENTENCES}::test_what_is_said_of_carrying_is_what_the_joint_intervals_show",
+    ),
+    Bug(
+        "pages/profile/sentences",
+        "a-wide-interval-is-said-to-show-absence",
+        "if math.isnan(costs.joint_high[place]) or class_of(costs.joint_high[place]) >= CARRIES",
+        "if class_of(costs.mean[place]) >= CARRIES",
+        f"{SENTENCES}::test_that_no_block_carries_the_model_is_said_where_every_interval_ends_below_it",
+    ),
+    Bug(
+        "surveying/until",
+        "a-missing-second-look-is-not-named",
+        'missing = " with two batches in a row"',
+        'missing = ""',
+        "surveying/test_until.py::test_a_second_look_that_is_missing_is_named",
+    ),
+    Bug(
+        "runs/kept",
+        "few-prompts-show-no-width-of-a-quantile",
+        "if weights.size >= _FEW:",
+        "if weights.size >= 2:",
+        "runs/test_kept.py::test_few_prompts_have_an_interval_that_holds",
     ),
 )

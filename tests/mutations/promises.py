@@ -73,7 +73,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/until",
         "a-width-that-was-missed-is-rounded-to-one-that-was-not",
-        "ceil(100 * self.reach) / 100",
+        "ceil(10**digits * self.reach)",
         "round(self.reach, 1)",
         "surveying/test_until.py::test_the_sentence_says_whether_the_width_was_reached",
     ),

@@ -433,9 +433,12 @@ def check_advice(case: Case, said: str, verdict: Any) -> None:
         assert units[match[4]] == 1, said
     few = re.search(r"(\d+) (?:prompts|clusters of prompts) are too few", said)
     range_ = re.search(r"survey about (\d+) to (\d+) ", said)
+    if case.has_skip and case.part == "block" and 2 <= min(units.values()) < 5:
+        assert few, said
     if few or range_:
         ends = [(verdict.half.low, verdict.half.high), (verdict.own.low, verdict.own.high)]
-        assert max(high - low for low, high in ends) > 1, said
+        # few prompts are named whether their intervals are wide, or narrow by luck
+        assert (max(high - low for low, high in ends) > 1) == ("to trust intervals this narrow" not in said), said
         smallest = min(units.values())
         assert (smallest < 5) == bool(few), said
         if range_:

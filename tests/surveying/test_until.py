@@ -186,11 +186,13 @@ def test_prompts_are_taken_in_order(tmp_path: Path) -> None:
     prompts=st.integers(1, 50),
     more=st.integers(0, 50),
     budget=st.sampled_from([None, 60.0]),
+    confirmed=st.booleans(),
 )
 def test_the_sentence_says_whether_the_width_was_reached(
-    width: float, known: float, prompts: int, more: int, budget: float | None
+    width: float, known: float, prompts: int, more: int, budget: float | None, confirmed: bool
 ) -> None:
-    reached = known <= width
+    # a single narrow batch is not enough, unless it is of all prompts
+    reached = known <= width and (confirmed or not more)
     text = Ending(width, known, prompts, prompts + more, reached, None if reached else budget).text
     assert ("was not reached" in text) is not reached
     assert f"±{width:g} blocks" in text
@@ -199,7 +201,24 @@ def test_the_sentence_says_whether_the_width_was_reached(
         return
     assert ("no intervals" in text) == math.isnan(known)
     assert ("the budget of 60 s ended" in text) == (budget is not None)
+    assert ("with two batches in a row" in text) == ("may be luck" in text) == (known <= width)
     if not math.isnan(known):
         shown = re.search(r"known within ±([\d.]+) blocks", text)
         assert shown is not None
         assert known <= float(shown[1]) + 1e-9
+        assert (float(shown[1]) <= width + 1e-9) == (known <= width + 1e-9) or abs(known - width) < 1e-8
+
+
+def test_a_second_look_that_is_missing_is_named() -> None:
+    assert Ending(2.0, 0.0613, 10, 40, False, 0.1).text == (
+        "±2 blocks was not reached with two batches in a row: the budget of 0.1 s ended at 10 of 40 prompts, where all "
+        "readings are known within ±0.07 blocks; one narrow interval may be luck."
+    )
+
+
+@settings(deadline=None, max_examples=50)
+@given(budget=st.floats(1e-3, 1e6))
+def test_a_budget_is_written_as_it_was_given(budget: float) -> None:
+    shown = re.search(r"the budget of (\S+) s ended", Ending(0.5, 1.0, 10, 40, False, budget).text)
+    assert shown is not None
+    assert float(shown[1]) == pytest.approx(budget, rel=0.006)

@@ -16,7 +16,7 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import mean_limits
 from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.selecting import PLACES
-from bathyscope.statistics.bootstrap import Interval, mean_intervals
+from bathyscope.statistics.bootstrap import Interval, joint_mean_intervals, mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
     from bathyscope.runs.run import Run
 
+LOSS_FALLS: Final = (
+    "this text may be foreign to the model, or what is left out may harm it: measure on text like its training text "
+    "before you decide"
+)
+"""What may follow where leaving something out surely lowers the loss; the losses alone do not tell which."""
 MANY: Final = ("token", "head", "distance", "sample")
 """Dimensions that are not summed up place by place."""
 
@@ -74,7 +79,16 @@ class ByPlace:
     @cached_property
     def intervals(self) -> list[Interval]:
         """95 % intervals over prompts, or clusters; NaN ends with fewer than two."""
-        return mean_intervals(self.by_prompt, Sampling(seed=self.seed, cluster=self.cluster), limits=self.limits)
+        return mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+
+    @cached_property
+    def joint_intervals(self) -> list[Interval]:
+        """95 % intervals that hold for all places at once, for what is said of places picked by their values."""
+        return joint_mean_intervals(self.by_prompt, self._sampling, limits=self.limits)
+
+    @property
+    def _sampling(self) -> Sampling:
+        return Sampling(seed=self.seed, cluster=self.cluster)
 
 
 def by_block(run: Run, cluster: str | None = None) -> list[ByPlace]:

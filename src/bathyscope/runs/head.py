@@ -121,10 +121,10 @@ class RunHead:
 
     @cached_property
     def stopping_sentence(self) -> str:
-        """What it costs to read the model out at ``boundary``; empty where the losses are not known."""
-        if self.boundary is None or math.isnan(self.loss_at_boundary) or math.isnan(self.loss_at_end):
+        """What it costs to read the model out at ``boundary``; empty where that is its end, or losses are not known."""
+        if self.boundary in (None, self.n_blocks) or math.isnan(self.loss_at_boundary) or math.isnan(self.loss_at_end):
             return ""
-        where = f"after {counted(self.boundary, 'block')}"
+        where = f"after {counted(self.boundary or 0, 'block')}"
         return (
             f"Read out {where}, the loss is {self.loss_at_boundary:.2f} nats; at the end it is {self.loss_at_end:.2f}."
         )

@@ -294,15 +294,16 @@ class Verdict:
         return f"Only one {unit}: {needed}."
 
     def _precision_advice(self) -> str:
-        """How many prompts would make the interval a block wide; empty where it is."""
+        """How many prompts would make the interval a block wide; empty where enough of them show that it is."""
         # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
         widest = max(reading.high - reading.low for reading in self._deciding)
-        if widest <= CLOSE:
-            return ""
         what = "both depths"
         units, plural = min(reading.units for reading in self._deciding), f"{self._unit}s"
         if self._unit == "cluster":
             plural = "clusters of prompts"
+        if widest <= CLOSE:
+            too_few = f"{units} {plural} are too few to trust intervals this narrow: survey ten or more."
+            return too_few if units < FEWEST else ""
         if units < FEWEST:
             return (
                 f"{units} {plural} are too few to tell how many would give {what} to within one block: "

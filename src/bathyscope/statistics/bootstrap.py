@@ -9,6 +9,7 @@ docs/design/intervals.md holds the measurements behind the choice.
 """
 
 import math
+from dataclasses import replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -204,3 +205,19 @@ def mean_intervals(
             weights=weights_P[chosen],
         )
     return intervals
+
+
+def joint_mean_intervals(
+    values_PX: ArrayLike,
+    sampling: Sampling = _USUAL,
+    *,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+) -> list[Interval]:
+    """:func:`mean_intervals` that hold for all columns at once, for what is picked from them, such as the largest.
+
+    The error is divided by the number of columns that have a value (Bonferroni), so that all intervals hold with the
+    sampling's level or more, however the columns go together.
+    """
+    numbers = np.asarray(values_PX, dtype=np.float64)
+    columns = max(1, int((~np.isnan(numbers)).any(axis=0).sum()))
+    return mean_intervals(numbers, replace(sampling, level=1 - (1 - sampling.level) / columns), limits=limits)

@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.statistics.bootstrap import Interval
 from bathyscope.statistics.reading import Reading
+from bathyscope.statistics.sampling import cluster_weights
+from bathyscope.statistics.shares import clustered_share
 
 _ROUNDING: Final = 1e-9
 """Of a share of tokens: one half of them, averaged over prompts of odd lengths, may be written 0.49999999999."""
@@ -50,3 +53,24 @@ def kept_reading(share_PB: ArrayLike, tokens_P: ArrayLike, quantile: float, clus
     weights = np.where(np.isnan(shares).all(-1), 1.0, tokens)
     locate = partial(kept_from, quantile=quantile)
     return Reading(shares, weights, locate, (0.0, shares.shape[-1] - 1.0), cluster=cluster)
+
+
+def interval_by_shares(reading: Reading, level: float) -> Interval:
+    """Interval of a :func:`kept_reading` from those of the pooled share at every boundary; NaN below two clusters.
+
+    Its ends are where the upper, and the lower, ends of the shares' intervals reach the quantile. Unlike what two or
+    three resampled prompts show, it always has the width that the number of tokens leaves open. The share at the last
+    boundary, where every token has its final prediction, is known. Source: Woodruff 1952 (quantiles by inversion).
+
+    Args:
+        reading: of prompts that all have a value.
+    """
+    tokens_C = cluster_weights(reading.weights, reading.cluster)
+    kept_PB = reading.values * reading.weights[:, None]
+    kept_CB = np.stack([cluster_weights(kept_P, reading.cluster) for kept_P in kept_PB.T], axis=-1)
+    ends_B2 = np.array([clustered_share(kept_C, tokens_C, level)[1] for kept_C in kept_CB.T])
+    ends_B2[-1] = kept_CB[:, -1].sum() / tokens_C.sum()
+    # the share only rises along the depth, and so do its bounds
+    lower_B = np.minimum.accumulate(ends_B2[::-1, 0])[::-1]
+    upper_B = np.maximum.accumulate(ends_B2[:, 1])
+    return Interval(float(reading.locate(upper_B)), float(reading.locate(lower_B)))

@@ -18,7 +18,7 @@ class PruneOptions:
     """Options of ``prune``.
 
     Args:
-        drop: how many blocks go, or a share such as 25%, rounded to a whole number of blocks.
+        drop: how many blocks go, or a share such as 25%, rounded to a whole number of at least one; one block stays.
         max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
             the test prompts stays below it.
         parts: what may be left out: block, or attention and mlp, one of them or both.

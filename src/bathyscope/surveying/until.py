@@ -21,6 +21,8 @@ from bathyscope.runs.run import Run
 FIRST: Final = 10
 """Prompts of the first batch: with fewer, an interval is narrow by chance too often."""
 _GROWTH: Final = 1.5
+_WHOLE_SECONDS: Final = 100
+"""Seconds from which a budget is written without decimals."""
 _SECONDS: Final = {"s": 1.0, "min": 60.0, "h": 3600.0}
 NEEDED: Final = ("lens", "skip")
 """The measures that the readings are of."""
@@ -71,15 +73,28 @@ class Ending:
                 f"blocks, as "
                 "was asked."
             )
-        result_text = "the readings have no intervals"
+        result_text, missing = "the readings have no intervals", ""
         if not isnan(self.reach):
-            # never rounded down to the width that was not reached
-            result_text = f"all readings are known within ±{max(ceil(100 * self.reach) / 100, 0.01):.2f} blocks"
+            result_text = f"all readings are known within ±{self._reach_text} blocks"
+        if self.reach <= self.width:
+            # narrow enough here, so that it is the batch before that was not, or that there was none
+            missing = " with two batches in a row"
+            result_text += "; one narrow interval may be luck"
         if self.budget is not None:
-            why = f"the budget of {self.budget:.0f} s ended at {self.prompts} of {self.offered} prompts, where"
+            seconds = f"{self.budget:.3g}" if self.budget < _WHOLE_SECONDS else f"{self.budget:.0f}"
+            why = f"the budget of {seconds} s ended at {self.prompts} of {self.offered} prompts, where"
         else:
             why = "with the only prompt" if self.offered == 1 else f"with all {self.offered} prompts"
-        return f"±{self.width:g} blocks was not reached: {why} {result_text}."
+        return f"±{self.width:g} blocks was not reached{missing}: {why} {result_text}."
+
+    @property
+    def _reach_text(self) -> str:
+        """The reach rounded up, with as many digits as show on which side of the width it lies."""
+        for digits in range(2, 10):
+            rounded_up = max(ceil(10**digits * self.reach), 1) / 10**digits
+            if (rounded_up <= self.width) == (self.reach <= self.width):
+                break
+        return f"{rounded_up:.{digits}f}"
 
     def record(self) -> dict[str, Any]:
         """Return it as a run's record holds it."""

@@ -98,7 +98,8 @@ def planned(
         (
             planned((-0.2, 0.3)),
             "Not proved: without blocks 4, 7 the loss changes by −0.200 nats per token (10 % of the top-1 predictions "
-            "change), so this text is foreign to the model",
+            "change); this text may be foreign to the model, or what is left out may harm it: measure on text like its "
+            "training text before you decide",
         ),
         (
             planned(names=("search", "random"), alike=(True, True)),

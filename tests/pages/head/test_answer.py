@@ -71,8 +71,8 @@ def test_nothing_is_recommended_where_it_is_not_known(run: Run, said: str) -> No
 def test_a_block_that_is_better_left_out_is_a_warning() -> None:
     found = answer(costing([2.5, -0.2, 0.3, -0.1], spread=0.01))
     assert found.trust[-1] == (
-        "Leaving out blocks 1, 3 lowers the loss: this text may differ from the training data, so do not base a "
-        "decision on it."
+        "Leaving out blocks 1, 3 lowers the loss: this text may be foreign to the model, or what is left out may harm "
+        "it: measure on text like its training text before you decide."
     )
     assert "lowers the loss" not in " ".join(answer(costing([2.5, -0.01, 0.3], spread=0.05)).trust)
 

@@ -10,13 +10,25 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
 from support.profiled import profiled_run
 
-from bathyscope.pages.head.answer import answer
-from bathyscope.pages.head.classes import LIMITS, class_of, rounded, write_cost
-from bathyscope.pages.head.numbers import Points, Profile, read_profile
-from bathyscope.pages.head.section import facts
-from bathyscope.pages.head.sentences import basis, carrying, carrying_fact, describe, explain_picture, headline
+from bathyscope.pages.explorer.answer import answer
+from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
+from bathyscope.pages.profile.numbers import Points, Profile, read_profile
+from bathyscope.pages.profile.section import facts
+from bathyscope.pages.profile.sentences import (
+    basis,
+    carrying,
+    carrying_fact,
+    describe,
+    explain_picture,
+    headline,
+)
+from bathyscope.runs.by_place import ByPlace
 from bathyscope.runs.run import Run
 
 LATE, EARLY = [0.01, 0.01, 0.01, 0.01, 0.01, 1.0], [1.0, 0.01, 0.01, 0.01, 0.01, 0.01]
@@ -111,27 +123,128 @@ def test_what_carries_the_model(costs: list[float], title: str, text: str) -> No
     assert carrying_fact(read_profile(profiled_run(len(costs), costs=costs))) == (title, text)
 
 
-def test_a_cost_whose_interval_holds_0_carries_nothing() -> None:
+def points(mean: list[float], low: list[float], high: list[float]) -> Points:
+    """Costs of blocks with intervals that hold for all of them at once."""
+    return Points(tuple(range(len(mean))), tuple(mean), tuple(low), tuple(high), tuple(low), tuple(high))
+
+
+def test_what_is_not_shown_to_carry_the_model_is_not_said_to() -> None:
     profile = read_profile(profiled_run(3, costs=[2.0, 0.6, 0.05]))
 
-    def fact_with(*low: float) -> tuple[str, str]:
-        return carrying_fact(replace(profile, costs=Points((0, 1, 2), (2.0, 0.6, 0.05), low, (5.0, 0.9, 0.1))))
+    def fact_with(*low: float, high: tuple[float, ...] = (5.0, 0.9, 0.1)) -> tuple[str, str]:
+        return carrying_fact(replace(profile, costs=points([2.0, 0.6, 0.05], list(low), list(high))))
 
     assert fact_with(-1.0, -0.3, 0.0) == (
         "No single block is shown to carry the model",
         "Costliest alone: block 0, +2.0 nats (−1.0 to +5.0): survey more prompts.",
     )
     # the costliest may be the one that is open
-    carried = "One block carries the model", "Block 1 costs +0.60 nats; all others +0.05 to +2.0."
-    assert fact_with(-1.0, 0.3, 0.0) == carried
+    assert fact_with(-1.0, 0.3, 0.0) == (
+        "One block is shown to carry the model",
+        "Block 1 costs +0.60 nats; all others +0.05 to +2.0; whether block 0 does is open: survey more prompts.",
+    )
     assert fact_with(1.0, 0.3, 0.0)[0] == "Two blocks carry the model"
+    assert fact_with(1.0, 0.3, 0.0, high=(5.0, 0.9, 0.4))[0] == "Two blocks are shown to carry the model"
+    nan = math.nan
+    assert fact_with(nan, nan, nan, high=(nan, nan, nan)) == (
+        "No single block is shown to carry the model",
+        "Costliest alone: block 0, +2.0 nats, without an interval: survey more prompts.",
+    )
+
+
+def test_that_no_block_carries_the_model_is_said_where_every_interval_ends_below_it() -> None:
+    profile = read_profile(profiled_run(3))
+    costs = points([0.19, 0.05, 0.01], [-0.3, 0.0, 0.0], [0.65, 0.1, 0.1])
+    assert carrying_fact(replace(profile, costs=costs)) == (
+        "No single block is shown to carry the model",
+        "Costliest alone: block 0, +0.19 nats (−0.30 to +0.65): survey more prompts.",
+    )
+    # not the costliest, but a block of a wide interval leaves it open
+    costs = points([0.19, 0.05, 0.01], [0.18, -0.3, 0.0], [0.2, 0.4, 0.1])
+    assert carrying_fact(replace(profile, costs=costs)) == (
+        "No single block is shown to carry the model",
+        "Costliest alone: block 0, +0.19 nats (+0.18 to +0.20); whether block 1 does is open: survey more prompts.",
+    )
+    costs = points([0.19, 0.05, 0.01], [0.18, -0.3, 0.0], [0.2, 0.29, 0.1])
+    assert carrying_fact(replace(profile, costs=costs))[0] == "No single block carries the model"
+
+
+def costs_by_prompt(values_PX: np.ndarray) -> Points:
+    return Points.of(ByPlace("drop", "", "nats", tuple(range(values_PX.shape[1])), values_PX))
+
+
+def says_of_arrays(costs: Points) -> tuple[str, str]:
+    return carrying_fact(replace(read_profile(profiled_run(len(costs.places))), costs=costs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    values=arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 5)),
+        elements=st.one_of(st.sampled_from([0.0, 0.3, 0.295, 1.0]), st.floats(-1, 4), st.just(math.nan)),
+    ),
+    common=st.sampled_from([0.0, 0.05, 1.0]),
+)
+def test_what_is_said_of_carrying_is_what_the_joint_intervals_show(values: np.ndarray, common: float) -> None:
+    """Prompts that agree (common is how far they differ) or not, with missing values, one prompt and one block."""
+    values = values[:1] + common * (values - values[:1])
+    assume(not np.isnan(values).all(axis=0).all())
+    costs = costs_by_prompt(values)
+    measured = [block for block in costs.places if not math.isnan(costs.mean[block])]
+    title, text = says_of_arrays(costs)
+    wide = [np.array(ends) for ends in (costs.joint_low, costs.joint_high)]
+    for block in measured:
+        alone = values[:, block][~np.isnan(values[:, block])]
+        # Student's interval at the level that all measured blocks share, from the prompts themselves
+        if alone.size < 2:
+            assert math.isnan(wide[0][block])
+        elif np.ptp(alone) > 1e-9:
+            reach = stats.t.isf(0.025 / len(measured), alone.size - 1) * alone.std(ddof=1) / math.sqrt(alone.size)
+            assert alone.mean() - wide[0][block] > 0.85 * reach
+            assert wide[1][block] - alone.mean() > 0.85 * reach
+    shown = [block for block in measured if rounded(wide[0][block]) >= 0.3]
+    ruled_out = [block for block in measured if rounded(wide[1][block]) < 0.3 and block not in shown]
+    some_are_open = len(shown) + len(ruled_out) < len(measured)
+    assert sorted(carrying(costs)) == shown
+    assert ("shown" in title) == some_are_open
+    assert ("survey more prompts" in text) == some_are_open
+    assert title.startswith("No ") == (not shown)
+    if len(values) == 1:
+        assert title == "No single block is shown to carry the model"
+    if shown and len(shown) < 11:
+        words = {len(measured): "Every"} if len(shown) > 1 and not some_are_open else {}
+        names = ["", "One", "Two", "Three", "Four", "Five", "Six"]
+        assert title.startswith(words.get(len(shown), names[len(shown)]))
+        assert f"Block {carrying(costs)[0]} costs {write_cost(costs.at(carrying(costs)[0]))} nats" in text
+
+
+@pytest.mark.parametrize(("prompts", "blocks"), [(1, 4), (2, 4), (6, 4), (6, 12), (12, 8)])
+def test_blocks_of_no_cost_are_seldom_said_to_carry_the_model(prompts: int, blocks: int) -> None:
+    """Costs of ±0.03 nats whose prompts are 0.6 apart: 400 surveys of independent blocks, the hardest case."""
+    rng = np.random.default_rng(prompts * blocks)
+    true = np.resize([0.03, -0.03], blocks)
+    named = 0
+    for _ in range(400):
+        named += bool(carrying(costs_by_prompt(true + rng.normal(0, 0.6, (prompts, blocks)))))
+    assert named / 400 < 0.03
+
+
+def test_a_block_that_costs_much_is_seldom_said_to_carry_nothing() -> None:
+    """A block of 0.35 nats among others of none; absence needs all ends below the limit, in 5 % at most."""
+    rng = np.random.default_rng(5)
+    denied = 0
+    for _ in range(400):
+        values = np.array([0.35, 0, 0, 0]) + rng.normal(0, 0.3, (6, 4))
+        denied += says_of_arrays(costs_by_prompt(values))[0] == "No single block carries the model"
+    assert denied / 400 < 0.03
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_what_carries_is_what_the_colours_say(seed: int) -> None:
     rng = np.random.default_rng(seed)
     costs = np.round(np.exp(rng.normal(-1.5, 1.5, 8)), 4)
-    profile = read_profile(profiled_run(8, costs=list(costs)))
+    profile = read_profile(profiled_run(8, costs=list(costs), spread=1e-9))
     assert profile.costs is not None
     assert sorted(carrying(profile.costs)) == [block for block in range(8) if rounded(costs[block]) >= 0.3]
     # what is written of a block is its loss, and the class of its colour holds the written number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import combinations
@@ -13,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import naive, waves, zoo
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
@@ -422,6 +425,10 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 5}, "drop=5 is out of range: 5 blocks may be left out, and one has to stay; allowed: 1 to 4"),
         ({"drop": 0}, "drop=0 is out of range"),
         ({"drop": "some"}, "drop='some' is neither a number of blocks nor a share such as '25%'"),
+        (
+            {"drop": "1%"},
+            r"drop='1%' of 5 blocks rounds to none. Give '11%' or more, which is at least one, or a number",
+        ),
         ({"drop": "100%"}, "a share lies between 0 % and 100 %"),
         ({"max_cost": -1.0}, "max_cost=-1 is out of range; give nats per token above 0"),
         ({"drop": 1, "parts": ("block", "mlp")}, "a block is both of its parts, and would be counted twice"),
@@ -444,6 +451,25 @@ def test_a_share_is_taken_to_the_nearest_number(share: str, blocks: int, count: 
     from bathyscope.surgery.choosing.removable import size_of
 
     assert size_of(share, blocks, "blocks") == count
+
+
+@settings(max_examples=100, deadline=None)
+@given(share=st.one_of(st.integers(1, 99), st.floats(0.001, 99.9)), units=st.integers(2, 200))
+def test_a_share_of_no_block_is_refused_with_one_that_is_some(share: float, units: int) -> None:
+    from bathyscope.surgery.removable import size_of
+
+    exact = units * share / 100
+    try:
+        count = size_of(f"{share}%", units, "blocks")
+    except OptionError as error:
+        assert exact <= 0.5 + 1e-9
+        enough = re.search(r"Give '(\d+)%' or more", str(error))
+        assert enough is not None
+        assert size_of(f"{enough[1]}%", units, "blocks") >= 1
+        assert int(enough[1]) == 1 or units * (int(enough[1]) - 1) / 100 <= 0.5
+    else:
+        assert count == units - 1 or abs(count - exact) <= 0.5 + 1e-9
+        assert 1 <= count < units
 
 
 def test_an_unknown_task_is_refused_before_a_model_is_loaded() -> None:

@@ -11,12 +11,13 @@ from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
 from bathyscope.core.text import capitalised
-from bathyscope.pages.head.answer import format_blocks
-from bathyscope.pages.head.canvas import Canvas, text_width, wrap
-from bathyscope.pages.head.section import Fact
-from bathyscope.pages.text.environment import environment
-from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
-from bathyscope.surgery.plan.text import RANDOM
+from bathyscope.pages.environment import environment
+from bathyscope.pages.explorer.answer import format_blocks
+from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
+from bathyscope.pages.profile.section import Fact
+from bathyscope.runs.by_place import LOSS_FALLS
+from bathyscope.surgery.plan_text import RANDOM
+from bathyscope.surgery.stability_text import block_of, unknown_shares
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
@@ -73,7 +74,7 @@ def plan_headline(plan: Plan) -> str:
             lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
         return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
     if price.falls:
-        return f"Not proved: without {parts} the loss changes by {cost}{base}, so this text is foreign to the model"
+        return f"Not proved: without {parts} the loss changes by {cost}{base}; {LOSS_FALLS}"
     if candidate_rows(plan)[0].alike:
         return f"Not proved: leaving out {parts} costs {cost}{base}, and chance does as well on these prompts"
     best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)

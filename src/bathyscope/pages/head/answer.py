@@ -13,7 +13,7 @@ from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
-from bathyscope.runs.by_place import ByPlace, cost_of_leaving_out
+from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
     from bathyscope.runs.run import Run
@@ -170,17 +170,14 @@ def _explain_no_interval(cost: ByPlace) -> str:
 
 
 def _warn_of_foreign_text(cost: ByPlace | None) -> list[str]:
-    """Warn where leaving out a block lowers the loss, as it should not on familiar text."""
+    """Warn where leaving out a block is shown to lower the loss, as it seldom does on familiar text."""
     if cost is None:
         return []
-    better = [int(place) for place, interval in zip(cost.places, cost.intervals) if interval.high < 0]
+    better = [int(place) for place, interval in zip(cost.places, cost.joint_intervals) if interval.high < 0]
     if not better:
         return []
     blocks = f"block {better[0]}" if len(better) == 1 else f"blocks {format_blocks(better)}"
-    return [
-        f"Leaving out {blocks} lowers the loss: this text may differ from the training data, so do not base a decision "
-        "on it."
-    ]
+    return [f"Leaving out {blocks} lowers the loss: {LOSS_FALLS}."]
 
 
 def _name_costly_blocks(cost: ByPlace | None) -> str:

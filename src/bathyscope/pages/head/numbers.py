@@ -38,22 +38,24 @@ class Points:
     Args:
         places: boundaries or blocks, whole numbers in order.
         mean, low, high: one for each place; NaN where it is missing.
+        joint_low, joint_high: ends of intervals that hold for all places at once; empty where places are not compared.
     """
 
     places: tuple[int, ...]
     mean: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
+    joint_low: tuple[float, ...] = ()
+    joint_high: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, quantity: ByPlace) -> Points:
         """Take the means and intervals of a quantity."""
-        intervals = quantity.intervals
         return cls(
             tuple(quantity.places),
             tuple(quantity.mean.tolist()),
-            tuple(interval.low for interval in intervals),
-            tuple(interval.high for interval in intervals),
+            *zip(*quantity.intervals, strict=True),
+            *zip(*quantity.joint_intervals, strict=True),
         )
 
     def at(self, place: int) -> float:

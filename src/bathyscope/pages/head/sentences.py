@@ -95,12 +95,24 @@ def interval_text(low: float, high: float) -> str:
 
 
 def carrying(costs: Points) -> tuple[int, ...]:
-    """Return the blocks whose loss, as it is written, is in the two highest classes; the costliest first.
+    """Return the blocks whose loss is shown to be in the two highest classes; the costliest first.
 
-    A loss whose interval holds 0 does not count; where there are no intervals, all are as they are measured.
+    The lower end decides, as it is written, of intervals that hold for all blocks at once: the costliest of many is
+    picked by its cost. Without intervals nothing is shown.
     """
-    high = [place for place in _costliest_first(costs) if class_of(costs.mean[place]) >= CARRIES]
-    return tuple(costs.places[place] for place in high if not costs.low[place] <= 0)
+    ordered = _costliest_first(costs)
+    return tuple(costs.places[place] for place in ordered if class_of(costs.joint_low[place]) >= CARRIES)
+
+
+def undecided(costs: Points) -> tuple[int, ...]:
+    """Return the blocks that are shown neither to carry the model nor not to; the costliest first."""
+    carried = carrying(costs)
+    may_carry = [
+        costs.places[place]
+        for place in _costliest_first(costs)
+        if math.isnan(costs.joint_high[place]) or class_of(costs.joint_high[place]) >= CARRIES
+    ]
+    return tuple(block for block in may_carry if block not in carried)
 
 
 def carrying_fact(profile: Profile) -> tuple[str, str]:
@@ -108,38 +120,64 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
     costs = profile.costs
     if costs is None:
         return "Which blocks carry the model is unknown", "drop was not measured."
-    blocks = carrying(costs)
-    order = _costliest_first(costs)
-    measured = len(order)
+    blocks, still_open = carrying(costs), undecided(costs)
     if not blocks:
-        first = order[0]
-        costliest = f"Costliest alone: block {costs.places[first]}, {cost_text(costs.mean[first])}"
-        if class_of(costs.mean[first]) < CARRIES:
-            return "No single block carries the model", f"{costliest}."
-        ends = f"{write_cost(costs.low[first])} to {write_cost(costs.high[first])}"
-        return "No single block is shown to carry the model", f"{costliest} ({ends}): survey more prompts."
-    count = _NUMBERS[len(blocks)] if len(blocks) < len(_NUMBERS) else str(len(blocks))
-    if len(blocks) == 1:
-        title = "One block carries the model"
-    elif len(blocks) == measured:
-        title = "Every block carries the model"
-    elif len(blocks) > measured / 2 and len(blocks) >= len(_NUMBERS):
-        title = f"Most blocks carry the model, {len(blocks)} of {measured}"
-    else:
-        title = f"{count} blocks carry the model"
+        shown = "is shown to carry" if still_open else "carries"
+        return f"No single block {shown} the model", _name_costliest(costs, still_open)
     listed = [
         f"{'Block' if number == 0 else 'block'} {block} {'costs ' if number == 0 else ''}"
         f"{cost_text(costs.at(block)) if number == 0 else write_cost(costs.at(block))}"
         for number, block in enumerate(blocks[:_NAMED])
     ]
     more = f" and {len(blocks) - _NAMED} more from {write_cost(costs.at(blocks[-1]))}" if len(blocks) > _NAMED else ""
-    rest = [costs.mean[place] for place in order if costs.places[place] not in blocks]
+    rest = [costs.mean[place] for place in _costliest_first(costs) if costs.places[place] not in blocks]
     others = ""
     if len(rest) == 1:
         others = f"; the other {write_cost(rest[0])}"
     elif rest:
         others = f"; all others {write_cost(min(rest))} to {write_cost(max(rest))}"
-    return title, f"{', '.join(listed)}{more}{others}."
+    return _count_carrying(
+        costs, len(blocks), bool(still_open)
+    ), f"{', '.join(listed)}{more}{others}{_ask(still_open)}."
+
+
+def _count_carrying(costs: Points, count: int, some_are_open: bool) -> str:
+    """Return how many blocks carry the model; of how many that is shown where it is open of others."""
+    measured = len(_costliest_first(costs))
+    counted_words = _NUMBERS[count] if count < len(_NUMBERS) else str(count)
+    if some_are_open:
+        subject, verb = (f"{counted_words} block", "is") if count == 1 else (f"{counted_words} blocks", "are")
+        return f"{subject} {verb} shown to carry the model"
+    if count == 1:
+        return "One block carries the model"
+    if count == measured:
+        return "Every block carries the model"
+    if count > measured / 2 and count >= len(_NUMBERS):
+        return f"Most blocks carry the model, {count} of {measured}"
+    return f"{counted_words} blocks carry the model"
+
+
+def _name_costliest(costs: Points, still_open: tuple[int, ...]) -> str:
+    """Return the costliest block of a run in which none is shown to carry the model, and what leaves others open."""
+    first = _costliest_first(costs)[0]
+    costliest = f"Costliest alone: block {costs.places[first]}, {cost_text(costs.mean[first])}"
+    if not still_open:
+        return f"{costliest}."
+    advice = "survey more prompts"
+    if math.isnan(costs.joint_low[first]):
+        return f"{costliest}, without an interval: {advice}."
+    ends = f"{write_cost(costs.joint_low[first])} to {write_cost(costs.joint_high[first])}"
+    if costs.places[first] in still_open:
+        return f"{costliest} ({ends}): {advice}."
+    return f"{costliest} ({ends}){_ask(still_open)}."
+
+
+def _ask(still_open: tuple[int, ...]) -> str:
+    """Return of which blocks it is open whether they carry the model, and what would tell; empty without any."""
+    if not still_open:
+        return ""
+    which = f"block {still_open[0]} does" if len(still_open) == 1 else f"{len(still_open)} others do"
+    return f"; whether {which} is open: survey more prompts"
 
 
 def describe(profile: Profile) -> str:
@@ -176,8 +214,9 @@ def _state_costs(costs: Points) -> str:
     blocks = carrying(costs)
     order = _costliest_first(costs)
     first, last = order[0], order[-1]
-    if blocks and len(blocks) < len(order):
-        rest = max(costs.mean[place] for place in order if costs.places[place] not in blocks)
+    rest = max((costs.mean[place] for place in order if costs.places[place] not in blocks), default=math.nan)
+    # a block that costs more than one that is shown to carry the model has a wide interval
+    if blocks and rest < costs.at(blocks[-1]):
         subject = f"block {blocks[0]} adds" if len(blocks) == 1 else f"{len(blocks)} of {len(order)} blocks add"
         most = f"up to {cost_text(costs.at(blocks[0]))} to the loss"
         return f"Left out, {subject} {most}; each other at most {write_cost(rest)}"

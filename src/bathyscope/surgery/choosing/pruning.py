@@ -70,7 +70,8 @@ def prune(
         model: what ``load`` returns or takes.
         calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
         test: other prompts, which judge; a prompt that is in both is refused. Of the same domains, by the same names.
-        drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number.
+        drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number; one stays, and a
+            share that rounds to none is refused.
         max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
             the test prompts stays below it.
         parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.

@@ -32,14 +32,20 @@ def require_size(drop: int | str | None, max_cost: float | None) -> None:
 
 
 def size_of(drop: int | str, units: int, what: str) -> int:
-    """Return how many of ``units`` are meant by a number or by a share such as "25%".
+    """Return how many of ``units`` are meant by a number or by a share such as "25%"; one always stays.
 
     Raises:
-        OptionError: neither, or out of range.
+        OptionError: neither, or out of range, or a share that is none of them.
     """
     number, is_share = _parse_size(drop)
     if is_share:
-        return min(max(1, math.ceil(units * number / 100 - 0.5)), units - 1)
+        nearest = math.ceil(units * number / 100 - 0.5)
+        if nearest < 1:
+            raise OptionError(
+                f"drop={drop!r} of {units} {what} rounds to none. Give '{50 // units + 1}%' or more, which is at least "
+                "one, or a number such as drop=1."
+            )
+        return min(nearest, units - 1)
     if not 1 <= number < units:
         raise OptionError(
             f"drop={drop} is out of range: {units} {what} may be left out, and one has to stay; allowed: 1 to "

@@ -134,8 +134,8 @@ class Plan:
     def proved(self) -> bool:
         """Whether the choice carries over to the test prompts: within ``max_cost``, and nothing is shown to be better.
 
-        Where the loss falls for sure, the text is foreign to the model and proves nothing; nor do prompts that cannot
-        tell the choice from random subsets, unless a bound on the cost is what they prove.
+        Where the loss falls for sure, the text may be foreign to the model, and proves nothing; nor do prompts that
+        cannot tell the choice from random subsets, unless a bound on the cost is what they prove.
         """
         is_as_good = bool(self.data["indistinguishable"].values[0])
         return self.fits and is_as_good and not self.price.falls and not is_like_chance(self.data)

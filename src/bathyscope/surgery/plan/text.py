@@ -12,8 +12,9 @@ import numpy as np
 from bathyscope.core.cycles import cycle_in
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
-from bathyscope.surgery.plan.price import Price
-from bathyscope.surgery.plan.stability_text import block_of, stability_sentences
+from bathyscope.runs.by_place import LOSS_FALLS
+from bathyscope.surgery.price import Price
+from bathyscope.surgery.stability_text import block_of, stability_sentences
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -155,8 +156,7 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
     price_sentence = f"It costs {price.text}, and {searched}"
     if price.falls:
         return [
-            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) the loss falls, so this text "
-            "is not what the model was trained on; do not decide on it.",
+            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) the loss falls; {LOSS_FALLS}.",
             price_sentence,
         ]
     if as_good and is_like_chance(data):
