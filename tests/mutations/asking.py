@@ -6,6 +6,20 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "analysis/depths/pairing",
+        "prompts-of-one-name-are-one-prompt-whatever-their-tokens",
+        "unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]",
+        "unlike = [name for name in shared if len(tokens[0][name][0]) != len(tokens[1][name][0])]",
+        "analysis/depths/test_pairing.py::test_prompts_are_paired_exactly_where_their_tokens_are_equal",
+    ),
+    Bug(
+        "runs/run",
+        "a-control-of-other-prompts-is-paired-by-their-number",
+        "and run.identity.prompt_hash == self.identity.prompt_hash",
+        "and run.identity.prompts == self.identity.prompts",
+        "pages/profile/test_numbers.py::test_a_control_of_other_prompts_is_drawn_and_not_subtracted",
+    ),
+    Bug(
         "prompts/chat",
         "contents-are-never-given-as-parts",
         "forms = [frozenset[str](), frozenset(markers)]",

@@ -361,7 +361,9 @@ class Run:
             label: {name: run[name] for name in run}
             for label, run in self.controls.items()
             # Differences are paired by prompt, which a control with other prompts, or unfinished, does not allow.
-            if run.judged and run["lens"].sizes.get("prompt") == self["lens"].sizes.get("prompt")
+            if run.judged
+            and run.identity.prompt_hash == self.identity.prompt_hash
+            and run["lens"].sizes.get("prompt") == self["lens"].sizes.get("prompt")
         }
         # A page, a card and a terminal ask again and again, and each time means resampling every reading.
         self._verdicts[cluster] = verdict_of(
