@@ -15,8 +15,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/run",
         "a-control-of-other-prompts-is-paired-by-their-number",
-        "and run.identity.prompt_hash == self.identity.prompt_hash",
-        "and run.identity.prompts == self.identity.prompts",
+        "and control.identity.prompt_hash == run.identity.prompt_hash",
+        "and control.identity.prompts == run.identity.prompts",
         "pages/profile/test_numbers.py::test_a_control_of_other_prompts_is_drawn_and_not_subtracted",
     ),
     Bug(
