@@ -6,6 +6,20 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "surgery/copying",
+        "a-plan-is-surveyed-on-any-model-of-as-many-blocks",
+        "    require_model_of(schedule, model)\n",
+        "",
+        "cli/test_acting.py::test_a_plan_is_a_schedule_wherever_one_is_taken",
+    ),
+    Bug(
+        "surveying/training/evidence",
+        "equal-weights-at-any-step-show-one-training",
+        "step >= max(steps, default=-1)",
+        "step >= 0",
+        "surveying/training/test_evidence.py::test_every_step_of_a_course_is_of_one_training",
+    ),
+    Bug(
         "analysis/depths/pairing",
         "prompts-of-one-name-are-one-prompt-whatever-their-tokens",
         "unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]",

@@ -14,7 +14,7 @@ import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.surgery.healing import _is_same_training
-from bathyscope.surgery.plan_export import require_same_model
+from bathyscope.surgery.plan_models import require_same_model
 
 PROMPTS = [[(7 * i + 11 * j + i * j) % 60 for i in range(12)] for j in range(12)]
 THETA = {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}

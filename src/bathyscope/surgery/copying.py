@@ -17,6 +17,7 @@ from bathyscope.surgery.export_source import Source
 from bathyscope.surgery.layout import Layout
 from bathyscope.surgery.looping import LOOPS, with_loops
 from bathyscope.surgery.outline import fill, skeleton
+from bathyscope.surgery.plan_models import require_model_of
 from bathyscope.surgery.proof import require_same
 from bathyscope.surgery.rewriting import rewritten
 from bathyscope.surgery.writing import layout_of, require_all_layers, schedule_for
@@ -114,12 +115,13 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     Raises:
         OptionError: a schedule that cannot be read or leaves no block.
         ModelError: an order that the family's configuration cannot say, with what differs; streamed blocks; a check
-            that fails.
+            that fails; a plan of another model.
     """
     if isinstance(schedule, str) and schedule.startswith(LOOPS):
         return with_loops(model, schedule)
     cycle = model.anatomy.cycle
     chosen = schedule_for(schedule, model.n_blocks, cycle.runs if cycle is not None else ())
+    require_model_of(schedule, model)
     if chosen.is_standard:
         return model
     if model.anatomy.loops is not None:

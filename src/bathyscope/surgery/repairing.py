@@ -23,7 +23,7 @@ from bathyscope.surgery.healing import Budget
 from bathyscope.surgery.ladder import RATE, climb_ladder
 from bathyscope.surgery.options import How
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import in_its_precision, require_same_model
+from bathyscope.surgery.plan_models import in_its_precision, require_same_model
 from bathyscope.surgery.repaired import Repaired
 from bathyscope.surgery.trial import read_trial
 from bathyscope.surgery.writing import require_plain, schedule_for

@@ -23,7 +23,7 @@ from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.plan import Plan
-from bathyscope.surgery.plan_export import in_its_precision, require_same_model
+from bathyscope.surgery.plan_models import in_its_precision, require_same_model
 from bathyscope.surgery.scheduled_model import require_runnable, scheduled
 from bathyscope.surgery.trial import model_record
 
