@@ -90,6 +90,18 @@ def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Pa
         bathyscope.export(other, plan, tmp_path / "other")
     with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
         bathyscope.repair(other, plan, "a", test="b")
+    for refused in (other, bathyscope.load(other)):
+        with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
+            bathyscope.survey(refused, [ids[0].tolist()], ["lens"], schedule=plan, progress=False)
+        with (
+            pytest.raises(bathyscope.ModelError, match="has other weights now than when"),
+            bathyscope.scheduled(refused, plan),
+        ):
+            raise AssertionError("another model runs the plan")
+    run = bathyscope.survey(model_folder, [ids[0].tolist()], ["lens"], schedule=plan, progress=False)
+    assert run.n_blocks == len(tuple(plan.schedule))
+    with bathyscope.scheduled(model.hf, plan) as hf, torch.no_grad():
+        assert torch.equal(hf(ids, use_cache=False).logits, wanted)
 
 
 def test_a_plan_is_gone_on_from_in_its_own_precision_and_with_its_own_prompts(

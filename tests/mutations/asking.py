@@ -6,6 +6,34 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "surgery/scheduled/copying",
+        "a-plan-is-surveyed-on-any-model-of-as-many-blocks",
+        "    require_model_of(schedule, model)\n",
+        "",
+        "cli/test_acting.py::test_a_plan_is_a_schedule_wherever_one_is_taken",
+    ),
+    Bug(
+        "surveying/training/evidence",
+        "equal-weights-at-any-step-show-one-training",
+        "step >= max(steps, default=-1)",
+        "step >= 0",
+        "surveying/training/test_evidence.py::test_every_step_of_a_course_is_of_one_training",
+    ),
+    Bug(
+        "analysis/depths/pairing",
+        "prompts-of-one-name-are-one-prompt-whatever-their-tokens",
+        "unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]",
+        "unlike = [name for name in shared if len(tokens[0][name][0]) != len(tokens[1][name][0])]",
+        "analysis/depths/test_pairing.py::test_prompts_are_paired_exactly_where_their_tokens_are_equal",
+    ),
+    Bug(
+        "runs/run",
+        "a-control-of-other-prompts-is-paired-by-their-number",
+        "and control.identity.prompt_hash == run.identity.prompt_hash",
+        "and control.identity.prompts == run.identity.prompts",
+        "pages/head/test_numbers.py::test_a_control_of_other_prompts_is_drawn_and_not_subtracted",
+    ),
+    Bug(
         "prompts/chat",
         "contents-are-never-given-as-parts",
         "forms = [frozenset[str](), frozenset(markers)]",

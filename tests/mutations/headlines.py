@@ -6,7 +6,7 @@ from bug import Bug
 
 ONE_HEAD = "pages/test_one_head.py::test_every_printer_says_the_head_of_the_tokens"
 
-SENTENCES = "pages/profile/test_sentences.py"
+SENTENCES = "pages/head/test_sentences.py"
 
 BUGS: tuple[Bug, ...] = (
     Bug(
@@ -66,7 +66,7 @@ BUGS: tuple[Bug, ...] = (
         "measures/test_lens.py::test_shares_of_kept_tokens_are_those_of_their_depths",
     ),
     Bug(
-        "pages/profile/sentences",
+        "pages/head/sentences",
         "one-prompt-names-what-carries-the-model",
         "if class_of(costs.joint_low[place]) >= CARRIES)",
         "if class_of(costs.mean[place]) >= CARRIES and not costs.joint_low[place] <= 0)",
@@ -80,7 +80,7 @@ BUGS: tuple[Bug, ...] = (
         f"{SENTENCES}::test_what_is_said_of_carrying_is_what_the_joint_intervals_show",
     ),
     Bug(
-        "pages/profile/sentences",
+        "pages/head/sentences",
         "a-wide-interval-is-said-to-show-absence",
         "if math.isnan(costs.joint_high[place]) or class_of(costs.joint_high[place]) >= CARRIES",
         "if class_of(costs.mean[place]) >= CARRIES",

@@ -41,7 +41,13 @@ def model(name: str = "gpt2", *, dropout: bool = False) -> PreTrainedModel:
 
 
 def trained(
-    out: Path, *callbacks: TrainerCallback, hf: nn.Module | None = None, steps: int = STEPS, **arguments: Any
+    out: Path,
+    *callbacks: TrainerCallback,
+    hf: nn.Module | None = None,
+    steps: int = STEPS,
+    data: Any = None,
+    resume: Path | None = None,
+    **arguments: Any,
 ) -> tuple[Trainer, dict[str, Any]]:
     """A short training, and everything that a callback could have changed."""
     for seed in (random.seed, np.random.seed, torch.manual_seed):
@@ -59,10 +65,10 @@ def trained(
     trainer = Trainer(
         model() if hf is None else hf,
         TrainingArguments(str(out), max_steps=steps, **settings),
-        train_dataset=Rows(),
+        train_dataset=Rows() if data is None else data,
         callbacks=list(callbacks),
     )
-    trainer.train()
+    trainer.train(resume_from_checkpoint=None if resume is None else str(resume))
     assert trainer.optimizer is not None
     return trainer, {
         "loss": [row["loss"] for row in trainer.state.log_history if "loss" in row],

@@ -358,10 +358,7 @@ class Run:
         member = None if cluster is None else self.prompts.clusters(cluster)
         measures = {name: self[name] for name in self}
         controls = {
-            label: {name: run[name] for name in run}
-            for label, run in self.controls.items()
-            # Differences are paired by prompt, which a control with other prompts, or unfinished, does not allow.
-            if run.judged and run["lens"].sizes.get("prompt") == self["lens"].sizes.get("prompt")
+            label: {name: run[name] for name in run} for label, run in self.controls.items() if is_paired(self, run)
         }
         # A page, a card and a terminal ask again and again, and each time means resampling every reading.
         self._verdicts[cluster] = verdict_of(
@@ -492,6 +489,17 @@ class Run:
     @property
     def _place(self) -> str:
         return "in memory" if self.path is None else str(self.path)
+
+
+def is_paired(run: Run, control: Run) -> bool:
+    """Return whether depths of a control can be subtracted by prompt: it has them, and of the same prompts."""
+    return (
+        run.judged
+        and control.judged
+        and control.identity.prompt_hash == run.identity.prompt_hash
+        # one of both may be unfinished
+        and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
+    )
 
 
 def open_run(path: str | Path, *, partial: bool = False) -> Run:

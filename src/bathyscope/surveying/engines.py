@@ -22,6 +22,7 @@ from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.runs.writer import with_note
 from bathyscope.schedule import Schedule
+from bathyscope.surgery.order.model_of_plan import loaded_for
 from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
 from bathyscope.surveying.controls import Control, controls_of
@@ -192,7 +193,7 @@ def survey(
     with alone(model), ended_as_interrupted():
         ready = load(str(model), **loading) if loading else model
         if schedule is not None:
-            ready = reordered(loaded(ready), schedule)
+            ready = reordered(loaded_for(schedule, ready), schedule)
         survey_some = partial(
             _survey_with_controls,
             request,

@@ -6,15 +6,18 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.compared import a_run
 
-from bathyscope.analysis.depths.pairing import Match, match
+from bathyscope.analysis.depths.pairing import Match, PromptTokens, match
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import PromptRecord, Prompts
+from bathyscope.prompts.prompts import PromptRecord, Prompts, prompts_hash
 
 TOKENS = [50, 60, 70, 40]
+SOURCES = ["mine.jsonl", "given"]
 
 
 def matched(first: dict[str, Any], second: dict[str, Any], paired: bool | None = None) -> Match:
@@ -46,7 +49,16 @@ def test_ten_and_four_prompts_of_the_same_data_share_four() -> None:
         {"dataset": "gsm8k:4"}, {"dataset": "gsm8k:6", "prompts": 6, "n_tokens": [*TOKENS, 9, 8], "seed": 1}
     )
     assert found.first.tolist() == found.second.tolist() == [0, 1, 2, 3]
-    assert found.note == "one on gsm8k:4 and two on gsm8k:6 share 4 prompts; 0 and 2 of their own are left out"
+    both = "one on gsm8k:4 and two on gsm8k:6"
+    # an earlier version's run stores no tokens, so that names are all there is
+    unchecked = "do not both store their tokens and are paired by prompt id; that their texts are the same cannot be ch"
+    assert found.note.startswith(f"{both} {unchecked}")
+    assert found.note.endswith(f"{both} share 4 prompts; 0 and 2 of their own are left out")
+    tokens = {str(number): ((number, 7), None) for number in range(6)}
+    fewer, more = dict(list(tokens.items())[:4]), tokens
+    found = match(*sides_of([with_tokens(fewer, "own/one"), with_tokens(more, "own/two")]), None)
+    assert found.first.tolist() == found.second.tolist() == [0, 1, 2, 3]
+    assert found.note == "one and two share 4 prompts; 0 and 2 of their own are left out"
 
 
 def test_other_data_are_two_samples_without_a_word() -> None:
@@ -150,3 +162,75 @@ def test_a_text_that_ends_like_another_is_another_text() -> None:
     unpaired = match(*sides_of([whole, ends_alike]), None)
     assert not unpaired.first.size
     assert "the text of prompt '0' differs" in unpaired.note
+
+
+def with_tokens(
+    tokens: dict[str, PromptTokens], model: str, tokenizer: str | None = "t", data: str = "mine.jsonl"
+) -> Any:
+    """A run that stores its prompts' tokens, as every survey does, and no text."""
+    items = tuple(TokenizedPrompt(name, ids, answer, {}, data) for name, (ids, answer) in tokens.items())
+    run = a_run(
+        prompts=len(items),
+        ids=list(tokens),
+        n_tokens=[len(item) for item in items],
+        dataset=data,
+        model=model,
+        tokenizer_hash=tokenizer,
+        prompt_hash=prompts_hash(items),
+    )
+    run.__dict__["prompts"] = Prompts(items, data, record=PromptRecord(prompts_hash(items), tokenizer, None))
+    return run
+
+
+TOKEN_LISTS = st.tuples(
+    st.lists(st.integers(0, 2), min_size=2, max_size=3).map(tuple), st.sampled_from([None, None, 1])
+)
+PROMPT_SETS = st.dictionaries(st.sampled_from("abcde"), TOKEN_LISTS, min_size=1, max_size=5)
+TOKENIZERS = st.sampled_from([("t", "t"), (None, None), (None, "t"), ("t", None)])
+
+
+@settings(deadline=None, max_examples=150)
+@given(first=PROMPT_SETS, second=PROMPT_SETS, copies=st.booleans(), names=TOKENIZERS, data=st.sampled_from(SOURCES))
+def test_prompts_are_paired_exactly_where_their_tokens_are_equal(
+    first: dict[str, PromptTokens],
+    second: dict[str, PromptTokens],
+    copies: bool,
+    names: tuple[str | None, str | None],
+    data: str,
+) -> None:
+    """Whatever their numbers, lengths and order: tokens mean the same under one tokenizer, and as ids under every."""
+    if copies:
+        second |= {name: tokens for name, tokens in first.items() if name in second}
+    sides = sides_of([with_tokens(first, "own/one", names[0], data), with_tokens(second, "own/two", names[1], data)])
+    found = match(*sides, None)
+    shared = [name for name in first if name in second]
+    are_equal = bool(shared) and all(first[name] == second[name] for name in shared)
+    assert [list(first)[place] for place in found.first] == (shared if are_equal else [])
+    assert [list(second)[place] for place in found.second] == (shared if are_equal else [])
+    assert ("two samples" in found.note) == (bool(shared) and not are_equal)
+    assert "cannot be checked" not in found.note
+
+
+@pytest.mark.parametrize(
+    ("tokens", "why"),
+    [
+        ((1, 2, 4), "but the tokens of prompt 'a' differ from token 2 on; they are compared as two samples"),
+        ((1, 2), "but prompt 'a' has 3 and 2 tokens under the same tokenizer; they are"),
+    ],
+)
+def test_it_is_said_where_prompts_differ(tokens: tuple[int, ...], why: str) -> None:
+    first, second = {"a": ((1, 2, 3), None), "b": ((5, 6), None)}, {"a": (tokens, None)}
+    assert why in match(*sides_of([with_tokens(first, "own/one"), with_tokens(second, "own/two")]), None).note
+    answered = {"a": ((1, 2, 3), 1)}
+    found = match(*sides_of([with_tokens(first, "own/one"), with_tokens(answered, "own/two")]), None)
+    assert "but the answer of prompt 'a' differs (none and 1 tokens)" in found.note
+
+
+def test_lists_whose_texts_nobody_stores_are_not_taken_for_one_list() -> None:
+    tokens = {"0": ((1, 2, 3), None)}, {"0": ((4, 5), None)}
+    sides = sides_of([with_tokens(t, f"own/{n}", n, "given") for t, n in zip(tokens, ("tt", "uu"))])
+    found = match(*sides, None)
+    assert not found.first.size
+    assert (
+        "given lists of prompts, whose texts are not stored in both to be compared; they are compared as" in found.note
+    )

@@ -89,8 +89,12 @@ def test_controls_are_means_over_seeds_of_the_same_prompts() -> None:
     }
 
 
-def test_a_control_of_other_prompts_is_drawn_and_not_subtracted() -> None:
-    run = profiled_run(controls={"untrained-0": untrained(5.0, prompts=3), "untrained-1": untrained(5.0)})
+@pytest.mark.parametrize("as_many", [False, True])
+def test_a_control_of_other_prompts_is_drawn_and_not_subtracted(as_many: bool) -> None:
+    """Whether they are as many or not."""
+    other = untrained(5.0, prompts=5 if as_many else 3)
+    manifest = {**other.manifest, "identity": {**other.manifest["identity"], "prompt_hash": "ab" * 32}}
+    run = profiled_run(controls={"untrained-0": replace(other, manifest=manifest), "untrained-1": untrained(5.0)})
     profile = read_profile(run)
     assert len(profile.controls[0].curves) == 2
     assert profile.verdict is not None

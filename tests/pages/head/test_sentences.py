@@ -16,18 +16,11 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 from support.profiled import profiled_run
 
-from bathyscope.pages.explorer.answer import answer
-from bathyscope.pages.profile.classes import LIMITS, class_of, rounded, write_cost
-from bathyscope.pages.profile.numbers import Points, Profile, read_profile
-from bathyscope.pages.profile.section import facts
-from bathyscope.pages.profile.sentences import (
-    basis,
-    carrying,
-    carrying_fact,
-    describe,
-    explain_picture,
-    headline,
-)
+from bathyscope.pages.head.answer import answer
+from bathyscope.pages.head.classes import LIMITS, class_of, rounded, write_cost
+from bathyscope.pages.head.numbers import Points, Profile, read_profile
+from bathyscope.pages.head.section import facts
+from bathyscope.pages.head.sentences import basis, carrying, carrying_fact, describe, explain_picture, headline
 from bathyscope.runs.by_place import ByPlace
 from bathyscope.runs.run import Run
 

@@ -456,7 +456,7 @@ def test_a_share_is_taken_to_the_nearest_number(share: str, blocks: int, count: 
 @settings(max_examples=100, deadline=None)
 @given(share=st.one_of(st.integers(1, 99), st.floats(0.001, 99.9)), units=st.integers(2, 200))
 def test_a_share_of_no_block_is_refused_with_one_that_is_some(share: float, units: int) -> None:
-    from bathyscope.surgery.removable import size_of
+    from bathyscope.surgery.choosing.removable import size_of
 
     exact = units * share / 100
     try:

@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
-from bathyscope.surgery.plan.export import require_same_model
+from bathyscope.surgery.order.model_of_plan import require_same_model
 from bathyscope.surgery.repairing.healing import _is_same_training
 
 PROMPTS = [[(7 * i + 11 * j + i * j) % 60 for i in range(12)] for j in range(12)]

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from support.trainings import PROMPTS, model, trained
 from torch import nn
+from torch.utils.data import Subset
 
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.surveying.training import folder as folders
+from bathyscope.surveying.training.trainer_options import data_options
 from bathyscope.training import DepthCallback
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -78,8 +87,19 @@ def test_a_loop_without_options_adds_nothing_to_a_course_that_may_be_anothers(tm
     assert same(40)
     same._model = moved(0.2)
     assert same(80)
-    # as is one that begins behind it
-    later = bathyscope.watch(moved(0.3), PROMPTS, out=course, every=40, **OPTIONS)
+    # one that begins behind it is the same only where the course has noted the checkpoint that it begins with
+    same._model = moved(0.3)
+    same.saved(100)
+    unknown = bathyscope.watch(moved(0.3), PROMPTS, out=course, every=40, **OPTIONS)
+    with pytest.warns(
+        UserWarning, match=r"holds a course up to step 80, and nothing shows that .* the same at step 120"
+    ):
+        assert unknown(120) == {}
+    with pytest.raises(StoreError, match=r"step 100 in .* was saved with other weights, by another training"):
+        bathyscope.watch(moved(0.4), PROMPTS, out=course, every=40, step=100, **OPTIONS)
+    assert steps_in(course) == [0, 40, 80]
+    later = bathyscope.watch(moved(0.3), PROMPTS, out=course, every=40, step=100, **OPTIONS)
+    assert later(100) == {}
     assert later(120)
     assert steps_in(course) == [0, 40, 80, 120]
     other = bathyscope.watch(moved(0.7), PROMPTS, out=course, every=40, **OPTIONS)
@@ -96,10 +116,121 @@ def test_a_loop_that_tells_its_options_goes_on_with_them_alone(tmp_path: Path) -
     assert first(40)
     with pytest.raises(StoreError, match=r"learning_rate: the course has 0\.1, this training 0\.2"):
         bathyscope.watch(model(), PROMPTS, out=course, training={"learning_rate": 0.2}, **OPTIONS)
+    # options that agree are those of many trainings: what lies before the last step waits for equal weights there
     again = bathyscope.watch(model(), PROMPTS, out=course, every=10, training=told, **OPTIONS)
     assert again(0)
-    assert again(10)
-    assert steps_in(course) == [0, 10, 40]
+    with pytest.warns(
+        UserWarning, match=r"course up to step 40, and nothing shows .* before its weights are equal there"
+    ):
+        assert again(10) == {}
+    assert again(20) == {}
+    assert again(40)
+    assert again(50)
+    assert steps_in(course) == [0, 40, 50]
+
+
+class List(torch.utils.data.Dataset[dict[str, list[int]]]):
+    def __init__(self, seed: int) -> None:
+        generator = random.Random(seed)
+        self.rows = [[generator.randrange(2, 60) for _ in range(10)] for _ in range(64)]
+        self.readings = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        self.readings += 1
+        return {"input_ids": self.rows[index], "labels": self.rows[index]}
+
+
+class Drawing(List):
+    """Examples that are drawn when they are read, by a generator of its own."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.generator = random.Random(seed)
+
+    def __getitem__(self, index: int) -> dict[str, list[int]]:
+        row = [self.generator.randrange(2, 60) for _ in range(10)]
+        return {"input_ids": row, "labels": row}
+
+
+def test_another_trainer_on_the_folder_is_refused_by_what_its_arguments_and_its_data_tell(tmp_path: Path) -> None:
+    course = tmp_path / "course"
+    trained(tmp_path / "t", callback(course, every=4), steps=4, learning_rate=1e-2, data=List(0))
+    for name, changes in (
+        ("data: the course has", {"data": List(1)}),
+        ("batch_size: the course has 4, this training 8", {"per_device_train_batch_size": 8}),
+        ("accumulation: the course has 1, this training 2", {"gradient_accumulation_steps": 2}),
+        ("weight_decay: the course has 0.0, this training 0.5", {"weight_decay": 0.5}),
+        ("schedule: the course has 'linear', this training 'constant'", {"lr_scheduler_type": "constant"}),
+        ("steps: the course has 4, this training 6", {"steps": 6}),
+    ):
+        arguments: dict[str, Any] = {"steps": 4, "learning_rate": 1e-2, "data": List(0), **changes}
+        with pytest.raises(StoreError, match=re.escape(name)):
+            trained(tmp_path / "t", callback(course, every=3), **arguments)
+        assert steps_in(course) == [0, 4]
+
+
+def test_data_are_read_only_where_that_changes_nothing() -> None:
+    plain = List(0)
+    told = data_options(plain)
+    assert told == data_options([plain[place] for place in range(64)]) == data_options(Subset(plain, range(64)))
+    assert plain.readings == 64
+    assert told["examples"] == 64
+    assert told["data"] != data_options(List(1))["data"]
+    drawing = Drawing(0)
+    before = drawing.generator.getstate()
+    assert data_options(drawing) == {"examples": 64}
+    assert data_options(Subset(drawing, [1, 2])) == {"examples": 2}
+    assert drawing.generator.getstate() == before
+    assert data_options(iter([])) == data_options(None) == {}
+
+
+def other_data(course: Path, tmp_path: Path, every: int, **arguments: Any) -> list[str]:
+    """Train on data that tell nothing, which differ from those of the course; return the warnings."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trained(tmp_path / "t", callback(course, every), learning_rate=1e-2, data=Drawing(1), **arguments)
+    return [str(warning.message) for warning in caught if "at step" in str(warning.message)]
+
+
+def test_a_training_that_nothing_tells_apart_adds_no_step_before_the_last_one(tmp_path: Path) -> None:
+    """Steps 0 and 4 of one, and 0, 3 and 6 of another with other data, made one course of five steps."""
+    course = tmp_path / "course"
+    trained(tmp_path / "t", callback(course, every=4), learning_rate=1e-2, data=Drawing(0))
+    kept = {path: path.read_bytes() for path in course.rglob("*") if path.is_file()}
+    waiting, foreign = other_data(course, tmp_path, every=3)
+    assert re.search(
+        r"survey at step 3 failed.* up to step 4, and nothing shows .* before its weights are equal", waiting
+    )
+    assert re.search(
+        r"survey at step 4 failed.* with other weights, by another training.* Give another folder", foreign
+    )
+    assert {path: path.read_bytes() for path in course.rglob("*") if path.is_file()} == kept
+
+
+@pytest.mark.parametrize("every", [2, 5])
+def test_a_training_resumed_from_its_own_checkpoint_is_not_the_course_s(every: int, tmp_path: Path) -> None:
+    course, saving = tmp_path / "course", {"save_strategy": "steps", "save_steps": 3}
+    trained(tmp_path / "t", callback(course), learning_rate=1e-2, data=Drawing(0))
+    trained(tmp_path / "b", learning_rate=1e-2, data=Drawing(1), **saving)
+    resumed = {"resume": tmp_path / "b" / "checkpoint-3", "steps": 10}
+    messages = other_data(course, tmp_path, every, **resumed)
+    assert "with other weights, by another training" in messages[-1]
+    assert steps_in(course) == [0, 2, 4, 6]
+
+
+def test_the_same_training_goes_on_from_a_checkpoint_with_another_interval(tmp_path: Path) -> None:
+    """From before the last step, at one that is not due, and from behind it."""
+    course, saving = tmp_path / "course", {"save_strategy": "steps", "save_steps": 3}
+    data: dict[str, Any] = {"learning_rate": 1e-2, "data": List(0), "lr_scheduler_type": "constant"}
+    trained(tmp_path / "t", callback(course), **data, **saving)
+    assert steps_in(course) == [0, 2, 4, 6]
+    trained(tmp_path / "t", callback(course, 5), resume=tmp_path / "t" / "checkpoint-3", steps=11, **data, **saving)
+    assert steps_in(course) == [0, 2, 4, 6, 10]
+    trained(tmp_path / "t", callback(course, 6), resume=tmp_path / "t" / "checkpoint-9", steps=14, **data, **saving)
+    assert steps_in(course) == [0, 2, 4, 6, 10, 12]
 
 
 def test_a_course_of_an_earlier_version_goes_on_where_it_ended(tmp_path: Path) -> None:
@@ -143,3 +274,57 @@ def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsy
         bathyscope.report([tmp_path / "c"], tmp_path / "page.html")
     assert main(["show", str(tmp_path / "c"), "--measure", "lens"]) == OptionError.exit_code
     assert "is the folder of a course, with a survey of each step" in " ".join(capsys.readouterr().err.split())
+
+
+def test_what_is_no_step_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=2.0, **OPTIONS)
+    assert watch(np.int64(0)).keys() == watch(0.0).keys() == watch(torch.tensor(0)).keys() != set()
+    for step in ("3", 2.5, None, float("nan"), float("inf"), True, [1], 1j):
+        for call in (watch, watch.saved):
+            with pytest.raises(
+                OptionError, match=r"step=.* is no step of a training; give a whole number, 0 or more\."
+            ):
+                call(step)
+    with pytest.raises(OptionError, match=r"step=-1 is out of range; allowed: 0 or more"):
+        watch(-1)
+    for every in (1.5, "2", None):
+        with pytest.raises(OptionError, match=r"every=.* is no step of a training; give a whole number, 1 or more"):
+            bathyscope.watch(model(), PROMPTS, out=tmp_path / "d", every=every, **OPTIONS)
+    with pytest.raises(OptionError, match="max_share='a' is out of range"):
+        bathyscope.watch(model(), PROMPTS, out=tmp_path / "d", max_share="a", **OPTIONS)
+    assert steps_in(tmp_path / "c") == [0]
+    assert not (tmp_path / "d").exists()
+
+
+NUMBERS = st.one_of(
+    st.floats(width=32).map(np.float32),
+    st.floats(),
+    st.integers(-9, 9).map(np.int64),
+    st.lists(st.floats(width=32), max_size=2).map(np.array),
+    st.lists(st.integers(0, 9), max_size=2).map(tuple),
+    st.booleans().map(np.bool_),
+    st.floats(width=32).map(torch.tensor),
+)
+
+
+@given(training=st.dictionaries(st.sampled_from(["lr", "decay"]), NUMBERS, max_size=2))
+def test_options_of_any_number_are_their_own_again(training: dict[str, Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        folders.claim_course(Path(folder) / "c", {}, training)
+        written = (Path(folder) / "c" / "course.json").read_text(encoding="utf-8")
+        folders.claim_course(Path(folder) / "c", {}, training)
+        assert "NaN" not in written
+        assert "Infinity" not in written
+        folders.claim_course(Path(folder) / "d", {}, {"lr": 0.123, **training})
+        with pytest.raises(StoreError, match=r"holds the course of another training \(lr: "):
+            folders.claim_course(Path(folder) / "d", {}, {"lr": 0.124e9})
+
+
+def test_an_option_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        OptionError, match=r"training= has lr=<object .*, a object that cannot be stored with the course"
+    ):
+        bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", training={"lr": object()}, **OPTIONS)
+    with pytest.raises(OptionError, match=r"training=3 must be a dict"):
+        bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", training=3, **OPTIONS)
+    assert not (tmp_path / "c").exists()

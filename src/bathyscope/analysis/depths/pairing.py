@@ -1,8 +1,9 @@
 """Whether two runs measured the same prompts, and which prompt of one is which of the other.
 
-Equal token ids are known by the manifest's prompt hash. Models with different tokenizers read the same texts as
-different ids; there a prompt is its data set and its id, and the texts are compared where both runs keep them. Where
-names agree but anything else contradicts them, the runs are taken for two samples, and it is said why.
+Equal token ids are known by the manifest's prompt hash. Of one tokenizer, prompts of one name are compared by their
+tokens, which every run stores. Models with different tokenizers read the same texts as different ids; there a prompt is
+its data set and its id, and the texts are compared where both runs keep them. Where names agree but anything else
+contradicts them, the runs are taken for two samples, and it is said why.
 """
 
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
 
 Indices = NDArray[np.intp]
+PromptTokens = tuple[tuple[int, ...], int | None]
+"""Ids of a prompt, and how many of the last are its answer."""
 
 UNPAIRED_HINT = "say paired=False (--unpaired) where they are not"
 
@@ -70,6 +73,11 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
     """Why equal ids of equal data do not mean equal prompts; empty where nothing speaks against it."""
     source = _source(first.identity.dataset)
     both = f"{first.name} and {second.name}"
+    if (tokens := _tokens_of_both(first, second)) is not None:
+        unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
+        if unlike and source == GIVEN:
+            return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
+        return f"{both} name the same data, but {_unlike_tokens(unlike[0], *tokens)}" if unlike else ""
     # Of one tokenizer equal prompts have equal ids: unequal hashes then mean other prompts, or more of them.
     if first.identity.tokenizer_hash == second.identity.tokenizer_hash:
         if len(first.prompt_ids) == len(second.prompt_ids):
@@ -79,12 +87,13 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
             )
         if source == GIVEN:
             return f"{both} were given different lists of prompts, whose ids mean nothing outside of them"
-        tokens = [{prompt.id: len(prompt) for prompt in side.prompts} for side in (first, second)]
-        unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
+        counts = [{prompt.id: len(prompt) for prompt in side.prompts} for side in (first, second)]
+        unlike = [name for name in shared if counts[0][name] != counts[1][name]]
         if unlike:
-            counts = f"{tokens[0][unlike[0]]} and {tokens[1][unlike[0]]} tokens"
-            return f"{both} name the same data, but prompt {unlike[0]!r} has {counts} under the same tokenizer"
+            return f"{both} name the same data, but {_unlike_counts(unlike[0], *counts)}"
         return _other_text(first, second, shared)
+    if source == GIVEN and None in (_texts(first), _texts(second)):
+        return f"{both} were given lists of prompts, whose texts are not stored in both to be compared"
     if isinstance(source, SourceSpec):
         if source.kind == "corpus" and source.option("chars") is None:
             return (
@@ -95,6 +104,44 @@ def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list
             seeds = f"{first.identity.seed} and {second.identity.seed}"
             return f"{both} were surveyed with the seeds {seeds}, so the problems differ"
     return _other_text(first, second, shared)
+
+
+def _tokens_of_both(
+    first: ComparedPrompts, second: ComparedPrompts
+) -> tuple[dict[str, PromptTokens], dict[str, PromptTokens]] | None:
+    """Return the tokens of each prompt of both runs, by its id, where equal prompts have equal tokens.
+
+    Returns:
+        None under different tokenizers, and where an earlier version's run stores no tokens. Prompts that were given
+        as token ids have no tokenizer, and mean the same under every one.
+    """
+    tokenizers = first.identity.tokenizer_hash, second.identity.tokenizer_hash
+    if None not in tokenizers and tokenizers[0] != tokenizers[1]:
+        return None
+    try:
+        return _tokens(first), _tokens(second)
+    except StoreError:
+        return None
+
+
+def _tokens(side: ComparedPrompts) -> dict[str, PromptTokens]:
+    return {prompt.id: (tuple(prompt.ids), prompt.answer_tokens) for prompt in side.prompts}
+
+
+def _unlike_tokens(name: str, first: dict[str, PromptTokens], second: dict[str, PromptTokens]) -> str:
+    """Return in what two prompts of one name differ."""
+    (first_ids, first_answer), (second_ids, second_answer) = first[name], second[name]
+    if len(first_ids) != len(second_ids):
+        return _unlike_counts(name, {name: len(first_ids)}, {name: len(second_ids)})
+    if first_ids == second_ids:
+        answers = [f"{count} tokens" if count else "none" for count in (first_answer, second_answer)]
+        return f"the answer of prompt {name!r} differs ({answers[0]} and {answers[1]})"
+    place = next(place for place, (token, other) in enumerate(zip(first_ids, second_ids)) if token != other)
+    return f"the tokens of prompt {name!r} differ from token {place} on"
+
+
+def _unlike_counts(name: str, first: dict[str, int], second: dict[str, int]) -> str:
+    return f"prompt {name!r} has {first[name]} and {second[name]} tokens under the same tokenizer"
 
 
 def _other_text(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:
@@ -142,9 +189,11 @@ def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted
         pass  # parts of runs on the same prompts
     elif insisted:
         sentences.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
-    elif first.identity.tokenizer_hash != second.identity.tokenizer_hash and None in (_texts(first), _texts(second)):
+    elif _tokens_of_both(first, second) is None and None in (_texts(first), _texts(second)):
+        is_one_tokenizer = first.identity.tokenizer_hash == second.identity.tokenizer_hash
+        cause = "do not both store their tokens" if is_one_tokenizer else "have different tokenizers"
         sentences.append(
-            f"{both} have different tokenizers and are paired by prompt id; that their texts are the same cannot "
+            f"{both} {cause} and are paired by prompt id; that their texts are the same cannot "
             f"be checked, {UNPAIRED_HINT}"
         )
     left = [len(side.prompt_ids) - shared for side in (first, second)]

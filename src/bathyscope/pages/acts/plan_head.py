@@ -11,13 +11,13 @@ from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
 from bathyscope.core.text import capitalised
-from bathyscope.pages.environment import environment
-from bathyscope.pages.explorer.answer import format_blocks
-from bathyscope.pages.profile.canvas import Canvas, text_width, wrap
-from bathyscope.pages.profile.section import Fact
+from bathyscope.pages.head.answer import format_blocks
+from bathyscope.pages.head.canvas import Canvas, text_width, wrap
+from bathyscope.pages.head.section import Fact
+from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
-from bathyscope.surgery.plan_text import RANDOM
-from bathyscope.surgery.stability_text import block_of, unknown_shares
+from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
+from bathyscope.surgery.plan.text import RANDOM
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle

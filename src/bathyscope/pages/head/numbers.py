@@ -19,12 +19,12 @@ from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
 from bathyscope.runs.readings import DepthReading
+from bathyscope.runs.run import Run, is_paired
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
 if TYPE_CHECKING:
     from bathyscope.runs.head import RunHead
-    from bathyscope.runs.run import Run
     from bathyscope.runs.verdict import Verdict
 
 CRITERIA: Final = {"kl": "KL", "cosine": "cosine", "overlap": "top-k overlap"}
@@ -185,13 +185,8 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
 
 def _note_unpaired(run: Run) -> list[str]:
     """Name the controls that are not compared with the run, because they are of other prompts, or unfinished."""
-    prompts = run["lens"].sizes.get("prompt") if run.judged else None
-    unpaired = [
-        label
-        for label, control in run.controls.items()
-        if not control.judged or control["lens"].sizes.get("prompt") != prompts
-    ]
-    if not unpaired or prompts is None:
+    unpaired = [label for label, control in run.controls.items() if not is_paired(run, control)]
+    if not unpaired or not run.judged:
         return []
     subject = "control has" if len(unpaired) == 1 else "controls have"
     return [f"{len(unpaired)} {subject} other prompts or no depths, and no difference from the run is given."]

@@ -22,7 +22,7 @@ from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
 from bathyscope.surgery.options import Arguments
-from bathyscope.surgery.plan.export import in_its_precision, require_same_model
+from bathyscope.surgery.order.model_of_plan import in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.scheduled.running import require_runnable, scheduled
 from bathyscope.surgery.trial.trial import model_record

@@ -4,57 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import ModelError, warn
-from bathyscope.model import AnyModel, Model, alone, load, loaded
-from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
+from bathyscope.errors import warn
+from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.folder import write_export
 from bathyscope.surgery.checkpoint.proof import require_no_loops
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.checkpoint.weight_files import SHARD_BYTES
+from bathyscope.surgery.order.model_of_plan import Choice, require_same_model
 from bathyscope.surgery.scheduled.zeroing import zeroed_writes
 from bathyscope.wavefront.histories import Unit
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-
-class Choice(Protocol):
-    """What is written of a plan."""
-
-    @property
-    def data(self) -> xr.Dataset:
-        """Its numbers; the attributes name the model and its hashes."""
-
-    @property
-    def model(self) -> Any:
-        """What was pruned; None where the plan was read from a folder."""
-
-    @property
-    def place(self) -> str:
-        """Where the model is."""
-
-    @property
-    def left_out(self) -> str:
-        """The blocks or parts."""
-
-    @property
-    def leaves_blocks(self) -> bool:
-        """Whether whole blocks are left out."""
-
-    @property
-    def proved(self) -> bool:
-        """Whether the choice stands on the test prompts."""
-
-    @property
-    def evidence(self) -> str:
-        """Markdown for the model card."""
-
-    def as_schedule(self) -> Schedule:
-        """Return the order of the blocks that stay."""
 
 
 def export_plan(
@@ -113,37 +75,3 @@ def units_of_text(text: str) -> list[Unit]:
     """Return the parts in a text such as ``attention:2,mlp:5``."""
     pairs = [unit.partition(":") for unit in text.split(",")]
     return [Unit(int(block), part) for part, _, block in pairs]
-
-
-def in_its_precision(plan: Choice, model: AnyModel) -> Model:
-    """Return the model loaded; one that is given by name in the precision in which the plan was made."""
-    if isinstance(model, str | Path) and "precision" in plan.data.attrs:
-        return load(model, dtype=str(plan.data.attrs["precision"]))
-    return loaded(model)
-
-
-def require_same_model(plan: Choice, model: AnyModel) -> Model | None:
-    """Return the model that the plan was made of; None for plans of older versions.
-
-    Raises:
-        ModelError: other weights, configuration or adapters, or another precision, of which its costs say nothing.
-    """
-    stored = ModelIdentity.of_record(plan.data.attrs)
-    if stored.weights is None:
-        return None
-    now = in_its_precision(plan, model)
-    agreement = compare_models(stored, identity_of(now), "the plan", "this model")
-    if not agreement.differences:
-        return now
-    if "precision" in agreement.differences:
-        precision = stored.precision
-        raise ModelError(
-            f"{now.name} is loaded in {str(now.dtype).removeprefix('torch.')}, and {plan.left_out} was chosen in "
-            f"{precision}, so that its costs say nothing of it; load it with dtype={precision!r} (--dtype {precision})."
-        )
-    what = "weights" if "weights" in agreement.differences else "settings"
-    raise ModelError(
-        f"{now.name} has other {what} now than when {plan.left_out} was chosen, so that its costs say nothing of "
-        f"them ({agreement.text}); prune it again, or export it without them: bathyscope.export(MODEL, "
-        f"{plan.left_out!r}, FOLDER)."
-    )

@@ -13,8 +13,8 @@ from bathyscope.core.cycles import cycle_in
 from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
-from bathyscope.surgery.price import Price
-from bathyscope.surgery.stability_text import block_of, stability_sentences
+from bathyscope.surgery.plan.price import Price
+from bathyscope.surgery.plan.stability_text import block_of, stability_sentences
 
 if TYPE_CHECKING:
     import xarray as xr

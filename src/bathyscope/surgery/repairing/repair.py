@@ -20,7 +20,7 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.checkpoint.folder import require_plain, schedule_for
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.options import How
-from bathyscope.surgery.plan.export import in_its_precision, require_same_model
+from bathyscope.surgery.order.model_of_plan import in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.cuts import cuts_of
 from bathyscope.surgery.repairing.healing import Budget

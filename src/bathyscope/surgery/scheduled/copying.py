@@ -20,6 +20,7 @@ from bathyscope.surgery.checkpoint.proof import require_same
 from bathyscope.surgery.checkpoint.source import Source, plain_config
 from bathyscope.surgery.checkpoint.tensor_names import Layout
 from bathyscope.surgery.order.looping import LOOPS, with_loops
+from bathyscope.surgery.order.model_of_plan import require_model_of
 
 
 def lent(hf: PreTrainedModel, config: PreTrainedConfig, layout: Layout) -> tuple[PreTrainedModel, dict[str, Tensor]]:
@@ -116,12 +117,13 @@ def reordered(model: Model, schedule: Schedule | str) -> Model:
     Raises:
         OptionError: a schedule that cannot be read or leaves no block.
         ModelError: an order that the family's configuration cannot say, with what differs; streamed blocks; a check
-            that fails.
+            that fails; a plan of another model.
     """
     if isinstance(schedule, str) and schedule.startswith(LOOPS):
         return with_loops(model, schedule)
     cycle = model.anatomy.cycle
     chosen = schedule_for(schedule, model.n_blocks, cycle.runs if cycle is not None else ())
+    require_model_of(schedule, model)
     if chosen.is_standard:
         return model
     if model.anatomy.loops is not None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, did_you_mean
-from bathyscope.model import Model, anatomy_of
+from bathyscope.model import Model, anatomy_of, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks, check
 from bathyscope.model.anatomy.gaps import gap, random_ids, tolerance
@@ -20,12 +20,13 @@ from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import submodule
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.checkpoint.folder import write_export
 from bathyscope.surgery.checkpoint.proof import require_no_loops
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.options import Arguments
 from bathyscope.surgery.order.chain import Chain
+from bathyscope.surgery.order.model_of_plan import require_model_of
 
 _SAVING = ("save_pretrained", "push_to_hub")
 _RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "attentions"}
@@ -51,8 +52,8 @@ def scheduled(
     Raises:
         OptionError: not a model; a schedule that cannot be read or is made for another number of blocks; an
             unknown ``arguments``, or ``"slot"`` where slots and blocks do not fit.
-        ModelError: the model already runs a schedule; a block would run before one whose keys and values it
-            takes; the check before entry fails (with the measured gap).
+        ModelError: the model already runs a schedule; a plan of another model; a block would run before one whose
+            keys and values it takes; the check before entry fails (with the measured gap).
 
     Example:
         >>> with bathyscope.scheduled(model, "drop:1") as hf:
@@ -61,6 +62,9 @@ def scheduled(
     """
     anatomy = model.anatomy if isinstance(model, Model) else _resolve_anatomy(model)
     hf, chosen = _check_schedule(anatomy, schedule, arguments)
+    if isinstance(schedule, Scheduling):
+        # a model in memory is loaded for its identity alone
+        require_model_of(schedule, loaded(model))
     _require_sources(anatomy, model.checks if isinstance(model, Model) else _run_checks(anatomy), chosen)
     # The blocks' own modules are shared, so that nothing is copied and nothing has to be undone in them.
     chain = Chain(chosen, anatomy.blocks, anatomy.returns, arguments, anatomy.dtype, anatomy.loops, anatomy.streams)

@@ -12,7 +12,9 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from bathyscope.errors import warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.surveying.training.watch import MEASURES, STEPS, Watch
+from bathyscope.surveying.training.trainer_options import trainer_options
+from bathyscope.surveying.training.twin import random_states_kept
+from bathyscope.surveying.training.watch import MEASURES, Watch
 
 
 class DepthCallback(TrainerCallback):
@@ -64,24 +66,33 @@ class DepthCallback(TrainerCallback):
     ) -> None:
         """Look at the model, and survey it before the first step (or where a training goes on)."""
         tokenizer = kwargs.get("processing_class") if self._tokenizer is None else self._tokenizer
+        trainer = _trainer_of(state)
+        dataset = getattr(trainer, "train_dataset", None)
+        with random_states_kept():
+            training = trainer_options(args, state, dataset)
         self._watch = Watch(
             kwargs["model"],
             self._prompts,
             self._out,
             tokenizer=tokenizer,
             steps=state.max_steps if state.max_steps > 0 else None,
-            training=_training_of(args, state),
+            training=training,
             step=state.global_step,
             **self._options,
         )
-        self._trainer = _trainer_of(state)
-        if self._trainer is None:
+        self._trainer = trainer
+        if trainer is None:
             warn("DepthCallback cannot find its Trainer; its numbers are in the folder of the course alone.")
         self._look(state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Survey the model where the step is due."""
         self._look(state, control)
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        """Note the weights of a checkpoint, from which the training may be resumed."""
+        if self._watch is not None:
+            self._watch.saved(state.global_step)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -100,17 +111,6 @@ class DepthCallback(TrainerCallback):
             logs_the_loss = control.should_log
             self._trainer.log(values)
             control.should_log = self._trainer.control.should_log = logs_the_loss
-
-
-def _training_of(args: TrainingArguments, state: TrainerState) -> dict[str, Any]:
-    """Return what tells a Trainer's training from others of the same model."""
-    return {
-        "optimiser": str(getattr(args.optim, "value", args.optim)),
-        "learning_rate": args.learning_rate,
-        "schedule": str(getattr(args.lr_scheduler_type, "value", args.lr_scheduler_type)),
-        "seed": args.seed,
-        STEPS: state.max_steps,
-    }
 
 
 def _trainer_of(state: TrainerState) -> Trainer | None:

@@ -14,6 +14,7 @@ from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.runs.folder import reason
 from bathyscope.runs.manifest import RUN, load_manifest
+from bathyscope.surveying.training.options import plain_options
 
 if TYPE_CHECKING:
     from bathyscope.model import Model
@@ -24,6 +25,8 @@ ABOUT: Final = "course.json"
 """What makes a folder the folder of a course."""
 TRAINING: Final = "training"
 """Entry of that file: what tells the training from others."""
+CHECKPOINTS: Final = "checkpoints"
+"""Entry of that file: the models of checkpoints by step, from which the training may go on."""
 _LONGEST_NAME: Final = 32
 _STEP: Final = "step-{:08d}"
 _STEP_OF_RUN: Final = re.compile(r"step-(\d+)")
@@ -78,39 +81,57 @@ def shape_of(model: Model) -> dict[str, Any]:
     }
 
 
-def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None) -> bool:
-    """Begin the folder of a course, or see that it is this one's.
+def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None) -> None:
+    """Begin the folder of a course, or see that it may be this one's; a course that is there is not written to.
 
     Args:
         training: what tells it from other trainings of the same model, such as ``learning_rate`` and ``first_weights``;
             what one of both does not tell is no difference.
-
-    Returns:
-        Whether the training is told to be the course's: both tell all of its options.
 
     Raises:
         StoreError: the course of another model, another training, other prompts or measures; a damaged or unwritable
             folder.
     """
     stored = read_about(folder)
-    options = {name: value for name, value in (training or {}).items() if value is not None}
-    if stored is not None:
-        _require_same_training(folder, stored.get(TRAINING), options)
-        changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
-        if changed:
-            raise StoreError(
-                f"{str(folder)!r} holds the course of another training: its {_listed(changed)} "
-                f"{'differs' if changed == ['model'] else 'differ'}. Give another folder (out=…), or what that course "
-                "was begun with."
-            )
-        # what an earlier version, or a loop that began without options, did not tell is told from now on
-        course_options = stored.get(TRAINING)
-        course_options = course_options if isinstance(course_options, dict) else {}
-        if not options.keys() <= course_options.keys():
-            _write(folder, {**stored, TRAINING: {**options, **course_options}})
-        return bool(options) and options.keys() <= course_options.keys()
-    _write(folder, {**about, **({TRAINING: options} if options else {})})
-    return bool(options)
+    options = plain_options(training)
+    if stored is None:
+        _write(folder, {**about, **({TRAINING: options} if options else {})})
+        return
+    _require_same_training(folder, stored.get(TRAINING), options)
+    changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
+    if changed:
+        raise StoreError(
+            f"{str(folder)!r} holds the course of another training: its {_listed(changed)} "
+            f"{'differs' if changed == ['model'] else 'differ'}. Give another folder (out=…), or what that course "
+            "was begun with."
+        )
+    if not finished_runs(folder):
+        add_options(folder, options)
+
+
+def add_options(folder: Path, training: Mapping[str, Any]) -> None:
+    """Tell of a course what an earlier version, or a loop that began without options, did not tell."""
+    stored, options = read_about(folder) or {}, plain_options(training)
+    course_options = stored.get(TRAINING)
+    course_options = course_options if isinstance(course_options, dict) else {}
+    if not options.keys() <= course_options.keys():
+        _write(folder, {**stored, TRAINING: {**options, **course_options}})
+
+
+def note_checkpoint(folder: Path, step: int, model: ModelIdentity) -> None:
+    """Note the model of a checkpoint, so that a training that goes on from there is known to be the course's."""
+    stored = read_about(folder) or {}
+    noted = stored.get(CHECKPOINTS)
+    _write(folder, {**stored, CHECKPOINTS: {**(noted if isinstance(noted, dict) else {}), str(step): model.record()}})
+
+
+def noted_checkpoint(folder: Path, step: int) -> ModelIdentity | None:
+    """Return the model of a checkpoint that was noted; None without one."""
+    from bathyscope.model.identity import ModelIdentity
+
+    noted = (read_about(folder) or {}).get(CHECKPOINTS)
+    record = noted.get(str(step)) if isinstance(noted, dict) else None
+    return ModelIdentity.of_record(record) if isinstance(record, dict) else None
 
 
 def _require_same_training(folder: Path, stored: Any, training: Mapping[str, Any]) -> None:
@@ -119,11 +140,12 @@ def _require_same_training(folder: Path, stored: Any, training: Mapping[str, Any
     Raises:
         StoreError: with what differs, and both ways out.
     """
-    course_options = stored if isinstance(stored, dict) else {}
+    # an earlier version's file may hold NaN, which is unequal to itself
+    course_options = plain_options(stored) if isinstance(stored, dict) else {}
     differences = [
         f"{name}: the course has {_short(course_options[name])}, this training {_short(value)}"
         for name, value in training.items()
-        if name in course_options and course_options[name] != json.loads(json.dumps(value))
+        if name in course_options and course_options[name] != value
     ]
     if differences:
         raise StoreError(

@@ -17,10 +17,10 @@ from torch import nn
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import counted, duration
-from bathyscope.errors import BathyscopeError, OptionError, StoreError, warn
+from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
-from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.options import Range, items_of
+from bathyscope.model.identity import identity_of
+from bathyscope.options import items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path
@@ -31,19 +31,13 @@ from bathyscope.surveying.engines import survey
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import measure_rates, nominal_rates
 from bathyscope.surveying.training.budget import SurveyBudget
-from bathyscope.surveying.training.folder import (
-    claim_course,
-    description,
-    finished_model,
-    finished_runs,
-    run_folder,
-)
+from bathyscope.surveying.training.evidence import Evidence
+from bathyscope.surveying.training.folder import claim_course, description, finished_model, run_folder
+from bathyscope.surveying.training.options import STEPS, plain_options, require_share, whole
 from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
 
 MEASURES: Final = ("lens", "skip", "drop")
-STEPS: Final = "steps"
-"""Option of a training: how many steps it takes in all."""
 _WORTH_TIMING: Final = 2.0
 """Seconds of a survey by nominal rates from which the machine's own rates are measured, which takes a second or two."""
 
@@ -62,8 +56,9 @@ class Watch:
         steps: of the whole training, where they are known: so many surveys are due.
         seed: as for ``survey``.
         tokenizer: of the model, where its folder has none.
-        training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``; it is
-            stored with the course, and one that tells otherwise is refused.
+        training: what tells this training from others of the same model, such as ``{"learning_rate": 3e-4}``: numbers,
+            texts and truth values, or lists and dicts of them. It is stored with the course, and one that tells
+            otherwise is refused.
         step: where the training stands; None = unknown until the first call.
         progress: write what a survey is expected to take, and in the end what all of them took.
 
@@ -94,15 +89,16 @@ class Watch:
         step: int | None = None,
         progress: bool = True,
     ) -> None:
-        Range(1).check(every, "every")
-        _require_share(max_share)
+        self.every = whole("every", every, 1)
+        require_share(max_share)
+        step = None if step is None else whole("step", step)
         self.folder = folder_path(out, "out")
-        self.every, self._measures, self._max_share, self._seed = every, items_of(measures), max_share, seed
-        self._model, self._tokenizer, self._progress, self._steps = model, tokenizer, progress, steps
+        self._measures, self._max_share, self._seed = items_of(measures), max_share, seed
+        self._model, self._tokenizer, self._progress = model, tokenizer, progress
+        self._steps = None if steps is None else whole("steps", steps)
         self.failed = 0
-        self._has_thinned = self._is_foreign = False
-        self._earlier: dict[int, Path] = {}
-        self._is_known, self._start = True, step
+        self._has_thinned = False
+        options = plain_options(training)
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
         """Surveys so far, those that were left out because they would have taken too long, and the former's time."""
         inner = unwrapped(model)
@@ -113,14 +109,11 @@ class Watch:
                 require_there(prompts)
             with random_states_kept():
                 plan = Survey(self._measures, seed=seed).plan(self._twin(), prompts)
-                self._earlier = finished_runs(self.folder)
-                options = _options_of(training, step, plan.model)
-                is_told = claim_course(self.folder, description(plan), options)
-                # a training that is told to be the course's own, or that begins it, may add steps
-                self._is_known = not self._earlier or (training is not None and is_told)
+                options = _options_of(options, step, plan.model)
+                claim_course(self.folder, description(plan), options)
+                self._evidence = Evidence(self.folder, options)
                 if step is not None:
-                    self._begin_at(step)
-                    self._require_own(step, plan.model)
+                    self._evidence.require_at_begin(step, plan.model)
                 self._prompts = plan.prompts
                 self.estimate = _seconds_of(plan)
             self._tell(
@@ -131,20 +124,30 @@ class Watch:
         self._began = time.monotonic()
 
     def __call__(self, step: int) -> dict[str, float]:
-        """Survey the model where the step is due; return the numbers to log, empty where it is not."""
-        if self._start is None:
-            self._begin_at(step)
-        if step % self.every or not is_first_process() or self._is_foreign:
+        """Survey the model where the step is due; return the numbers to log, empty where it is not.
+
+        Args:
+            step: a whole number, 0 before the first update.
+
+        Raises:
+            OptionError: no whole number, or one below 0.
+        """
+        step = whole("step", step)
+        is_due = step % self.every == 0
+        if not is_first_process() or self._evidence.is_foreign or self._evidence.is_awaited_at(step):
             return {}
         # what is surveyed already costs nothing, and shows whether this is the same training
-        if step not in self._earlier and self._is_too_costly(step):
+        if not (is_due or self._evidence.is_told_by(step)):
+            return {}
+        if is_due and not self._evidence.has(step) and self._is_too_costly(step):
             return {}
         is_stored = finished_model(self.folder, step) is not None
         began = time.monotonic()
         values: dict[str, float] | None = None
         try:
             with random_states_kept():
-                values = depths_of(self._survey(step))
+                run = self._survey(step, is_due)
+                values = None if run is None else depths_of(run)
         except Exception as error:  # a training of days must not end for a measurement
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
             self.failed += 1
@@ -180,46 +183,45 @@ class Watch:
     def _twin(self) -> Model:
         return load(twin_of(self._model), tokenizer=self._tokenizer)
 
-    def _survey(self, step: int) -> Run:
+    def saved(self, step: int) -> None:
+        """Note the weights of a checkpoint, so that a training that is resumed there goes on with the course.
+
+        Not needed at steps that are surveyed. ``DepthCallback`` calls it itself.
+
+        Args:
+            step: that of the checkpoint, whose weights the model has now.
+
+        Raises:
+            OptionError: no whole number, or one below 0.
+
+        Example:
+            >>> watch = bathyscope.watch(model.hf, [[5, 9, 7, 30]], out="runs/saved", every=100)
+            >>> watch.saved(50)
+        """
+        step = whole("step", step)
+        if not is_first_process() or self._evidence.is_foreign:
+            return
+        try:
+            with random_states_kept():
+                self._evidence.note(step, self._twin)
+        except Exception as error:  # as for a survey
+            warn(
+                f"The checkpoint of step {step} is not noted in {str(self.folder)!r}, and the training goes on: {error}"
+            )
+
+    def _survey(self, step: int, is_due: bool) -> Run | None:
+        """Return the survey of a step that is due; of another one, compare alone what the course has of it."""
         model = self._twin()
-        self._require_own(step, model)
+        self._evidence.compare(step, model)
+        if not is_due:
+            return None
         out = run_folder(self.folder, step)
         if finished_model(self.folder, step) is not None:
             return open_run(out)
-        return survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
-
-    def _begin_at(self, step: int) -> None:
-        """Take in where the training begins; one that begins behind the last step is taken to go on from it."""
-        self._start = step
-        self._is_known = self._is_known or step > max(self._earlier, default=-1)
-
-    def _require_own(self, step: int, model: Model) -> None:
-        """Refuse a step of another training than the course's, with everything that follows it.
-
-        A training is the course's own where it is told to be, where it begins the course, or once it has had the same
-        weights at the course's last step.
-
-        Raises:
-            StoreError: other weights or settings at a step that is there; or nothing shows that it is the same one.
-        """
-        advice = "Give another folder (out=…) for this training"
-        stored, last = finished_model(self.folder, step), max(self._earlier, default=-1)
-        if stored is not None:
-            agreement = compare_models(stored, identity_of(model), "the course", "this training")
-            if agreement.differences:
-                self._is_foreign = True
-                what = "weights" if "weights" in agreement.differences else "settings"
-                raise StoreError(
-                    f"step {step} in {str(self.folder)!r} was surveyed with other {what}, by another training or "
-                    f"before this one went back, and stays as it is ({agreement.text}). {advice}, or resume that one."
-                )
-            self._is_known = self._is_known or step == last
-        elif not self._is_known:
-            self._is_foreign = True
-            raise StoreError(
-                f"{str(self.folder)!r} holds a course up to step {last}, and nothing shows that this training is the "
-                f"same at step {step}. {advice}, or resume that one at step {last}, or tell it by training={{…}}."
-            )
+        self._evidence.require(step)
+        run = survey(model, self._prompts, self._measures, out=out, seed=self._seed, progress=False)
+        self._evidence.add(step)
+        return run
 
     def _note_seconds(self, step: int, seconds: float) -> None:
         """Take what a survey took for what the next one will; of the first one, say what all of them will take."""
@@ -271,24 +273,15 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
     return Watch(model, prompts, out, **options)
 
 
-def _require_share(max_share: float | None) -> None:
-    """Refuse what is no share, such as a number of per cent."""
-    if max_share is not None and not 0 < max_share <= 1:
-        raise OptionError(
-            f"max_share={max_share:g} is out of range: it is a share of the time, above 0 and at most 1 (0.05 is 5 %). "
-            "Leave it out to make every survey that is due."
-        )
-
-
 def is_first_process() -> bool:
     """Return whether this process is the one of several that surveys."""
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
     return not distributed or torch.distributed.get_rank() == 0
 
 
-def _options_of(training: Mapping[str, Any] | None, step: int | None, model: Model) -> dict[str, Any]:
+def _options_of(training: Mapping[str, Any], step: int | None, model: Model) -> dict[str, Any]:
     """Return what tells a training: its options, and the weights and settings that it begins with at step 0."""
-    options = dict(training or {})
+    options = dict(training)
     if step == 0:
         options |= {"first_weights": model.weight_hash, "first_settings": identity_of(model).configuration}
     elif step is not None:
