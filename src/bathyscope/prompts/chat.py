@@ -14,8 +14,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bathyscope.core.deadline import deadline
-from bathyscope.core.text import elided
+from bathyscope.core.headroom import headroom
+from bathyscope.core.text import elided, in_bytes
 from bathyscope.errors import PromptError
+from bathyscope.prompts.template_sandbox import MARK, bounded_templates
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,6 +31,8 @@ ASSISTANT: Final = "assistant"
 
 _SECONDS: Final = 10.0
 """That a template may take for one chat, which takes milliseconds."""
+_MEMORY: Final = 1 << 30
+"""Bytes that it may take, as much as a thousand of the longest chats."""
 _CLOCK: Final = "strftime_now"
 """The function by which templates ask for the date."""
 _DIRECTIVES: Final = "aAbBdHIjmMpSUwWyYcxXfFDTR%"
@@ -77,11 +81,9 @@ class ChatTemplate:
         return _CLOCK in str(self.tokenizer.chat_template)
 
     @cached_property
-    def _dated(self) -> dict[str, str]:
-        """The template behind a macro that takes the place of its clock; empty where it asks for no date."""
-        if not self.writes_date:
-            return {}
-        return {"chat_template": _clock_macro() + self.tokenizer.get_chat_template()}
+    def _template(self) -> str:
+        """The template as it is read: bounded, and behind a macro that takes the place of its clock, if it asks it."""
+        return MARK + (_clock_macro() if self.writes_date else "") + self.tokenizer.get_chat_template()
 
     def write(self, question: str, answer: str | None) -> Turns:
         """Write a question as the user's turn and its answer as the assistant's, without what follows the answer.
@@ -167,19 +169,22 @@ class ChatTemplate:
             {"role": role, "content": [{"type": "text", "text": text}] if role in as_parts else text}
             for role, text in contents.items()
         ]
-        template_values: dict[str, Any] = dict(self._dated)
         try:
-            with deadline(_SECONDS):
+            with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
                 rendered = self.tokenizer.apply_chat_template(
                     messages,
                     tokenize=False,
                     add_generation_prompt=ASSISTANT not in contents,
-                    **template_values,
+                    chat_template=self._template,
                 )
             return str(rendered)
         except TimeoutError as error:
             raise PromptError(
                 f"the tokenizer's chat template did not end within {_SECONDS:g} s; leave chat out."
+            ) from error
+        except MemoryError as error:
+            raise PromptError(
+                f"the tokenizer's chat template asks for more than {in_bytes(_MEMORY)} of memory; leave chat out."
             ) from error
         # a template is a program of its author's, which raises whatever it likes
         except Exception as error:
