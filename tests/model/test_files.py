@@ -17,7 +17,7 @@ from support import waves
 import bathyscope
 from bathyscope import ModelError
 from bathyscope.model import checkpoint, load
-from bathyscope.model.files import require_own_files
+from bathyscope.model.files import require_own_files, require_whole
 
 Altered = Callable[..., Path]
 
@@ -178,3 +178,14 @@ def test_a_configuration_of_millions_of_blocks_is_refused(tmp_path: Path) -> Non
     for act in (bathyscope.load, lambda place: bathyscope.estimate(place, [[1, 2, 3]])):
         with pytest.raises(ModelError, match="num_hidden_layers: 10000000; a model has 1 to 10,000 blocks"):
             act(str(folder))
+
+
+def test_hundreds_of_blocks_that_no_file_has_are_refused_before_they_are_built(tmp_path: Path) -> None:
+    folder = _checkpoint(tmp_path)
+    declared = json.loads((folder / "config.json").read_text())
+    require_whole(folder, declared)
+    for config in (declared | {"num_hidden_layers": 9000}, {"text_config": {"num_hidden_layers": 9000}}):
+        with pytest.raises(
+            ModelError, match=r"declares num_hidden_layers: 9,000, and its weights are those of at most \d "
+        ):
+            require_whole(folder, config)

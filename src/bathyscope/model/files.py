@@ -22,6 +22,8 @@ _READ = (*_TEXTS, ".safetensors", ".model", ".tiktoken", ".vocab")
 _COPIED = ("LICENSE", "NOTICE")
 _TEMPLATES = "additional_chat_templates"
 """The one folder of a checkpoint that its tokenizer reads."""
+_BLOCKS = "num_hidden_layers"
+_MANY_BLOCKS = 500
 _LFS = b"version https://git-lfs"
 
 
@@ -36,14 +38,31 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
     """
     names = indexed(folder)
     quantised = declared.get("quantization_config") is not None
+    stored: set[str] = set()
     for name in [SINGLE] if (folder / SINGLE).is_file() else names:
-        for tensor, kind in _header(folder / name).items():
+        tensors = _header(folder / name)
+        stored |= tensors.keys()
+        for tensor, kind in tensors.items():
             if not quantised and tensor.endswith("weight") and kind in _WHOLE_NUMBERS:
                 raise ModelError(
                     f"{folder / name} stores {tensor} as whole numbers ({kind}), and the configuration declares no "
                     "quantisation, so that their scales would be left out; give the checkpoint with its "
                     "quantization_config, or one in floating point."
                 )
+
+    _require_stored_blocks(folder, stored, declared)
+
+
+def _require_stored_blocks(folder: Path, tensors: Collection[str], declared: Mapping[str, Any]) -> None:
+    """Refuse hundreds of blocks that no file has, which would be built for minutes before they are found missing."""
+    nested = declared.get("text_config")
+    blocks = nested.get(_BLOCKS) if isinstance(nested, Mapping) else declared.get(_BLOCKS)
+    numbers = [int(part) for tensor in tensors for part in tensor.split(".") if part.isdecimal() and len(part) < 9]
+    if isinstance(blocks, int) and blocks > _MANY_BLOCKS and numbers and 2 * (max(numbers) + 1) < blocks:
+        raise ModelError(
+            f"{folder} declares {_BLOCKS}: {blocks:,}, and its weights are those of at most {max(numbers) + 1:,} "
+            f"blocks. {remedy(folder)}"
+        )
 
 
 def require_own_files(folder: Path) -> None:

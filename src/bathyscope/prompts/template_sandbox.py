@@ -1,7 +1,7 @@
 """The sandbox in which chat templates are written: what a template computes is bounded, operation by operation.
 
-A deadline stops loops and not single operations in C, such as ``9 ** (9 ** 9)``; so these are refused before they begin.
-Texts without end meet the limit of memory instead.
+A deadline stops loops and not single operations in C, such as ``9 ** (9 ** 9)``; so these are refused before they
+begin. Texts without end meet the limit of memory instead.
 """
 
 from __future__ import annotations

@@ -124,7 +124,8 @@ def _fault_of_origin(origin: LensOrigin) -> str:
         elif value is None:
             is_sound = entry.name not in _ALWAYS
         else:
-            is_sound = _is_count(value) if entry.name in _COUNTS else isinstance(value, _KINDS.get(entry.name, str))
+            kind = _KINDS.get(entry.name, str)
+            is_sound = _is_count(value) if entry.name in _COUNTS else type(value) is kind
         if not is_sound:
             return f"its {entry.name} is {elided(repr(value), 40)}"
     return ""
