@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -71,8 +73,7 @@ def _write_part(folder: Folder, index: int | None, places: Places, datasets: Dat
 def _dataset_without_places(dataset: xr.Dataset, places: Places, name: str) -> xr.Dataset:
     """Shorten attributes, sources of prompts, and every text that is no id or label of a prompt."""
     variables = {
-        label: _variable_without_places(variable, places, label == _SOURCE or "prompt" not in variable.dims)
-        for label, variable in dataset.variables.items()
+        label: _variable_without_places(label, variable, places) for label, variable in dataset.variables.items()
     }
     attrs = {"attrs": dataset.attrs, **{str(label): variable.attrs for label, variable in variables.items()}}
     shortened = xr.Dataset(
@@ -84,15 +85,15 @@ def _dataset_without_places(dataset: xr.Dataset, places: Places, name: str) -> x
     return shortened
 
 
-def _variable_without_places(variable: xr.Variable, places: Places, is_free: bool) -> xr.Variable:
+def _variable_without_places(label: Hashable, variable: xr.Variable, places: Places) -> xr.Variable:
     values = variable.values
-    if is_free and values.dtype.kind == "U":
-        texts = [_text_without_places(str(text), places) for text in values.flat]
-        values = np.array(texts, dtype=str).reshape(values.shape)
+    if values.dtype.kind == "U" and (label == _SOURCE or "prompt" not in variable.dims):
+        shorten = places.without if label == _SOURCE else partial(_text_without_places, places)
+        values = np.array([shorten(str(text)) for text in values.flat], dtype=str).reshape(values.shape)
     return xr.Variable(variable.dims, values, places.without_in(variable.attrs))
 
 
-def _text_without_places(text: str, places: Places) -> str:
+def _text_without_places(places: Places, text: str) -> str:
     """Shorten what is a path; pieces of tokens, such as ``./``, only look like one."""
     known = places.without_known(text)
     return places.without(known) if left_over_place(known) else known
