@@ -30,8 +30,8 @@ def headroom(more: int) -> Iterator[None]:
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-        resource.setrlimit(resource.RLIMIT_AS, (min([mapped + more, *known]), hard))
+        limits = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_AS, (min([mapped + more, *limits]), hard))
         try:
             yield
         finally:

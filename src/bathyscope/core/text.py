@@ -124,8 +124,8 @@ def without_places(text: str) -> str:
 
 def left_over_place(text: str) -> str:
     """Return the beginning of what still looks like a path in somebody's home; empty where nothing does."""
-    found = next((match for match in _LEFT_OVER.finditer(text) if not match["web"]), None)
-    return "" if found is None else text[found.start() : found.start() + 60]
+    leftover = next((match for match in _LEFT_OVER.finditer(text) if not match["web"]), None)
+    return "" if leftover is None else text[leftover.start() : leftover.start() + 60]
 
 
 def _last_name(place: re.Match[str]) -> str:

@@ -62,8 +62,8 @@ class BoundedEnvironment(ImmutableSandboxedEnvironment):
         """
         text = getattr(__obj, "__self__", None)
         if isinstance(text, str) and getattr(__obj, "__name__", "") in _FROM_THE_END:
-            wanted = [*args, *kwargs.values()]
-            longest = max([0, *(len(one) for one in wanted if isinstance(one, str))])
+            searched = [*args, *kwargs.values()]
+            longest = max([0, *(len(one) for one in searched if isinstance(one, str))])
             if len(text) * longest > _MOST_COMPARED:
                 raise SecurityError(f"it searches {len(text):,} letters for {longest:,}")
         return super().call(__context, __obj, *args, **kwargs)

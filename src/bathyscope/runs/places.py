@@ -30,9 +30,11 @@ class Places:
     def __init__(self, tree: Mapping[str, Any], folders: Iterable[Path] = ()) -> None:
         named = {place for text in _texts(tree) for place in _named(text)}
         named |= {str(folder) for folder in (Path.home(), Path.cwd(), *folders) if folder.is_absolute()}
-        known = {str(place) for one in named for place in (PurePosixPath(one), *PurePosixPath(one).parents)}
+        folders_of_places = {
+            str(place) for path in named for place in (PurePosixPath(path), *PurePosixPath(path).parents)
+        }
         # /home alone says nothing, and would be found everywhere
-        forms = {form for place in known if place.count("/") > 1 for form in _forms(place)}
+        forms = {form for place in folders_of_places if place.count("/") > 1 for form in _forms(place)}
         listed = "|".join(map(re.escape, sorted(forms, key=len, reverse=True)))
         self._known = (
             re.compile(rf"{_WEB}|(?P<place>(?:{listed})(?:/[^\s'\",;:)\]}}>|]*|(?![\w.-])))") if forms else None
@@ -65,9 +67,9 @@ def require_no_place(tree: Any, where: str) -> None:
         StoreError: says where, and what it begins with.
     """
     for text in _texts(tree):
-        if found := left_over_place(text):
+        if leftover := left_over_place(text):
             raise StoreError(
-                f"{where} names a place that cannot be shortened ({found!r}). Take it out and push again, or publish "
+                f"{where} names a place that cannot be shortened ({leftover!r}). Take it out and push again, or publish "
                 "it as it is with keep_paths=True (--keep-paths)."
             )
 
@@ -92,8 +94,8 @@ def _named(text: str) -> Iterator[str]:
     except ValueError:
         return
     for word in words:
-        if found := _IN_WORD.search(word):
-            yield _BEHIND.sub("", found[1])
+        if match := _IN_WORD.search(word):
+            yield _BEHIND.sub("", match[1])
 
 
 def _forms(place: str) -> set[str]:
@@ -103,9 +105,9 @@ def _forms(place: str) -> set[str]:
     return {place, place.replace("'", "'\"'\"'"), escaped, literal, quote(place)}
 
 
-def _last(found: re.Match[str]) -> str:
-    if not found["place"]:
-        return found[0]
+def _last(match: re.Match[str]) -> str:
+    if not match["place"]:
+        return match[0]
     # as a shell writes a quote inside of quotes
-    place = found["place"].replace("'\"'\"'", "_")
+    place = match["place"].replace("'\"'\"'", "_")
     return re.split(r"/", place.rstrip("/"))[-1]

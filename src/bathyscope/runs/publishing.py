@@ -95,8 +95,8 @@ def _variable_without_places(label: Hashable, variable: xr.Variable, places: Pla
 
 def _text_without_places(places: Places, text: str) -> str:
     """Shorten what is a path; pieces of tokens, such as ``./``, only look like one."""
-    known = places.without_known(text)
-    return places.without(known) if left_over_place(known) else known
+    public = places.without_known(text)
+    return places.without(public) if left_over_place(public) else public
 
 
 def _prompts_without_places(content: bytes, places: Places) -> bytes:

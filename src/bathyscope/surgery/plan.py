@@ -360,11 +360,11 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
     """Return the plan with what tasks say, from the bytes of their file."""
     groups = decode(content)
     try:
-        told = replace(plan, tasks_data=groups[_GROUP])
-        _ = told.text, told.record()
+        answered = replace(plan, tasks_data=groups[_GROUP])
+        _ = answered.text, answered.record()
     except DAMAGED as error:
         raise _damaged(TASKS, error) from error
-    return told
+    return answered
 
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
