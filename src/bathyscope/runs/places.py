@@ -69,8 +69,8 @@ def require_no_place(tree: Any, where: str) -> None:
     for text in _texts(tree):
         if leftover := left_over_place(text):
             raise StoreError(
-                f"{where} names a place that cannot be shortened ({leftover!r}). Take it out and push again, or publish "
-                "it as it is with keep_paths=True (--keep-paths)."
+                f"{where} names a place that cannot be shortened ({leftover!r}). Take it out and push again, or "
+                "publish it as it is with keep_paths=True (--keep-paths)."
             )
 
 
