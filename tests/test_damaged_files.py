@@ -1,4 +1,4 @@
-"""Files of ten kinds, damaged field by field: each is read or refused by an error of ours, in little memory.
+"""Files of many kinds, damaged field by field: each is read or refused by an error of ours, in little memory.
 
 Run as thorough tests for a few thousand files; ``make test-all`` tries some of each kind.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 import torch
 from support import waves, zoo
-from support.damage import Damage, damaged_bytes, damaged_lines, damaged_safetensors, damaged_text
+from support.damage import Damage, damaged_bytes, damaged_lines, damaged_results, damaged_safetensors, damaged_text
 from support.gguf_files import write_llama
 
 import bathyscope
@@ -30,6 +30,7 @@ from bathyscope.surgery.checkpoint.json_record import export_record
 from bathyscope.surveying.training.folder import read_about
 
 FEW, MANY = 20, 220
+EVALUATION = Path(__file__).parent / "surgery" / "benchmarks" / "fixtures" / "evaluation-of-schema-1"
 ROOM = 1 << 24
 """Bytes that reading any of these small files may take; honest ones take less than a megabyte."""
 
@@ -89,6 +90,33 @@ def _open_plan(folder: Path, name: str) -> object:
     return repr(plan), plan.text
 
 
+def _plan_result(folder: Path) -> str:
+    _plan(folder)
+    return "plan.nc"
+
+
+def _open_rehashed_plan(folder: Path, name: str) -> object:
+    """Open a plan whose manifest was made to fit the damaged file."""
+    import hashlib
+
+    manifest = json.loads((folder / "prune.json").read_text())
+    manifest["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    (folder / "prune.json").unlink()
+    (folder / "prune.json").write_text(json.dumps(manifest))
+    plan = bathyscope.open(folder)
+    return repr(plan), plan.text, plan.record(), plan.source("test"), plan.place
+
+
+def _evaluation(folder: Path) -> str:
+    shutil.copytree(EVALUATION, folder)
+    return "results/standard/arc_easy.json"
+
+
+def _open_evaluation(folder: Path, name: str) -> object:
+    evaluation = bathyscope.open(folder)
+    return repr(evaluation), evaluation.record()
+
+
 def _lens(folder: Path) -> str:
     folder.mkdir()
     prompts = zoo.prompts(zoo.build("llama"), (20, 20, 20, 20), 3)
@@ -104,7 +132,7 @@ def _published(folder: Path) -> str:
 
 def _open_lens(folder: Path, name: str) -> object:
     lens = bathyscope.open_lens(folder / name)
-    return repr(lens), lens.prompts, lens.width
+    return repr(lens), lens.text, lens.prompts, lens.width
 
 
 def _repair(folder: Path) -> str:
@@ -174,6 +202,9 @@ KINDS = {
     "shard": Kind(_make_run("shard-00000.nc"), _open_rehashed, damaged_bytes),
     "prompts": Kind(_make_run("prompts.jsonl"), _open_rehashed, damaged_lines),
     "plan": Kind(_plan, _open_plan, damaged_text),
+    "plan's results": Kind(_plan_result, _open_rehashed_plan, damaged_results),
+    "run's results": Kind(_make_run("shard-00000.nc"), _open_rehashed, damaged_results),
+    "evaluation": Kind(_evaluation, _open_evaluation, damaged_text),
     "lens": Kind(_lens, _open_lens, damaged_safetensors),
     "published lens": Kind(_published, _open_lens, damaged_bytes),
     "repair": Kind(_repair, _open_repair, damaged_text),

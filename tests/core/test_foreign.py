@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from bathyscope.core.atomic import create, partial_name, write_atomically
-from bathyscope.core.foreign import UnsafeFileError, open_regular, read_regular, require_inside, require_regular
+from bathyscope.core.foreign import MOST, UnsafeFileError, open_regular, read_regular, require_inside, require_regular
 
 
 @pytest.mark.parametrize("kind", ["FIFO", "socket", "folder", "device"])
@@ -117,3 +117,20 @@ def test_permissions_are_those_of_the_umask(tmp_path: Path, mask: int) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~mask
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+def test_a_large_file_of_holes_is_not_read(tmp_path: Path) -> None:
+    for written in (b"", b"x" * 4096):
+        with (tmp_path / "hollow").open("wb") as stream:
+            stream.write(written)
+            stream.truncate(1 << 34)
+        if (tmp_path / "hollow").stat().st_blocks * 512 > 1 << 20:
+            pytest.skip("files have no holes here")
+        with pytest.raises(UnsafeFileError, match=r"has 16\.0 GiB, nearly none of which was ever written"):
+            read_regular(tmp_path / "hollow", most=MOST)
+    with (tmp_path / "half").open("wb") as stream:
+        stream.truncate((1 << 26) + 1)
+        stream.seek(1 << 26)
+        stream.write(b"y" * (1 << 21))
+    assert len(read_regular(tmp_path / "half", most=MOST)) == (1 << 26) + (1 << 21)

@@ -8,7 +8,7 @@ import pytest
 
 import bathyscope
 from bathyscope.cli.commands.survey import read_request
-from bathyscope.core.recipes import overlay, read_recipe
+from bathyscope.core.recipes import code_of, overlay, read_recipe
 from bathyscope.errors import OptionError
 from bathyscope.measures.declared.skip import SkipOptions
 
@@ -140,3 +140,23 @@ def test_no_kind_of_list_hides_code(tmp_path: Path, kind: str) -> None:
 def test_values_that_their_tags_do_not_allow_are_refused(tmp_path: Path, value: str) -> None:
     with pytest.raises(OptionError, match="is no YAML"):
         read_recipe(written(tmp_path, f"seed: {value}\n"))
+
+
+@pytest.mark.parametrize(
+    "measures",
+    [[["mine.py:W"]], [{"name": "mine.py:W"}], {"mine.py:W": {"k": 1}}, [[["lens,mine.py:W"]]], {"m": "mine.py:W"}],
+)
+def test_a_measure_from_a_file_is_found_in_any_form(measures: object) -> None:
+    assert code_of({"measures": measures}) == ["measures: mine.py:W"]
+    assert code_of({"a": [{"measures": measures}]}) == ["measures: mine.py:W"]
+
+
+def test_options_of_measures_are_no_code() -> None:
+    assert code_of({"measures": {"jacobian_lens": {"prompts": "gsm8k:10"}}}) == []
+    assert code_of({"measures": ["lens", 3, None], "jacobian_lens": {"prompts": "gsm8k:10"}}) == []
+
+
+def test_a_recipe_is_no_larger_than_recipes_are(tmp_path: Path) -> None:
+    (tmp_path / "recipe.yaml").write_text("a: [" + "1," * (1 << 19) + "1]")
+    with pytest.raises(OptionError, match="cannot be read: it has 1 MiB, and at most 1 MiB are read"):
+        read_recipe(tmp_path / "recipe.yaml")

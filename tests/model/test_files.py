@@ -16,7 +16,8 @@ from support import waves
 
 import bathyscope
 from bathyscope import ModelError
-from bathyscope.model import load
+from bathyscope.model import checkpoint, load
+from bathyscope.model.files import require_own_files, require_whole
 
 Altered = Callable[..., Path]
 
@@ -131,6 +132,45 @@ def test_what_is_no_file_does_not_hang_and_other_things_lie_where_they_like(tmp_
         bathyscope.load(str(folder))
 
 
+def test_further_chat_templates_lie_in_the_folder(tmp_path: Path) -> None:
+    folder, secret = _checkpoint(tmp_path), tmp_path / "secret"
+    secret.mkdir()
+    (secret / "x.jinja").write_text("{{ messages }}")
+    templates = folder / "additional_chat_templates"
+    templates.mkdir()
+    (templates / "x.jinja").symlink_to(secret / "x.jinja")
+    message = r"x\.jinja cannot be read: it is a link that leaves"
+    with pytest.raises(ModelError, match=message):
+        require_own_files(folder)
+    (templates / "x.jinja").unlink()
+    templates.rmdir()
+    templates.symlink_to(secret)
+    with pytest.raises(ModelError, match=message) as caught:
+        require_own_files(folder)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("base", ["/home/other", "meta/llama", 5, ["a"], "a\x1b[31m" * 40])
+def test_the_weights_of_an_adapter_are_not_taken_from_elsewhere(
+    tmp_path: Path, base: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = _checkpoint(tmp_path)
+    about = {"peft_type": "LORA", "base_model_name_or_path": base}
+    (folder / "adapter_config.json").write_text(json.dumps(about))
+    stored = {file.name: str(file) for file in folder.iterdir()}
+    monkeypatch.setattr(checkpoint, "cached_file", lambda _, file, **__: stored.get(file))
+    with pytest.raises(ModelError, match=r"owner/it is an adapter, whose weights lie in .*in memory") as caught:
+        checkpoint._downloaded("owner/it", None)
+    assert "\x1b" not in str(caught.value)
+    for own in ({}, {"base_model_name_or_path": None}, {"base_model_name_or_path": "owner/it"}):
+        (folder / "adapter_config.json").write_text(json.dumps(own))
+        assert checkpoint._downloaded("owner/it", None) == folder
+    for damaged in ("[", "[]", "[" * 100_000, '{"a": 1, "a": 2}'):
+        (folder / "adapter_config.json").write_text(damaged)
+        with pytest.raises(ModelError, match=r"owner/it has no readable adapter_config\.json"):
+            checkpoint._downloaded("owner/it", None)
+
+
 def test_a_configuration_of_millions_of_blocks_is_refused(tmp_path: Path) -> None:
     folder = _checkpoint(tmp_path)
     config = json.loads((folder / "config.json").read_text())
@@ -138,3 +178,14 @@ def test_a_configuration_of_millions_of_blocks_is_refused(tmp_path: Path) -> Non
     for act in (bathyscope.load, lambda place: bathyscope.estimate(place, [[1, 2, 3]])):
         with pytest.raises(ModelError, match="num_hidden_layers: 10000000; a model has 1 to 10,000 blocks"):
             act(str(folder))
+
+
+def test_hundreds_of_blocks_that_no_file_has_are_refused_before_they_are_built(tmp_path: Path) -> None:
+    folder = _checkpoint(tmp_path)
+    declared = json.loads((folder / "config.json").read_text())
+    require_whole(folder, declared)
+    for config in (declared | {"num_hidden_layers": 9000}, {"text_config": {"num_hidden_layers": 9000}}):
+        with pytest.raises(
+            ModelError, match=r"declares num_hidden_layers: 9,000, and its weights are those of at most \d "
+        ):
+            require_whole(folder, config)

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import transformers.utils.chat_template_utils
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from support.letter_tokenizer import letter_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
@@ -22,6 +24,7 @@ from bathyscope.errors import PromptError
 from bathyscope.prompts.chat import ChatTemplate
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 from bathyscope.prompts.source import resolve
+from bathyscope.prompts.template_sandbox import BoundedEnvironment
 from bathyscope.prompts.tokenize import tokenize
 
 Fast = PreTrainedTokenizerFast
@@ -284,6 +287,63 @@ def test_a_template_that_does_not_end_is_stopped(tokenizer: Fast, monkeypatch: p
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages[0].content }}"
     with pytest.raises(PromptError, match=r"chat template did not end within 0\.1 s; leave chat out"):
         read([Prompt("one two")], tokenizer, endless)
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "9 ** (9 ** 9)",
+        "(2 ** 9999) ** 9999",
+        "'f' * 8000000000",
+        "[0] * 8000000000",
+        "8000000000 * messages",
+        "(('f' * 9000000) | int(base=16)) // 7",
+        "1.5 | round(10 ** 10, 'ceil')",
+        "('a' * 9000000).rfind('b' + 'a' * 900000)",
+    ],
+)
+def test_one_operation_of_a_template_is_bounded(tokenizer: Fast, wanted: str) -> None:
+    for hidden in (wanted, f"x and ({wanted})"):
+        computing = "{% set x = 1 %}{% set y = " + hidden + " %}" + template("{{ m.content }}")
+        with pytest.raises(PromptError, match=r"chat template does not take it: it (computes|repeats|searches) "):
+            read([Prompt("one two")], tokenizer, computing)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not tell what is mapped")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        "{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}",
+        "{% for i in range(60) %}{% set y %}{{ ns.x }}{{ ns.x }}{% endset %}{% set ns.x = y %}{% endfor %}",
+        "{{ 'a'.center(80000000000) }}",
+        "{{ '{:80000000000}'.format('a') }}",
+    ],
+)
+def test_a_template_takes_no_more_memory_than_chats_need(
+    tokenizer: Fast, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bathyscope.prompts.chat._MEMORY", 1 << 28)
+    hungry = "{% set ns = namespace(x='aaaaaaaa') %}" + wanted + template("{{ m.content }}")
+    with pytest.raises(PromptError, match="chat template asks for more than 256 MiB of memory; leave chat out"):
+        read([Prompt("one two")], tokenizer, hungry)
+
+
+@given(st.integers(-40, 40), st.integers(-40, 40), st.sampled_from(["+", "-", "*", "/", "//", "%", "**"]))
+@settings(max_examples=40, deadline=None)
+def test_what_a_template_computes_is_as_without_bounds(left: int, right: int, sign: str) -> None:
+    expression = f"{{{{ ({left}) {sign} ({right}) }}}}"
+    try:
+        expected = ImmutableSandboxedEnvironment().from_string(expression).render()
+    except ZeroDivisionError:
+        with pytest.raises(ZeroDivisionError):
+            BoundedEnvironment().from_string(expression).render()
+    else:
+        assert BoundedEnvironment().from_string(expression).render() == expected
+
+
+def test_the_librarys_own_sandbox_is_as_it_was(tokenizer: Fast) -> None:
+    read(["Who?"], tokenizer, template("{{ m.content }}"))
+    assert transformers.utils.chat_template_utils.ImmutableSandboxedEnvironment is ImmutableSandboxedEnvironment
 
 
 def test_a_template_that_writes_the_answer_twice_is_refused(tokenizer: Fast) -> None:

@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
 import pytest
+from support.letter_tokenizer import letter_tokenizer
 
 from bathyscope.errors import PromptError
+from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.files import open_text, read_rows
 
 
@@ -120,3 +123,48 @@ def test_rows_with_more_values_than_columns_are_refused(tmp_path: Path) -> None:
     assert next(rows) == {"question": "A, or B", "answer": "C"}
     with pytest.raises(PromptError, match=r"rows\.csv, line 3: more values than the 2 columns; .* in double quotes"):
         next(rows)
+def _fifo(place: Path) -> Path:
+    os.mkfifo(place)
+    return place
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no FIFOs here")
+def test_nobody_is_waited_for(tmp_path: Path) -> None:
+    for name in ("a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet"):
+        with pytest.raises(PromptError, match=rf"{name} cannot be read: it is a FIFO, and only regular files are read"):
+            list(read_rows(_fifo(tmp_path / name)))
+    with pytest.raises(PromptError, match=r"a\.txt cannot be read: it is a FIFO"), open_text(_fifo(tmp_path / "a.txt")):
+        pass
+    with pytest.raises(PromptError, match="it is a device, and only regular files are read"), open_text("/dev/zero"):
+        pass
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="no names of what is open here")
+def test_what_the_user_has_opened_is_read() -> None:
+    reading, writing = os.pipe()
+    os.write(writing, b"of a command")
+    os.close(writing)
+    try:
+        with open_text(f"/dev/fd/{reading}") as file:
+            assert file.read() == "of a command"
+    finally:
+        os.close(reading)
+
+
+def test_a_folder_of_texts_is_read_inside_itself(tmp_path: Path) -> None:
+    folder, secret = tmp_path / "texts", tmp_path / "secret.txt"
+    folder.mkdir()
+    secret.write_text("a b c d e f g h")
+    (folder / "a.txt").symlink_to(secret)
+    tokenizer = letter_tokenizer(16)
+    with pytest.raises(PromptError, match=r"a\.txt cannot be read: it is a link that leaves '.*texts'") as refused:
+        corpus_prompts(f"{folder}/", tokenizer=tokenizer, window=4)
+    assert "secret" not in str(refused.value)
+    # a link inside of the folder, and one that the user gives by its name
+    (folder / "a.txt").unlink()
+    (folder / "b.txt").write_text("a b c d")
+    (folder / "c.txt").symlink_to("b.txt")
+    prompts = corpus_prompts(f"{folder}/", tokenizer=tokenizer, window=4)
+    assert {prompt.labels["document"] for prompt in prompts} == {"b", "c"}
+    (tmp_path / "link.txt").symlink_to(secret)
+    assert corpus_prompts(str(tmp_path / "link.txt"), tokenizer=tokenizer, window=4)

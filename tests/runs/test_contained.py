@@ -15,13 +15,15 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import xarray as xr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support import waves
 
 import bathyscope
 from bathyscope.errors import BathyscopeError, StoreError
-from bathyscope.runs.shards import decode
+from bathyscope.runs.canonical import canonical
+from bathyscope.runs.shards import decode, encode
 
 
 def _file(fill: Callable[[h5py.File], None]) -> bytes:
@@ -69,6 +71,101 @@ def test_declared_sizes_are_added_up_before_anything_is_read() -> None:
     for fill, size in ((hollow, r"16384\.0 GiB"), (wide, r"6\.0 GiB")):
         with pytest.raises(StoreError, match=f"declares values of {size}, which it cannot hold"):
             decode(_file(fill))
+
+
+def _of_one_text(fill: Callable[[h5py.File], None], letters: int) -> bytes:
+    """Make every reference to a text that follows that of a long one refer to the long one."""
+    content = bytearray(_file(fill))
+    (first,) = (
+        place
+        for place in range(len(content))
+        if content.startswith(letters.to_bytes(4, "little"), place)
+        and content.startswith((1).to_bytes(4, "little"), place + 16)
+    )
+    place = first
+    while content.startswith((1).to_bytes(4, "little"), place + 16):
+        place += 16
+        content[place : place + 16] = content[first : first + 16]
+    return bytes(content)
+
+
+@pytest.mark.parametrize("shape", [(600,), (1, 600), (600, 1), (3, 200)])
+@pytest.mark.parametrize("is_attribute", [False, True])
+def test_one_long_text_is_not_read_many_times(shape: tuple[int, ...], is_attribute: bool) -> None:
+    letters = 500_000
+
+    def fill(file: h5py.File) -> None:
+        texts = np.full(shape, "b", dtype=object)
+        texts.flat[0] = "a" * letters
+        group = file.create_group("lens")
+        if is_attribute:
+            group.attrs.create("x", texts, dtype=h5py.string_dtype())
+        else:
+            group.create_dataset("x", data=texts, dtype=h5py.string_dtype())
+
+    content = _of_one_text(fill, letters)
+    tracemalloc.start()
+    try:
+        with pytest.raises(StoreError, match=r"has \d MiB and declares values of \d+ MiB, which it cannot hold"):
+            decode(content)
+        assert tracemalloc.get_traced_memory()[1] < 150 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_texts_of_all_attributes_are_added_up() -> None:
+    def fill(file: h5py.File) -> None:
+        for number in range(300):
+            file.attrs.create(f"x{number}", "a" * (60_000 if number else 500_000), dtype=h5py.string_dtype())
+
+    content = bytearray(_file(fill))
+    first = content.index((500_000).to_bytes(4, "little"))
+    short, place = (60_000).to_bytes(4, "little"), 0
+    while (place := content.find(short, place)) >= 0:
+        content[place : place + 16] = content[first : first + 16]
+        place += 16
+    with pytest.raises(StoreError, match="which it cannot hold"):
+        decode(bytes(content))
+
+
+def test_what_is_neither_number_nor_text_is_not_read() -> None:
+    lists = np.array([np.zeros(2, np.uint8), np.zeros(3, np.uint8)], dtype=object)
+
+    def of_values(file: h5py.File) -> None:
+        file.create_group("lens").create_dataset("x", data=lists, dtype=h5py.vlen_dtype(np.uint8))
+
+    def of_attributes(file: h5py.File) -> None:
+        file.create_group("lens").attrs.create("x", lists, dtype=h5py.vlen_dtype(np.uint8))
+
+    def of_references(file: h5py.File) -> None:
+        file.create_group("lens").create_dataset("x", (3,), dtype=h5py.ref_dtype)
+
+    for fill in (of_values, of_attributes, of_references):
+        with pytest.raises(StoreError, match="x' holds neither numbers nor texts"):
+            decode(_file(fill))
+
+
+def test_dimensions_have_one_scale_each() -> None:
+    def fill(file: h5py.File) -> None:
+        group = file.create_group("lens")
+        for name in ("a", "b"):
+            group[name] = np.arange(3)
+            group[name].make_scale(name)
+        group["x"] = np.arange(3)
+        for name in ("a", "b"):
+            group["x"].dims[0].attach_scale(group[name])
+
+    with pytest.raises(StoreError, match="'/lens/x' has no scale for each of its dimensions"):
+        decode(_file(fill))
+
+
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=8), st.integers(0, 3), st.integers(1, 3))
+@settings(max_examples=25, deadline=None)
+def test_texts_of_any_shape_come_back(texts: list[str], rows: int, columns: int) -> None:
+    values = np.resize(np.array(texts, dtype=object), (rows, len(texts), columns))
+    kept = canonical(xr.Dataset({"x": (("a", "b", "c"), values)}, attrs={"note": texts, "none": ""}), "x")
+    again = decode(encode({"g": kept}))["g"]
+    assert again.identical(kept)
 
 
 def written(folder: Path) -> bathyscope.Run:

@@ -15,6 +15,7 @@ from support.synthetic_runs import identity, shard, summary
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.errors import OptionError, StoreError
+from bathyscope.runs.hub import listing
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.writer import RunWriter
 
@@ -159,3 +160,17 @@ def test_the_library_has_what_is_called() -> None:
         assert set(inspect.signature(getattr(FakeHub, name)).parameters) <= set(known), name
     known = inspect.signature(huggingface_hub.snapshot_download).parameters
     assert set(inspect.signature(FakeHub.snapshot_download).parameters) - {"self"} <= set(known)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"id": "0", "pieces": ["a"]}', "with the texts of its prompts"),
+        ('{"pieces" : ["a"]}', "with the texts of its prompts"),
+        ("no JSON", "with the texts of its prompts"),
+        ('{"id": "\\"pieces\\":"}', "with token ids and without texts"),
+    ],
+)
+def test_whether_texts_are_published_is_told_however_they_are_written(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "prompts.jsonl").write_text(f'{{"id": "1"}}\n{line}\n')
+    assert said in listing(tmp_path, "a/b")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import h5py
+import numpy as np
 
 Path = tuple[Any, ...]
 _VALUES: Sequence[Any] = (
@@ -96,6 +100,34 @@ def damaged_safetensors(content: bytes, chance: random.Random) -> bytes:
         changed = damaged_tree(header, chance)
     text = json.dumps(changed).encode()
     return struct.pack("<Q", len(text)) + text + content[8 + length :]
+
+
+def damaged_results(content: bytes, chance: random.Random) -> bytes:
+    """Return a sound file of results of which a group, variable or attribute is another, or missing."""
+    stream = io.BytesIO(content)
+    with h5py.File(stream, "r+") as file:
+        places: list[Any] = [file]
+        file.visititems(lambda _, place: places.append(place))
+        place = chance.choice(places)
+        act = chance.choice(("attribute", "attribute", "no attribute", "remove", "rename", "values", "all attributes"))
+        if act == "attribute":
+            name = chance.choice([*place.attrs, "x"])
+            place.attrs.pop(name, None)
+            place.attrs[name] = chance.choice(("", "x\x1b[31m", "[" * 9000, "{", -1, 2.5, [1, 2], ["a", "b"], 2**62))
+        elif act == "no attribute" and len(place.attrs):
+            del place.attrs[chance.choice(list(place.attrs))]
+        elif act == "all attributes":
+            for name in list(place.attrs):
+                del place.attrs[name]
+        elif place.name != "/" and act in ("remove", "rename", "values"):
+            name, group = place.name, place.parent
+            values = place[()] if isinstance(place, h5py.Dataset) else None
+            del file[name]
+            if act == "rename" and values is not None:
+                group[f"{name}_"] = values
+            elif act == "values":
+                group[name] = chance.choice((0, "x", np.zeros((2, 3)), np.zeros(0), np.array([b"a", b"b"])))
+    return stream.getvalue()
 
 
 Damage = Callable[[bytes, random.Random], bytes]

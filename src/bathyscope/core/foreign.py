@@ -19,6 +19,9 @@ MOST_TEXT: Final = 1 << 28
 """Bytes of a manifest, a recipe, a record or an index, at most: 256 MiB, a hundred times the largest honest one."""
 MOST: Final = 1 << 36
 """Bytes of any file that is read into memory as a whole, at most: 64 GiB."""
+_LARGE: Final = 1 << 26
+_HOLES: Final = 64
+"""Bytes that a large file has for each that was written, at most."""
 _KINDS: Final = (
     (stat.S_ISFIFO, "a FIFO"),
     (stat.S_ISSOCK, "a socket"),
@@ -69,12 +72,13 @@ def read_regular(path: Path, inside: Path | None = None, most: int = MOST_TEXT) 
         most: bytes that it may have.
 
     Raises:
-        UnsafeFileError: as for :func:`open_regular`, or a larger file.
+        UnsafeFileError: as for :func:`open_regular`, a larger file, or a large one of holes.
         OSError: it is missing or may not be read.
     """
     with open_regular(path, inside) as stream:
         size = os.fstat(stream.fileno()).st_size
         if size <= most:
+            _require_written(path, stream, size)
             # what is added while it is read is not
             return stream.read(size)
     raise UnsafeFileError(path, errno.EFBIG, f"it has {in_bytes(size)}, and at most {in_bytes(most)} are read")
@@ -137,6 +141,24 @@ def _require_regular(path: Path, mode: int) -> None:
     if kind := kind_of_entry(mode):
         number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
         raise UnsafeFileError(path, number, f"it is {kind}, and only regular files are read")
+
+
+def _require_written(path: Path, stream: BinaryIO, size: int) -> None:
+    """Refuse a large file of holes, which takes no room on the disk and all of the memory."""
+    if size <= _LARGE or not hasattr(os, "SEEK_DATA"):
+        return
+    written = position = 0
+    try:
+        while written * _HOLES < size:
+            start = os.lseek(stream.fileno(), position, os.SEEK_DATA)
+            position = os.lseek(stream.fileno(), start, os.SEEK_HOLE)
+            written += position - start
+    except OSError as error:
+        # no values behind this position; whatever else a system says of holes, the file is read
+        if error.errno == errno.ENXIO and written * _HOLES < size:
+            why = f"it says that it has {in_bytes(size)}, nearly none of which was ever written"
+            raise UnsafeFileError(path, errno.EFBIG, why) from error
+    stream.seek(0)
 
 
 def _is_blob(place: Path, folder: Path) -> bool:

@@ -14,13 +14,14 @@ _REMOTE_CODE = "trust_remote_code"
 _MEASURES = "measures"
 _MOST_LISTED = 5
 _LONGEST_REASON = 200
+_LARGEST = 1 << 20
 _KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "truth value"}
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """The arguments that a recipe gives."""
     try:
-        content = read_yaml(read_text(given_path(path, "recipe")))
+        content = read_yaml(read_text(given_path(path, "recipe"), most=_LARGEST))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
     except ValueError as error:
@@ -52,12 +53,21 @@ def code_of(recipe: Mapping[str, Any]) -> list[str]:
         if name == _REMOTE_CODE and value is not False and value is not None:
             codes.append(f"{name}: {str(value).lower()}")
         elif name == _MEASURES:
-            texts = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
-            names = [part.strip() for text in texts if isinstance(text, str) for part in text.split(",")]
+            names = [part.strip() for text in _texts_in(value) for part in text.split(",")]
             codes += [f"{name}: {part}" for part in names if ":" in part]
         elif isinstance(value, Mapping | list | tuple | set | frozenset):
             codes += code_of(value)  # type: ignore[arg-type]
     return codes
+
+
+def _texts_in(value: Any) -> list[str]:
+    """Every text that may name a measure: in lists of any depth, and the names and plain texts of mappings."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        # options of a measure are mappings, whose texts name prompts and the like
+        return [text for text in (*value, *value.values()) if isinstance(text, str)]
+    return [text for entry in value for text in _texts_in(entry)] if isinstance(value, Iterable) else []
 
 
 def require_no_code(recipe: Mapping[str, Any], path: str | Path, allowed: bool) -> None:

@@ -11,13 +11,33 @@ _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]
 """What Markdown acts on; inside of a word an underscore is one."""
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
-# Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
+_WEB: Final = r"(?P<web>\b(?i:https?|ftp|hf|git|s3|gs)://[^\s'\"<>]*)"
+_HOMES: Final = r"/(?:home|Users|root|mnt|media)/(?=[^\s/])"
+_REST: Final = r"""[^\s'",;:)\]}>|]*"""
 _PLACE: Final = re.compile(
-    r"""(?P<quote>['"])(?:~[\w.-]*/|/(?=[^/])|[A-Za-z]:[/\\](?![/\\])|\\\\)(?:(?!(?P=quote)).)*(?=(?P=quote))"""
-    r"""|file:/+[^\s'",;)\]}>|]*"""
-    r"""|(?<![\w<./\\~-])(?:~[\w.-]*/|(?:\.\.?/)+|[A-Za-z]:[/\\](?![/\\])|\\\\|/(?=[^/\s>]))[^\s'",;:)\]}>|]*"""
+    _WEB
+    # in quotes, with a quote inside as a shell writes it
+    + r"""|(?P<quote>['"])(?:~[\w.-]*/|/(?=[^/])|[A-Za-z]:[/\\](?![/\\])|\\\\)"""
+    + r"""(?:'"'"'|(?!(?P=quote)).)*(?=(?P=quote))"""
+    # addresses that are no web's: of files, of programs on this machine, of machines
+    + r"""|(?i:file):/+[^\s'",;)\]}>|]*|\b[A-Za-z][\w+.-]*://[^\s'",;)\]}>|]*/[^\s'",;)\]}>|]*"""
+    # the blanks of Windows' folders, as long as more folders follow
+    + r"""|(?<!\w)(?:[A-Za-z]:|%\w+%)\\(?!\\)[^\s'",;:)\]}>|]*(?:\ [^\s'",;:)\]}>|\\]+\\[^\s'",;:)\]}>|]*)*"""
+    + r"""|(?:(?<=[\s'"]-[A-Za-z])|(?<=\A-[A-Za-z])|(?<=\w\.)|(?<=\.\.\.)|(?<=<))/(?=[^\s/>]+/)"""
+    + _REST
+    + r"""|(?:(?<![\w<./\\~-])|(?<=-)(?=~))"""
+    + r"""(?:~[\w.-]*/|(?:\.\.?/)+|[A-Za-z]:[/\\](?![/\\])|\\\\|/(?=[^/\s>])|\$\{?\w+\}?/|(?<!:)//+(?=[^\s/]))"""
+    + _REST
+    + "|"
+    + _HOMES
+    + _REST
 )
+_LEFT_OVER: Final = re.compile(
+    rf"{_WEB}|(?i:[/\\]|%2f|&#47;|\\x2f)+(?i:home|users|root)(?i:[/\\]|%2f|&#47;|\\x2f)+[\w.-]"
+    r"|%(?i:userprofile|home\w*)%"
+)
+# Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
 _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
 
 
@@ -102,9 +122,17 @@ def without_places(text: str) -> str:
     return _PLACE.sub(_last_name, text)
 
 
+def left_over_place(text: str) -> str:
+    """Return the beginning of what still looks like a path in somebody's home; empty where nothing does."""
+    leftover = next((match for match in _LEFT_OVER.finditer(text) if not match["web"]), None)
+    return "" if leftover is None else text[leftover.start() : leftover.start() + 60]
+
+
 def _last_name(place: re.Match[str]) -> str:
+    if place["web"]:
+        return place[0]
     quote = place["quote"] or ""
-    path = place[0].removeprefix(quote)
+    path = place[0].removeprefix(quote).replace("'\"'\"'", "_")
     return quote + (re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path)
 
 

@@ -19,7 +19,7 @@ from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.completeness import require_complete
-from bathyscope.model.files import INDEX, indexed, require_whole
+from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
@@ -279,10 +279,17 @@ def _require_blocks(declared: Mapping[str, Any]) -> None:
 
 
 def _downloaded(name: str, revision: str | None) -> Path:
-    """Return the folder in which the library stores a model of the hub; its index is fetched where it has one."""
+    """Return the folder in which the library stores a model of the hub; its index is fetched where it has one.
+
+    Raises:
+        ModelError: no such model, or an adapter to another one.
+    """
     try:
         config = cached_file(name, "config.json", revision=revision)
         cached_file(name, INDEX, revision=revision, _raise_exceptions_for_missing_entries=False)
+        adapter = cached_file(name, ADAPTER, revision=revision, _raise_exceptions_for_missing_entries=False)
     except OSError as error:
         raise ModelError(unloadable(name, error)) from error
+    if adapter is not None:
+        require_own_base(name, Path(str(adapter)))
     return Path(str(config)).parent

@@ -10,13 +10,20 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from bathyscope.core.foreign import MOST, MOST_TEXT, open_regular, read_regular, require_regular
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import elided
 from bathyscope.errors import ModelError
 
+ADAPTER = "adapter_config.json"
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 _WHOLE_NUMBERS = ("I8", "U8", "I16", "U16", "I32", "U32", "I64", "U64")
 _TEXTS = (".json", ".txt", ".jinja", ".py", ".md")
 _READ = (*_TEXTS, ".safetensors", ".model", ".tiktoken", ".vocab")
 _COPIED = ("LICENSE", "NOTICE")
+_TEMPLATES = "additional_chat_templates"
+"""The one folder of a checkpoint that its tokenizer reads."""
+_BLOCKS = "num_hidden_layers"
+_MANY_BLOCKS = 500
 _LFS = b"version https://git-lfs"
 
 
@@ -31,8 +38,11 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
     """
     names = indexed(folder)
     quantised = declared.get("quantization_config") is not None
+    stored: set[str] = set()
     for name in [SINGLE] if (folder / SINGLE).is_file() else names:
-        for tensor, kind in _header(folder / name).items():
+        tensors = _header(folder / name)
+        stored |= tensors.keys()
+        for tensor, kind in tensors.items():
             if not quantised and tensor.endswith("weight") and kind in _WHOLE_NUMBERS:
                 raise ModelError(
                     f"{folder / name} stores {tensor} as whole numbers ({kind}), and the configuration declares no "
@@ -40,29 +50,68 @@ def require_whole(folder: Path, declared: Mapping[str, Any]) -> None:
                     "quantization_config, or one in floating point."
                 )
 
+    _require_stored_blocks(folder, stored, declared)
+
+
+def _require_stored_blocks(folder: Path, tensors: Collection[str], declared: Mapping[str, Any]) -> None:
+    """Refuse hundreds of blocks that no file has, which would be built for minutes before they are found missing."""
+    nested = declared.get("text_config")
+    blocks = nested.get(_BLOCKS) if isinstance(nested, Mapping) else declared.get(_BLOCKS)
+    numbers = [int(part) for tensor in tensors for part in tensor.split(".") if part.isdecimal() and len(part) < 9]
+    if isinstance(blocks, int) and blocks > _MANY_BLOCKS and numbers and 2 * (max(numbers) + 1) < blocks:
+        raise ModelError(
+            f"{folder} declares {_BLOCKS}: {blocks:,}, and its weights are those of at most {max(numbers) + 1:,} "
+            f"blocks. {remedy(folder)}"
+        )
+
 
 def require_own_files(folder: Path) -> None:
     """Refuse a checkpoint some of whose files are no files, or links that lead out of its folder.
 
     Libraries read a checkpoint by the names of its files, and ``export`` copies what lies next to the weights. Only
-    what may be read or copied is looked at; folders are not entered.
+    what may be read or copied is looked at; of folders, only that of further chat templates is entered.
 
     Raises:
         ModelError: names the file.
     """
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
-        for name in names:
-            suffix = os.path.splitext(name)[1]
-            if suffix in _READ or name.startswith(_COPIED):
+        for file in sorted([*_files_in(folder), *_files_in(folder / _TEMPLATES)]):
+            suffix = file.suffix
+            if suffix in _READ or file.name.startswith(_COPIED):
                 # a link that leads nowhere is missing, which its reader says
                 with suppress(FileNotFoundError):
-                    require_regular(folder / name, folder, MOST_TEXT if suffix in _TEXTS else MOST)
+                    require_regular(file, folder, MOST_TEXT if suffix in _TEXTS else MOST)
     except OSError as error:
         raise ModelError(
             f"{error.filename or folder} cannot be read: {error.strerror or error}. Copy what is meant into the folder "
             "itself, or get the checkpoint from a source that can be trusted."
         ) from error
+
+
+def _files_in(folder: Path) -> list[Path]:
+    return [folder / entry.name for entry in os.scandir(folder) if not entry.is_dir()] if folder.is_dir() else []
+
+
+def require_own_base(name: str, adapter: Path) -> None:
+    """Refuse a repository of an adapter: the library would read the weights from wherever that says, unasked.
+
+    Args:
+        name: of the repository.
+        adapter: its ``adapter_config.json``.
+
+    Raises:
+        ModelError: names the other place.
+    """
+    try:
+        base = read_json(read_regular(adapter)).get("base_model_name_or_path")
+    except DAMAGED as error:
+        reason = elided(error, 80)
+        raise ModelError(f"{name} has no readable adapter_config.json ({reason}). Download it again.") from error
+    if base and base != name:
+        raise ModelError(
+            f"{name} is an adapter, whose weights lie in {elided(repr(base), 60)}; nothing is read from there unasked. "
+            "Load that model and the adapter yourself and give it in memory, or merge and save them."
+        )
 
 
 def indexed(folder: Path) -> list[str]:

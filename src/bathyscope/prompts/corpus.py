@@ -293,7 +293,7 @@ def _in_folder(folder: Path) -> list[Document]:
     if not files:
         endings = " or ".join(CORPUS_SUFFIXES)
         raise PromptError(f"The folder {str(folder)!r} holds no text; its documents are files ending in {endings}.")
-    return [Document(_stem(file), str(file), partial(open_text, file)) for file in files]
+    return [Document(_stem(file), str(file), partial(open_text, file, folder)) for file in files]
 
 
 def _in_file(file: Path, separator: str) -> list[Document]:

@@ -10,12 +10,14 @@ import json
 import os
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regular
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean, warn
@@ -23,20 +25,36 @@ from bathyscope.prompts.prompt import Prompt
 
 Row = Mapping[str, Any]
 
+_OPENED: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Beginnings of the names of what is open in this program already."""
+
 
 @contextmanager
-def open_text(path: str | Path) -> Iterator[TextIO]:
+def open_text(path: str | Path, inside: Path | None = None) -> Iterator[TextIO]:
     """Open a UTF-8 text file, gzipped where its name ends in ``.gz``; a byte order mark is skipped.
 
     Whatever is wrong with it is a PromptError, also where that shows only while it is read inside the ``with`` block.
+    Nobody is waited for: of pipes, only what the user has opened for this program is read (``/dev/stdin``,
+    ``<(command)``).
+
+    Args:
+        path: of the file.
+        inside: the folder that it was found in; a link that leaves it is refused. None = a path that a user gave.
     """
     path = Path(path)
     check_exists(path)
-    opener: Callable[..., TextIO] = gzip.open if path.suffix == ".gz" else open
     try:
         # Errors of decoding and of gzip come while the caller reads, inside of this block.
-        with opener(path, "rt", encoding="utf-8-sig") as file:
-            yield file
+        with ExitStack() as stack:
+            is_piped = inside is None and path.as_posix().startswith(_OPENED)
+            stream: Any = stack.enter_context(path.open("rb") if is_piped else open_regular(path, inside))
+            if path.suffix == ".gz":
+                stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
+            yield stack.enter_context(TextIOWrapper(stream, encoding="utf-8-sig"))
+    except UnsafeFileError as error:
+        raise PromptError(
+            f"{path} cannot be read: {error.strerror}. Give a file that holds the text itself."
+        ) from error
     except UnicodeDecodeError as error:
         raise PromptError(f"{path} is not UTF-8 text ({error.reason}); convert it to UTF-8.") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -135,10 +153,13 @@ def _read_parquet(path: Path) -> Iterator[Row]:
     import pyarrow.parquet
 
     try:
+        require_regular(path)
         with pyarrow.parquet.ParquetFile(path) as file:
             _require_distinct(path, file.schema_arrow.names)
             for batch in file.iter_batches(batch_size=1024):
                 yield from batch.to_pylist()
+    except UnsafeFileError as error:
+        raise PromptError(f"{path} cannot be read: {error.strerror}. Give a parquet file itself.") from error
     except (pyarrow.ArrowException, OSError) as error:
         raise PromptError(f"{path} is not a readable parquet file: {error}.") from error
 

@@ -3,12 +3,16 @@
 from pathlib import Path
 from typing import Final
 
+from bathyscope.core.foreign import read_regular
+from bathyscope.core.strict import read_json
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.folder import LOCK, OWNER
 from bathyscope.runs.manifest import RUN
 from bathyscope.runs.prompts import PROMPTS_FILE
 from bathyscope.runs.publishing import listed
 
+_PIECES: Final = "pieces"
+"""The field of a prompt that holds its text."""
 HUB: Final = "hf://datasets/"
 _OF_A_RUN: Final = (RUN.manifest, "*.nc", PROMPTS_FILE, "controls/*")
 
@@ -55,10 +59,22 @@ def listing(folder: Path, to: str) -> str:
     """
     name, _ = _named(to)
     files = listed(folder)
-    texts = b'"pieces":' in (folder / PROMPTS_FILE).read_bytes() if (folder / PROMPTS_FILE).exists() else False
-    contents = "with the texts of its prompts" if texts else "with token ids and without texts"
+    contents = (
+        "with the texts of its prompts" if _holds_texts(folder / PROMPTS_FILE) else "with token ids and without texts"
+    )
     rows = [f"  {file} ({size:,} bytes)" for file, size in files]
     return "\n".join([f"Would publish {len(files)} files to {HUB}{name}, {contents}:", *rows])
+
+
+def _holds_texts(prompts: Path) -> bool:
+    """Whether any line of a file of prompts holds pieces of text; what cannot be read may hold them."""
+    if not prompts.exists():
+        return False
+    try:
+        lines = [read_json(line) for line in read_regular(prompts, prompts.parent).splitlines() if line.strip()]
+    except (OSError, ValueError):
+        return True
+    return any(not isinstance(line, dict) or line.get(_PIECES) is not None for line in lines)
 
 
 def pulled(address: str) -> Path:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.text import without_folders, without_places
+from bathyscope.core.text import left_over_place
 from bathyscope.runs.folder import Folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, part_file
+from bathyscope.runs.places import Places, require_no_place
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
 from bathyscope.runs.shards import Datasets, encode, read_shard
 
-_ROOTS: Final = ("/", "~/")
 _SOURCE: Final = "dataset"
 """The coordinate, and the field of a prompt, that says where a prompt came from."""
 
@@ -24,8 +25,8 @@ _SOURCE: Final = "dataset"
 def write_without_places(source: Path, manifest: Manifest, target: Path) -> None:
     """Copy a run's folder with every absolute path in it written as its last name.
 
-    Results, token ids and labels stay as they are; what names a place are the model, sources of prompts, options that
-    are files, the command and notes.
+    Results, token ids, ids and labels of prompts stay as they are; what names a place are the model, sources of
+    prompts, options that are files, the command, notes, and what measures say of their results.
 
     Args:
         source: the run's folder.
@@ -33,9 +34,12 @@ def write_without_places(source: Path, manifest: Manifest, target: Path) -> None
         target: the folder to be written.
 
     Raises:
-        StoreError: a file of the run was altered, or the target cannot be written.
+        StoreError: a file of the run was altered, the target cannot be written, or a text names a place that cannot be
+            shortened.
     """
-    tree = without_places_in(manifest.to_dict())
+    places = Places(manifest.to_dict(), [source.absolute(), source.resolve()])
+    tree = places.without_in(manifest.to_dict())
+    require_no_place(tree, f"The manifest of {str(source)!r}")
     published = Manifest.from_tree(tree, "the run's manifest")
     entries: list[tuple[int | None, FileEntry | None]] = [
         *manifest.record.shards.items(),
@@ -45,24 +49,14 @@ def write_without_places(source: Path, manifest: Manifest, target: Path) -> None
         for index, entry in entries:
             if entry is not None:
                 datasets = read_shard(source, entry.file, entry.sha256, manifest.identity.marks(index))
-                published = published.with_part(index, _write_part(folder, index, datasets, published.identity))
+                published = published.with_part(index, _write_part(folder, index, places, datasets, published.identity))
         files: dict[str, FileEntry] = {}
         for name, entry in manifest.record.files.items():
             content = verified(source, entry.file, entry.sha256)
-            content = _prompts_without_places(content) if name == PROMPTS else content
+            content = _prompts_without_places(content, places) if name == PROMPTS else content
             file = PROMPTS_FILE if name == PROMPTS else entry.file
             files[name] = FileEntry(file, folder.write(file, content))
         folder.save(published.with_record(files=files).to_dict())
-
-
-def without_places_in(value: Any) -> Any:
-    """Return plain values with every absolute path in their texts, keys among them, written as its last name."""
-    if isinstance(value, str):
-        # a text that is a path as a whole may hold blanks
-        return without_places(without_folders(value) if value.startswith(_ROOTS) else value)
-    if isinstance(value, Mapping):
-        return {without_places_in(key): without_places_in(inner) for key, inner in value.items()}
-    return [without_places_in(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def listed(folder: Path) -> list[tuple[str, int]]:
@@ -71,27 +65,47 @@ def listed(folder: Path) -> list[tuple[str, int]]:
     return [(path.relative_to(folder).as_posix(), path.stat().st_size) for path in files]
 
 
-def _write_part(folder: Folder, index: int | None, datasets: Datasets, identity: Identity) -> str:
-    shortened = {name: _dataset_without_places(dataset) for name, dataset in datasets.items()}
+def _write_part(folder: Folder, index: int | None, places: Places, datasets: Datasets, identity: Identity) -> str:
+    shortened = {name: _dataset_without_places(dataset, places, name) for name, dataset in datasets.items()}
     return folder.write(part_file(index), encode(shortened, identity.marks(index)))
 
 
-def _dataset_without_places(dataset: xr.Dataset) -> xr.Dataset:
-    shortened = dataset.assign_attrs(without_places_in(dataset.attrs))
-    if _SOURCE in dataset.coords:
-        names = [without_places(str(name)) for name in dataset[_SOURCE].values.flat]
-        source = dataset[_SOURCE].copy(data=np.array(names).reshape(dataset[_SOURCE].shape))
-        shortened = shortened.assign_coords({_SOURCE: source})
+def _dataset_without_places(dataset: xr.Dataset, places: Places, name: str) -> xr.Dataset:
+    """Shorten attributes, sources of prompts, and every text that is no id or label of a prompt."""
+    variables = {
+        label: _variable_without_places(label, variable, places) for label, variable in dataset.variables.items()
+    }
+    attrs = {"attrs": dataset.attrs, **{str(label): variable.attrs for label, variable in variables.items()}}
+    shortened = xr.Dataset(
+        {label: variables[label] for label in dataset.data_vars},
+        coords={label: variables[label] for label in dataset.coords},
+        attrs=places.without_in(dataset.attrs),
+    )
+    require_no_place({**attrs, "attrs": shortened.attrs}, f"What {name or 'the run'} says of its results")
     return shortened
 
 
-def _prompts_without_places(content: bytes) -> bytes:
-    return b"\n".join(_line_without_places(line) for line in content.split(b"\n"))
+def _variable_without_places(label: Hashable, variable: xr.Variable, places: Places) -> xr.Variable:
+    values = variable.values
+    if values.dtype.kind == "U" and (label == _SOURCE or "prompt" not in variable.dims):
+        shorten = places.without if label == _SOURCE else partial(_text_without_places, places)
+        values = np.array([shorten(str(text)) for text in values.flat], dtype=str).reshape(values.shape)
+    return xr.Variable(variable.dims, values, places.without_in(variable.attrs))
 
 
-def _line_without_places(content: bytes) -> bytes:
+def _text_without_places(places: Places, text: str) -> str:
+    """Shorten what is a path; pieces of tokens, such as ``./``, only look like one."""
+    public = places.without_known(text)
+    return places.without(public) if left_over_place(public) else public
+
+
+def _prompts_without_places(content: bytes, places: Places) -> bytes:
+    return b"\n".join(_line_without_places(line, places) for line in content.split(b"\n"))
+
+
+def _line_without_places(content: bytes, places: Places) -> bytes:
     line = json.loads(content) if content else {}
-    shortened = without_places(str(line.get(_SOURCE, "")))
+    shortened = places.without(str(line.get(_SOURCE, "")))
     # ids, labels and texts stay as they were written, to the byte, where no place is named
     if shortened == str(line.get(_SOURCE, "")):
         return content

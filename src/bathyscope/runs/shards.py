@@ -17,7 +17,7 @@ from bathyscope.core.foreign import MOST, read_regular
 from bathyscope.core.strict import DAMAGED
 from bathyscope.errors import StoreError
 from bathyscope.runs.canonical import OF_NETCDF, canonical
-from bathyscope.runs.contained import fixed_width, require_contained, texts_of
+from bathyscope.runs.contained import Allowance, attribute_of, fixed_width, require_contained, scales_of, texts_of
 from bathyscope.runs.folder import folder_path, reason, verified
 
 Datasets = dict[str, xr.Dataset]
@@ -141,13 +141,12 @@ def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
     """
     try:
         with h5py.File(io.BytesIO(content)) as file:
-            require_contained(file, len(content), where)
-            datasets = {
-                name: _group(group, len(content), where)
-                for name, group in file.items()
-                if isinstance(group, h5py.Group)
-            }
-            root = _group(file, len(content), where)
+            allowance = Allowance(len(content), where)
+            require_contained(file, allowance)
+            datasets = {name: _group(group, allowance) for name, group in file.items() if isinstance(group, h5py.Group)}
+            root = _group(file, allowance)
+    except StoreError:
+        raise
     except DAMAGED as error:
         raise StoreError(
             f"{where} is no whole file of results ({type(error).__name__}: {reason(error)}). Restore it from a copy, "
@@ -157,23 +156,23 @@ def _decoded(content: bytes, where: str) -> tuple[Datasets, dict[str, str]]:
     return {**({"": root} if root.variables else {}), **datasets}, {str(name): str(m) for name, m in marks.items()}
 
 
-def _group(group: h5py.Group, size: int, where: str) -> xr.Dataset:
-    """The variables of one group, wholly in memory; ``size`` is the file's."""
+def _group(group: h5py.Group, allowance: Allowance) -> xr.Dataset:
+    """The variables of one group, wholly in memory."""
     scales: dict[Any, str] = {}
     variables = {
         name.removeprefix(_NO_COORDINATE): xr.Variable(
-            _dimensions(name, stored, scales), _values(stored, size, where), _plain_attributes(stored.attrs)
+            _dimensions(name, stored, scales), _values(stored, allowance), _attributes(stored.attrs, allowance)
         )
         for name, stored in group.items()
-        if isinstance(stored, h5py.Dataset) and not _is_length(stored)
+        if isinstance(stored, h5py.Dataset) and not _is_length(stored, allowance)
     }
-    raw = xr.Dataset(variables, attrs=_plain_attributes(group.attrs))
+    raw = xr.Dataset(variables, attrs=_attributes(group.attrs, allowance))
     return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).drop_encoding()
 
 
-def _is_length(stored: h5py.Dataset) -> bool:
+def _is_length(stored: h5py.Dataset, allowance: Allowance) -> bool:
     """Whether it says only how long a dimension is."""
-    name = stored.attrs.get("NAME", b"")
+    name = attribute_of(stored.attrs, "NAME", allowance) if "NAME" in stored.attrs else b""
     return isinstance(name, bytes) and name.startswith(b"This is a netCDF dimension but not a netCDF variable")
 
 
@@ -186,18 +185,18 @@ def _dimensions(name: str, stored: h5py.Dataset, scales: dict[Any, str]) -> tupl
     if "DIMENSION_LIST" not in stored.attrs:
         return (name,) * stored.ndim
     # HDF5 refers to a dimension's scale, not to its name; the last part of the scale's own name is the dimension.
-    references = [h5py.h5r.dereference(refs[0], stored.id) for refs in stored.attrs["DIMENSION_LIST"]]
+    references = [h5py.h5r.dereference(reference, stored.id) for reference in scales_of(stored)]
     for scale in references:
         if scale not in scales:
             scales[scale] = h5py.h5i.get_name(scale).decode().rsplit("/", 1)[-1]
     return tuple(scales[scale] for scale in references)
 
 
-def _values(stored: h5py.Dataset, size: int, where: str) -> NDArray[Any]:
+def _values(stored: h5py.Dataset, allowance: Allowance) -> NDArray[Any]:
     """Values as they lie there; text of the narrowest fixed width."""
     if h5py.check_string_dtype(stored.dtype) is None:
         return np.asarray(stored[()])
-    return fixed_width(texts_of(stored, size, where), size, where)
+    return fixed_width(texts_of(stored, allowance), allowance)
 
 
 def _digest(datasets: Datasets) -> str:
@@ -213,13 +212,6 @@ def _digest(datasets: Datasets) -> str:
     return digest.hexdigest()
 
 
-def _plain_attributes(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _attributes(attrs: h5py.AttributeManager, allowance: Allowance) -> dict[str, Any]:
     """Attributes as Python values, without those by which netCDF lies in HDF5."""
-    return {name: _plain(attrs[name]) for name in attrs if name not in OF_NETCDF}
-
-
-def _plain(value: Any) -> Any:
-    """A list of one is its element: netCDF makes no difference between them."""
-    if isinstance(value, np.generic | np.ndarray):
-        value = value.tolist()
-    return value[0] if isinstance(value, list) and len(value) == 1 else value
+    return {name: attribute_of(attrs, name, allowance) for name in attrs if name not in OF_NETCDF}

@@ -209,6 +209,41 @@ def test_an_own_file_without_sense_is_one_error(fault: str, tmp_path: Path) -> N
         bathyscope.open_lens(path)
 
 
+OTHER = (5, -1, 2.5, "x\x1b]0;own\x07", [1], {"a": 1}, True, 10**30, "[" * 9000)
+
+
+def test_what_a_lens_says_of_itself_is_of_its_kinds(tmp_path: Path) -> None:
+    path = fitted(tiny()).save(tmp_path / "lens.safetensors")
+    with safe_open(path, "pt") as file:
+        written = (file.metadata() or {})[FORMAT]
+        tensors = {name: file.get_tensor(name) for name in ("sums", "squares")}
+    about = json.loads(written)
+    texts = [json.dumps({**about, name: other}) for name in ("counts", "boundaries") for other in (*OTHER, None)]
+    texts += [json.dumps({**about, "origin": {**about["origin"], "versions": other}}) for other in (5, "x", [1], None)]
+    texts += ["[" * 100_000, "[]", "null", "NaN", f'{written[:-1]}, "counts": [2, 1]}}', '{"origin": ' + "9" * 9000]
+    sound = {name: isinstance(value, str) for name, value in about["origin"].items() if name != "versions"}
+    texts += [
+        json.dumps({**about, "origin": {**about["origin"], name: other}})
+        for name, is_text in sound.items()
+        for other in OTHER
+        if not (is_text and isinstance(other, str))
+        and name != "fitted"
+        and not (name == "seed" and other in (-1, 10**30))
+        if not (about["origin"][name] is None and isinstance(other, str)) and other != 5
+    ]
+    for text in texts:
+        save_file(tensors, path, {FORMAT: text})
+        with pytest.raises(StoreError, match=r"is no (whole )?Jacobian lens") as caught:
+            bathyscope.open(path)
+        assert "\x1b" not in str(caught.value)
+        assert len(str(caught.value)) < 400
+    for kind in (torch.float8_e4m3fn, torch.int64, torch.bool, torch.complex64, torch.bfloat16):
+        for name in tensors:
+            save_file({**tensors, name: tensors[name].to(kind)}, path, {FORMAT: written})
+            with pytest.raises(StoreError, match="and float32 or float64 is needed"):
+                bathyscope.open(path)
+
+
 def test_a_lens_is_fitted_under_and_after_inference_mode() -> None:
     model, expected = tiny(), fitted(tiny())
     with torch.inference_mode():

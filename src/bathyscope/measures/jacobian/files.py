@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
 import struct
 import zipfile
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +17,22 @@ from torch import Tensor
 
 from bathyscope.core.foreign import require_regular
 from bathyscope.core.paths import given_path
-from bathyscope.core.strict import DAMAGED
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import StoreError
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 from bathyscope.measures.jacobian.writing import FORMAT
 
+_MOST_DEEP: Final = 8
+"""Lists and objects inside of each other in what a file says of itself."""
+_MOST_COUNTED: Final = 1 << 53
+"""Whole numbers from here on are none of a sum of floats."""
+_FLOATS: Final = (torch.float32, torch.float64)
+_COUNTS: Final = frozenset({"n_blocks", "directions", "skip_first", "tokens"})
+_KINDS: Final = {"seed": int}
+"""Of the entries that are neither texts nor counts."""
+_LISTS: Final = frozenset({"versions", "fitted"})
+_ALWAYS: Final = frozenset({"model", "seed", "prompts"})
 _PUBLISHED: Final = {"J", "n_prompts", "d_model"}
 """Entries of the files that the reference implementation writes."""
 
@@ -71,25 +81,58 @@ def _own(place: Path) -> tuple[FittedLens, int | None]:
             if FORMAT not in metadata:
                 raise StoreError(f"{place} is no Jacobian lens. Give a file that fit_lens(…).save wrote.")
             sums_HBDD, squares_B = file.get_tensor("sums"), file.get_tensor("squares")
-        about = json.loads(metadata[FORMAT])
+        about = read_json(metadata[FORMAT], _MOST_DEEP)
         origin = LensOrigin.of_record(about["origin"])
-        boundaries, counts = about["boundaries"], about["counts"]
-        unfinished: int | None = about["unfinished"]
-    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        boundaries, counts, unfinished = about["boundaries"], about["counts"], about["unfinished"]
+        if fault := _fault_of_own(origin, boundaries, counts, unfinished, sums_HBDD, squares_B):
+            raise StoreError(f"{place} is no Jacobian lens: {fault}. Fit it again.")
+    except StoreError:
+        raise
+    except (SafetensorError, *DAMAGED) as error:
+        reason = elided(error, 80)
         raise StoreError(
-            f"{place} is no whole Jacobian lens ({type(error).__name__}: {error}). Fit it again."
+            f"{place} is no whole Jacobian lens ({type(error).__name__}: {reason}). Fit it again."
         ) from error
+    return FittedLens(origin, boundaries, sums_HBDD, counts, squares_B), unfinished
+
+
+def _fault_of_own(
+    origin: LensOrigin, boundaries: Any, counts: Any, unfinished: Any, sums_HBDD: Tensor, squares_B: Tensor
+) -> str:
+    """Say why what stands in a file of ours is none of a lens; empty where it is."""
+    if not isinstance(counts, list) or not isinstance(boundaries, list):
+        return "its counts and boundaries are no lists"
     shape = tuple(sums_HBDD.shape)
     if len(shape) != 4 or shape[:2] != (len(counts), len(boundaries)) or shape[2] != shape[3] or 0 in shape:
-        raise StoreError(f"{place} is no Jacobian lens: its matrices are {shape}. Fit it again.")
-    fault = (
-        _fault_of(counts, boundaries, sums_HBDD, origin.n_blocks)
+        return f"its matrices are {shape}"
+    if sums_HBDD.dtype not in _FLOATS or squares_B.dtype not in _FLOATS:
+        return f"its numbers are {sums_HBDD.dtype} and {squares_B.dtype}, and float32 or float64 is needed"
+    return (
+        _fault_of_origin(origin)
+        or _fault_of(counts, boundaries, sums_HBDD, origin.n_blocks)
         or ("the squares of its prompts are no numbers" if not _are_squares(squares_B, len(boundaries)) else "")
         or ("its number of finished prompts is none" if unfinished is not None and not _is_count(unfinished) else "")
     )
-    if fault:
-        raise StoreError(f"{place} is no Jacobian lens: {fault}. Fit it again.")
-    return FittedLens(origin, boundaries, sums_HBDD, counts, squares_B), unfinished
+
+
+def _fault_of_origin(origin: LensOrigin) -> str:
+    """Say which entry of an origin is of another kind than it is written as; empty where none is."""
+    for entry in fields(origin):
+        value = getattr(origin, entry.name)
+        if entry.name in _LISTS:
+            is_sound = value is None or all(isinstance(text, str) for part in value for text in _parts(part))
+        elif value is None:
+            is_sound = entry.name not in _ALWAYS
+        else:
+            kind = _KINDS.get(entry.name, str)
+            is_sound = _is_count(value) if entry.name in _COUNTS else type(value) is kind
+        if not is_sound:
+            return f"its {entry.name} is {elided(repr(value), 40)}"
+    return ""
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _published(place: Path) -> FittedLens:
@@ -137,11 +180,11 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
 def _fault_of(counts: Sequence[Any], boundaries: Sequence[Any], matrices: Tensor, n_blocks: int | None) -> str:
     """Say why numbers in a file are none of a lens; empty where they are."""
     if not all(map(_is_count, counts)) or not any(counts):
-        return f"it is of {' and '.join(map(repr, counts))} prompts, and a whole number from 1 on is needed"
+        return f"it is of {elided(' and '.join(map(repr, counts)), 40)} prompts, and a whole number from 1 on is needed"
     last = math.inf if n_blocks is None else n_blocks
     outside = next((b for b in boundaries if not _is_count(b) or not b <= last), None)
     if outside is not None:
-        return f"it has a matrix of boundary {outside!r}"
+        return f"it has a matrix of boundary {elided(repr(outside), 40)}"
     if list(boundaries) != sorted({*boundaries}):
         return "its boundaries are not in order"
     bad = int((~torch.isfinite(matrices)).sum())
@@ -149,7 +192,7 @@ def _fault_of(counts: Sequence[Any], boundaries: Sequence[Any], matrices: Tensor
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _MOST_COUNTED
 
 
 def _are_squares(squares_B: Tensor, boundaries: int) -> bool:

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, PromptError, warn
+from bathyscope.core.strict import DAMAGED
+from bathyscope.core.text import elided
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, warn
 from bathyscope.model import Model, alone, loaded
 from bathyscope.options import items_of
 from bathyscope.runs.folder import folder_path
@@ -160,8 +162,16 @@ def open_evaluation(folder: str | Path) -> Evaluation:
         >>> bathyscope.open("runs/hellaswag")  # doctest: +SKIP
     """
     settings, scores = read_evaluation(folder)
-    names = sorted({score["schedule"] for score in scores}, key=_sort_key)
-    return assemble(variants(names, settings["n_blocks"]), scores, settings)
+    try:
+        names = sorted({score["schedule"] for score in scores}, key=_sort_key)
+        evaluation = assemble(variants(names, settings["n_blocks"]), scores, settings)
+        _ = repr(evaluation), evaluation.record()
+    except DAMAGED as error:
+        raise StoreError(
+            f"The evaluation in {str(folder)!r} does not hold what it says ({type(error).__name__}: "
+            f"{elided(error, 80)}). Restore it from a copy, or evaluate again in another folder."
+        ) from error
+    return evaluation
 
 
 @dataclass

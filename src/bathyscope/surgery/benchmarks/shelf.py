@@ -9,6 +9,7 @@ from typing import Any
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import elided
 from bathyscope.errors import StoreError
 from bathyscope.runs.difference import require_same
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, plain_name, read_manifest, unreadable, verified
@@ -104,9 +105,18 @@ def _upgrade_manifest(path: Path, tree: dict[str, Any]) -> dict[str, Any]:
 def _read_score(folder: Path, name: str, content: bytes) -> Score:
     try:
         score: Score = dict(read_json(content, MOST_DEEP))
+        if not isinstance(score["schedule"], str) or not isinstance(score["task"], str):
+            raise TypeError("its schedule and task are no texts")
+        if not all(
+            isinstance(result, dict) and {"value", "stderr"} <= result.keys() for result in score["metrics"].values()
+        ):
+            raise TypeError("its metrics have no value and stderr")
+        if not all(isinstance(one, dict) and {"loglikelihoods", "right"} <= one.keys() for one in score["documents"]):
+            raise TypeError("its documents have no loglikelihoods and right answer")
     except DAMAGED as error:
         raise StoreError(
-            f"{str(folder / name)!r} cannot be read ({error}). Delete it and run the same command again."
+            f"{str(folder / name)!r} cannot be read ({type(error).__name__}: {elided(error, 80)}). Delete it and run "
+            "the same command again."
         ) from error
     return score
 

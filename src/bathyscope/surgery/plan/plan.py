@@ -1,6 +1,5 @@
 """What ``prune`` returns: candidates with what they cost on prompts that chose none of them, and what follows."""
 
-import json
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ import xarray as xr
 from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.result import result_html
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import literal_markdown, markdown_table, shown
+from bathyscope.core.text import elided, literal_markdown, markdown_table, shown
 from bathyscope.errors import OptionError, PruningError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
@@ -61,6 +60,12 @@ _TABLE: Final = {
     ),
     **interval("transfer", _by_domain, "the interval of the transfer, all of which hold together", "nats"),
 }
+_NUMBERS: Final = frozenset(
+    {"n_blocks", "level", "resamples", "seed", "n_units", "size", "exhaustive", "max_cost", "fits", "bytes"}
+    | {"bytes_after", "parameters", "parameters_after", "calibration_distinct"}
+    | {f"{role}_{name}" for role in ("calibration", "test") for name in ("prompts", "tokens", "calls")}
+)
+"""Attributes that are numbers where they are given; the others are texts."""
 COLUMNS: Final = tuple(name for name, label in _TABLE.items() if label.always == ("candidate",))
 
 
@@ -312,7 +317,7 @@ class Plan:
     def source(self, role: str) -> Any:
         """Return where the calibration or test prompts came from, as it was given; None where that was not text."""
         source = self.data.attrs.get(f"{role}_source")
-        return None if source is None else json.loads(str(source))
+        return None if source is None else read_json(str(source), MOST_DEEP)
 
     def export(self, folder: str | Path) -> Path:
         """Write the model without what is left out as a checkpoint for plain transformers (``bathyscope.export``).
@@ -353,7 +358,13 @@ class Plan:
 
 def with_tasks(plan: Plan, content: bytes) -> Plan:
     """Return the plan with what tasks say, from the bytes of their file."""
-    return replace(plan, tasks_data=decode(content)[_GROUP])
+    groups = decode(content)
+    try:
+        answered = replace(plan, tasks_data=groups[_GROUP])
+        _ = answered.text, answered.record()
+    except DAMAGED as error:
+        raise _damaged(TASKS, error) from error
+    return answered
 
 
 def with_speeds(plan: Plan, content: bytes) -> Plan:
@@ -382,8 +393,31 @@ def encoded(data: xr.Dataset) -> bytes:
 
 
 def decoded(content: bytes, model: Any = None) -> Plan:
-    """Return the plan in the bytes of such a file."""
-    return Plan(decode(content)[_GROUP], model)
+    """Return the plan in the bytes of such a file.
+
+    Raises:
+        StoreError: it holds no plan, or one whose entries are of other kinds.
+    """
+    groups = decode(content)
+    try:
+        plan = Plan(groups[_GROUP], model)
+        for name, value in plan.data.attrs.items():
+            if name in _NUMBERS and not isinstance(value, int | float):
+                raise TypeError(f"its {name} is {elided(repr(value), 40)}")
+        # everything that is said of a plan is read once
+        for role in ("calibration", "test"):
+            plan.source(role)
+        _ = plan.text, repr(plan), plan.before_after, plan.record()
+    except DAMAGED as error:
+        raise _damaged(RESULT, error) from error
+    return plan
+
+
+def _damaged(name: str, error: Exception) -> StoreError:
+    return StoreError(
+        f"{name} is no whole file of a plan ({type(error).__name__}: {elided(error, 80)}). Restore it from a copy, or "
+        "prune again in another folder."
+    )
 
 
 def is_plan(folder: object) -> bool:
