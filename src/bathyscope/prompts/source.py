@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.errors import PromptError, warn
+from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.files import check_exists, read_prompts, require_folder
@@ -123,6 +123,24 @@ def require_there(source: object) -> None:
                 require_there(part)
             else:
                 _require_words(part)
+
+
+def require_apart(out: Path, source: Source) -> None:
+    """Refuse to write over a file that prompts are read from.
+
+    Raises:
+        OptionError: ``out`` is such a file, by whatever name, or a document in such a folder.
+    """
+    if not out.exists():
+        return
+    for part in sources(source):
+        if not isinstance(part, SourceSpec) or part.path is None or not Path(part.path).exists():
+            continue
+        if out.samefile(part.path) or (part.is_folder and out.resolve().is_relative_to(Path(part.path).resolve())):
+            raise OptionError(
+                f"out={str(out)!r} is where prompts are read from ({part}), and would be written over. Give another "
+                "file (out=…, --out)."
+            )
 
 
 def _require_words(prompts: PromptSet) -> None:

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -253,8 +254,11 @@ def reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def refuse_foreign(path: Path, kind: Kind) -> None:
+def refuse_foreign(path: Path, kind: Kind, own: Callable[[Path], bool] = lambda entry: False) -> None:
     """Refuses a path that cannot become a folder of this kind, and leaves it as it is.
+
+    Args:
+        own: whether an entry belongs to such a folder, also where its manifest is missing.
 
     Raises:
         StoreError: it is a file, or holds something else.
@@ -266,7 +270,7 @@ def refuse_foreign(path: Path, kind: Kind) -> None:
         )
     if not path.is_dir() or (path / kind.manifest).exists():
         return
-    names = sorted(entry.name for entry in path.iterdir())
+    names = sorted(entry.name for entry in path.iterdir() if not own(entry))
     foreign = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(PARTIAL)]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
