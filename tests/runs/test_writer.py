@@ -173,11 +173,16 @@ def test_many_differences_are_cut_short(tmp_path: Path) -> None:
 @pytest.mark.parametrize("written", [(), (0,)])
 def test_a_run_refused_before_its_first_shard_leaves_its_folder_free(written: tuple[int, ...], tmp_path: Path) -> None:
     path = tmp_path / "run"
-    with pytest.raises(OptionError, match="refused"), RunWriter.open(path, identity()) as writer:
-        writer.attach("prompts", "prompts.jsonl", b"{}")
-        for index in written:
-            writer.write(index, shard(*identity()["plan"][index]))
-        raise OptionError("refused")
+
+    def refused() -> None:
+        with RunWriter.open(path, identity()) as writer:
+            writer.attach("prompts", "prompts.jsonl", b"{}")
+            for index in written:
+                writer.write(index, shard(*identity()["plan"][index]))
+            raise OptionError("refused")
+
+    with pytest.raises(OptionError, match="refused"):
+        refused()
     if written:
         with pytest.raises(StoreError, match="belongs to another configuration"):
             RunWriter.open(path, identity(seed=1))

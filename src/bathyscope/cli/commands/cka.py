@@ -32,7 +32,7 @@ def cka_command(
     Args:
         other: the second model.
     """
-    source = read_source(prompts, out)
+    source = read_source(prompts)
     first, second = load_models([model, other], options, quiet)
     with quiet_libraries(downloads=not quiet):
         result = bathyscope.cka(first, second, source, **options)
