@@ -143,7 +143,9 @@ def solved_by(
         'neither'
     """
     with alone(shallow, deep):
-        if label in RESERVED_LABELS or not label:
+        if not label.strip():
+            raise OptionError(f"label={label!r} is empty; give the label a name, such as {SOLVED_BY!r}.")
+        if label in RESERVED_LABELS:
             raise OptionError(
                 f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
             )

@@ -12,11 +12,11 @@ from markupsafe import Markup
 from bathyscope.core.cycles import with_address
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError, describe_type, warn
 from bathyscope.options import checked
 from bathyscope.pages import html, provenance, table
 from bathyscope.pages.acts import act_section, heading_of
-from bathyscope.pages.arguments import Act, check_options, describe_type, name_runs, split_acts
+from bathyscope.pages.arguments import Act, check_options, name_runs, split_acts
 from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.explorer import assets
 from bathyscope.pages.explorer.answer import plan_for

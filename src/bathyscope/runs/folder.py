@@ -16,7 +16,7 @@ from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided, shown
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 
 LOCK = ".lock"
 OWNER = ".owner"
@@ -168,7 +168,9 @@ def folder_path(path: object, name: str = "path") -> Path:
         OptionError: no text and no path, or one that no file system takes.
     """
     if not isinstance(path, str | Path) or not str(path):
-        raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
+        raise OptionError(
+            f"{name}={describe_value(path)} is no folder; give its path as text, such as 'runs/qwen', or as a Path."
+        )
     return given_path(path, name)
 
 

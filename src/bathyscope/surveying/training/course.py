@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.errors import ModelError, OptionError, describe_value, warn
 from bathyscope.model import load
 from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
@@ -132,6 +132,11 @@ def _checkpoints(
         folders = [path for path in folders if _STEP_OF_CHECKPOINT.search(path.name) and path.is_dir()]
         # a trainer may write a checkpoint under such a name, and give it its own when it is whole
         folders = [path for path in folders if not path.name.startswith(("tmp", "."))]
+    elif not isinstance(checkpoints, Iterable):
+        raise OptionError(
+            f"checkpoints={describe_value(checkpoints)} is no folder. Give the folder that holds checkpoint-STEP "
+            "folders, or a list of these."
+        )
     else:
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
     if not folders and not isinstance(checkpoints, str | Path):
