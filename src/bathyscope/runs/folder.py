@@ -256,11 +256,11 @@ def reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def refuse_foreign(path: Path, kind: Kind, own: Callable[[Path], bool] = lambda entry: False) -> None:
+def refuse_foreign(path: Path, kind: Kind, belongs: Callable[[Path], bool] = lambda entry: False) -> None:
     """Refuses a path that cannot become a folder of this kind, and leaves it as it is.
 
     Args:
-        own: whether an entry belongs to such a folder, also where its manifest is missing.
+        belongs: whether an entry belongs to such a folder, also where its manifest is missing.
 
     Raises:
         StoreError: it is a file, or holds something else.
@@ -272,7 +272,7 @@ def refuse_foreign(path: Path, kind: Kind, own: Callable[[Path], bool] = lambda 
         )
     if not path.is_dir() or (path / kind.manifest).exists():
         return
-    names = sorted(entry.name for entry in path.iterdir() if not own(entry))
+    names = sorted(entry.name for entry in path.iterdir() if not belongs(entry))
     foreign = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(PARTIAL)]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""

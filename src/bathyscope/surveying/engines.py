@@ -290,11 +290,11 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
             f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} with a "
             f"model's name, or the model as load(model, {misplaced}=…) returns it."
         )
-    own = inspect.signature(survey).parameters
+    parameters = inspect.signature(survey).parameters
     for name, value in options.items():
-        near = did_you_mean(name, [*MEASURES, *own])
+        near = did_you_mean(name, [*MEASURES, *parameters])
         # a measure's options are a dict or an instance of its class; a plain value is an argument that is misspelt
-        if isinstance(value, str | int | float) and any(near.endswith(f" {argument!r}?") for argument in own):
+        if isinstance(value, str | int | float) and any(near.endswith(f" {argument!r}?") for argument in parameters):
             raise OptionError(f"survey() has no option {name!r}.{near} See help(bathyscope.survey).")
 
 

@@ -49,7 +49,7 @@ def require_course_folder(folder: Path) -> None:
     Raises:
         StoreError: with what the folder holds, or why it cannot be written.
     """
-    refuse_foreign(folder, _COURSE, own=_is_of_step)
+    refuse_foreign(folder, _COURSE, belongs=_is_of_step)
     require_writable(folder, holds="a course")
 
 
