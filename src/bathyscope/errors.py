@@ -4,8 +4,11 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable
+from pathlib import PurePath
 
 _PACKAGE = __name__.partition(".")[0]
+_PLAIN = (str, bytes, bool, int, float, complex, type(None), list, tuple, dict, set, frozenset, PurePath)
+_MOST_LETTERS = 60
 _OUT_OF_MEMORY = ("can't allocate memory", "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
 
 
@@ -80,6 +83,21 @@ def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     others = [word for word in allowed if word != name]  # the word itself cannot be what was meant
     close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def describe_value(value: object) -> str:
+    """Return a plain value as it is written; of a model, a run or a table, whose text has many lines, the type."""
+    text = repr(value) if isinstance(value, _PLAIN) else ""
+    if not text or "\n" in text:
+        return f"an object of type {type(value).__name__}"
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+
+
+def describe_type(value: object) -> str:
+    """Describe an argument and its type."""
+    text = describe_value(value)
+    kind = f"of type {type(value).__name__}"
+    return text if text.endswith(kind) else f"{text} {kind}"
 
 
 def is_out_of_memory(error: BaseException) -> bool:

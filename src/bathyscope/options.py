@@ -7,6 +7,7 @@ so that each mistake is refused in the same words, before any model is loaded.
 
 import inspect
 import operator
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -14,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -144,7 +145,9 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
         except TypeError as error:
             unknown = [name for name in options if name not in signature.parameters]
             near = "".join(did_you_mean(name, signature.parameters) for name in unknown)
-            message = f"{function.__name__}(): {error}.{near} See help(bathyscope.{function.__name__})."
+            public = function.__name__ in getattr(sys.modules.get("bathyscope"), "__all__", ())
+            home = "bathyscope" if public else function.__module__
+            message = f"{function.__name__}(): {error}.{near} See help({home}.{function.__name__})."
             raise TypeError(message) from None
         bound.arguments.update(checked_arguments(function, bound.arguments))
         return function(*bound.args, **bound.kwargs)
@@ -254,7 +257,7 @@ def _convert_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
 def _convert_list(item_hint: Any, value: Any, where: str) -> list[Any]:
     """Convert a sequence, a set, a text or a single number to a list."""
     if not isinstance(value, Sequence | Set | int | float):
-        raise OptionError(f"{where} takes a list; {value!r} given.")
+        raise OptionError(f"{where} takes a list; {describe_value(value)} given.")
     items = [value] if isinstance(value, int | float) else items_of(value)
     return [_convert(item_hint, item, where) for item in items]
 
@@ -263,7 +266,7 @@ def _convert_tuple(item_hint: Any, value: Any, where: str) -> tuple[Any, ...]:
     """Convert an iterable, a text or a single number to a tuple."""
     items = [value] if isinstance(value, int | float) else value
     if not isinstance(items, Iterable):
-        raise OptionError(f"{where} takes a list; {value!r} given.")
+        raise OptionError(f"{where} takes a list; {describe_value(value)} given.")
     items = items_of(items)
     if typing.get_origin(item_hint) is tuple and any(isinstance(item, str | int | float) for item in items):
         # [3, 7] could be one list for all prompts, or a number for each
@@ -277,9 +280,9 @@ def _convert_tuple(item_hint: Any, value: Any, where: str) -> tuple[Any, ...]:
 def _convert_plain(hint: Any, value: Any, where: str) -> Any:
     """Check a truth value or a text, and convert a number; values of any other annotation pass unchanged."""
     if hint is bool and not isinstance(value, bool):
-        raise OptionError(f"{where} takes true or false; {value!r} given.")
+        raise OptionError(f"{where} takes true or false; {describe_value(value)} given.")
     if hint is str and not isinstance(value, str):
-        raise OptionError(f"{where} takes a text; {value!r} given.")
+        raise OptionError(f"{where} takes a text; {describe_value(value)} given.")
     if hint is int:
         return _convert_number(operator.index, value, where, "a whole number")
     if hint is float:
@@ -294,4 +297,4 @@ def _convert_number(convert: Callable[[Any], float], value: Any, where: str, wha
             raise TypeError("neither a truth value nor a text is a number")
         return convert(value)
     except TypeError as error:
-        raise OptionError(f"{where} takes {what}; {value!r} given.") from error
+        raise OptionError(f"{where} takes {what}; {describe_value(value)} given.") from error

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import groupby, pairwise
 from typing import Protocol, runtime_checkable
 
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 
 _STEP = re.compile(r"^(?P<name>[a-z]+)(?::(?P<rest>.*))?$")
 _REPEAT = re.compile(r"^(?P<start>\d+)(?:\+(?P<length>\d+))?(?:x(?P<times>\d+))?$")
@@ -157,7 +157,7 @@ class Schedule:
         """
         order = schedule.as_schedule() if isinstance(schedule, Scheduling) else schedule
         if not isinstance(order, Schedule | str):
-            raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {order!r} given.")
+            raise OptionError(f"A schedule is a Schedule or a text such as 'drop:5'; {describe_value(order)} given.")
         chosen = cls.parse(order, n_blocks, loop) if isinstance(order, str) else order
         if chosen.n_blocks != n_blocks:
             raise OptionError(
@@ -293,7 +293,7 @@ def _whole(value: object, what: str) -> int:
     try:
         return operator.index(None if isinstance(value, bool) else value)  # type: ignore[arg-type]
     except TypeError as error:
-        raise OptionError(f"{what} is a whole number; {value!r} given.") from error
+        raise OptionError(f"{what} is a whole number; {describe_value(value)} given.") from error
 
 
 def _digits(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -128,6 +129,7 @@ def test_group_prints_tables_and_draws(run_folder: Path, tmp_path: Path, capsys:
         ),
         (["solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS", "--out", "x.json"], 2, "must end in .jsonl"),
         (["solved-by", "SHALLOW", "DEEP", "--prompts", "LABELLED", "--out", "x.jsonl"], 3, "have a label 'solved_by'"),
+        (["solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS:3", "--out", "PROMPTS"], 2, "would be written over"),
         (["group", "RUN", "--by", "hops"], 2, "The prompts of this run have no label 'hops'. Their labels: dataset, s"),
         (
             ["group", "RUN", "--by", "solved_by", "--out", "x.html"],
@@ -148,6 +150,14 @@ def test_mistakes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     places = {"SHALLOW": models[0], "DEEP": models[1], "PROMPTS": prompts, "LABELLED": labelled, "RUN": run_folder}
-    assert main([str(places.get(text, text)) for text in arguments]) == code
+    stored = prompts.read_bytes()
+    arguments = [re.sub("[A-Z]{3,}", lambda match: str(places[match[0]]), text) for text in arguments]
+    assert main(arguments) == code
     assert said in capsys.readouterr().err
     assert not Path("x.jsonl").exists()
+    assert prompts.read_bytes() == stored
+
+
+def test_one_model_twice_is_said(models: tuple[Path, Path], prompts: Path) -> None:
+    with pytest.warns(UserWarning, match="Both models are the same"):
+        bathyscope.solved_by(models[0], models[0], prompts, progress=False)

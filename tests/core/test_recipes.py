@@ -83,7 +83,6 @@ def test_arguments_go_to_the_call_they_belong_to(tmp_path: Path) -> None:
         "chat": False,
         "grow": False,
         "keep_text": True,
-        "worker_timeout": 3600.0,
         "skip": SkipOptions(parts=("block",)),
     }
 

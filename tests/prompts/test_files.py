@@ -123,6 +123,8 @@ def test_rows_with_more_values_than_columns_are_refused(tmp_path: Path) -> None:
     assert next(rows) == {"question": "A, or B", "answer": "C"}
     with pytest.raises(PromptError, match=r"rows\.csv, line 3: more values than the 2 columns; .* in double quotes"):
         next(rows)
+
+
 def _fifo(place: Path) -> Path:
     os.mkfifo(place)
     return place

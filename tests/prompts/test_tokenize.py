@@ -233,7 +233,8 @@ def test_labels() -> None:
     for name in ("n_tokens", "dataset", "block", "token", "piece", "site", "estimator", "norm", "measure"):
         prompt = Prompt(ids=(1, 2), labels={name: 1})
         refused(f"a label cannot be called '{name}'.*rename it", prompt, None)
-    refused("label 'tags' must be a text or a number, not list", Prompt(ids=(1, 2), labels={"tags": [1]}), None)
+    with pytest.raises(PromptError, match="label 'tags' must be a text or a number, not list"):
+        Prompt(ids=(1, 2), labels={"tags": [1]})
 
 
 @pytest.mark.shared

@@ -170,6 +170,32 @@ def test_many_differences_are_cut_short(tmp_path: Path) -> None:
         RunWriter.open(tmp_path / "run", identity(measures={}))
 
 
+@pytest.mark.parametrize("written", [(), (0,)])
+def test_a_run_refused_before_its_first_shard_leaves_its_folder_free(written: tuple[int, ...], tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    def refused() -> None:
+        with RunWriter.open(path, identity()) as writer:
+            writer.attach("prompts", "prompts.jsonl", b"{}")
+            for index in written:
+                writer.write(index, shard(*identity()["plan"][index]))
+            raise OptionError("refused")
+
+    with pytest.raises(OptionError, match="refused"):
+        refused()
+    if written:
+        with pytest.raises(StoreError, match="belongs to another configuration"):
+            RunWriter.open(path, identity(seed=1))
+    else:
+        assert not [entry for entry in path.iterdir() if not entry.name.startswith(".")]
+        RunWriter.open(path, identity(seed=1)).close()
+    # what was there before is never removed
+    before = path / "manifest.json"
+    with pytest.raises(OptionError), RunWriter.open(path, identity(seed=0 if written else 1)):
+        raise OptionError("refused again")
+    assert before.exists()
+
+
 def test_changed_library_version_is_refused_while_unfinished(tmp_path: Path) -> None:
     begin(tmp_path / "run", 0)
     versions = {**library_versions(), "torch": "99.0"}

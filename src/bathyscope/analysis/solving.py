@@ -24,6 +24,7 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
 from bathyscope.prompts.label_checks import RESERVED_LABELS
@@ -142,12 +143,15 @@ def solved_by(
         'neither'
     """
     with alone(shallow, deep):
-        if label in RESERVED_LABELS or not label:
+        if not label.strip():
+            raise OptionError(f"label={label!r} is empty; give the label a name, such as {SOLVED_BY!r}.")
+        if label in RESERVED_LABELS:
             raise OptionError(
                 f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
             )
         models = [loaded(model) for model in (shallow, deep)]
         _require_order(*models)
+        _warn_of_one_model(*models)
         resolvable = sources(prompts)
         tokenizer = models[0].tokenizer if needs_tokenizer(resolvable) else None
         resolved = resolve(resolvable, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
@@ -263,6 +267,15 @@ def _require_order(shallow: Model, deep: Model) -> None:
         raise OptionError(
             f"The first model, {shallow.name}, has {shallow.n_blocks} blocks and the second, {deep.name}, "
             f"{deep.n_blocks}; give the shallow model first."
+        )
+
+
+def _warn_of_one_model(shallow: Model, deep: Model) -> None:
+    agreement = compare_models(identity_of(shallow), identity_of(deep))
+    if shallow.schedule == deep.schedule and not agreement.differences and not agreement.unknown:
+        warn(
+            f"Both models are the same ({without_folders(shallow.name)}), so that no prompt is solved by one of them "
+            "alone. Give a shallow and a deep one."
         )
 
 

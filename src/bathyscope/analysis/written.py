@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.options import Coverage, Resamples, checked
-from bathyscope.runs.run import Run
+from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.sampling import Sampling
 
@@ -95,12 +96,17 @@ class WrittenDepth:
 
 @checked
 def written(
-    run: Run, *, resamples: Resamples = 1000, level: Coverage = 0.95, permutations: Resamples = 9999, seed: int = 0
+    run: Run | str | Path,
+    *,
+    resamples: Resamples = 1000,
+    level: Coverage = 0.95,
+    permutations: Resamples = 9999,
+    seed: int = 0,
 ) -> WrittenDepth:
     """Return how the depth of written tokens goes with writing the right answer.
 
     Args:
-        run: of ``survey(write=…)`` with the lens, on prompts with answers.
+        run: or its folder, of ``survey(write=…)`` with the lens, on prompts with answers.
         resamples: of the bootstrap over prompts.
         level: coverage of the intervals.
         permutations: of the answers over prompts.
@@ -114,8 +120,8 @@ def written(
         >>> bathyscope.written(run).data["quantity"].values.tolist()
         ['deep_thinking_ratio', 'settle_depth', 'prediction_depth']
     """
-    from bathyscope.runs.run import Run
-
+    if isinstance(run, str | Path):
+        run = open_run(run)
     if not isinstance(run, Run) or "lens" not in run or "right" not in run["lens"].coords:
         raise OptionError("written() needs a survey with lens and write=…, on prompts with answers; this run is none.")
     lens = one_norm(run["lens"])

@@ -172,13 +172,10 @@ def _run_with_flags_of(others: Mapping[str, Declaration], tokens: Sequence[str])
     return program(tokens, exit_on_error=False, print_error=False, result_action="return_value")
 
 
-def _is_measure(token: str) -> bool:
-    return token in MEASURES or (":" in token and not token.startswith("-"))
-
-
 def expand_measures_help(tokens: list[str]) -> list[str]:
     """Turn ``survey --help skip`` into ``survey --help-measures skip``: the parser drops what follows ``--help``."""
     for place, token in enumerate(tokens[:-1]):
-        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and _is_measure(tokens[place + 1]):
+        # a word that names no measure is refused there, too
+        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and not tokens[place + 1].startswith("-"):
             return [tokens[0], _HELP_MEASURES, tokens[place + 1]]
     return tokens

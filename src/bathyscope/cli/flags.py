@@ -206,6 +206,8 @@ def _shell_type(hint: Any) -> tuple[Any, Callable[..., Any] | None, str | None]:
 def read_whole_number(text: str) -> int:
     """Return a number as typed; 1.5 and 1e3 are not whole numbers."""
     number = whole_number_in(text.removeprefix("+"))
+    if number is None and text.lstrip("+-").isdecimal():
+        raise ValueError(f"{elided(repr(text), _LETTERS)} is out of range; a whole number has at most 18 digits")
     if number is None:
         raise ValueError(f"{elided(repr(text), _LETTERS)} is not a whole number; write it in digits, such as 1000")
     return number

@@ -1,6 +1,7 @@
 """The entry point: runs a command and turns what happens into messages on standard error and an exit code."""
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
@@ -138,6 +139,8 @@ def _describe_usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, UnknownCommandError) and error.unused_tokens:
         # The parser itself would import every command to list them, which takes seconds.
         name = error.unused_tokens[0]
+        if name == "--help-all":
+            return f"--help-all stands alone: {program} --help-all lists every command; COMMAND --help explains one."
         if name.startswith("-"):
             flags = (
                 "--help",
@@ -159,6 +162,10 @@ def _describe_usage(error: CycloptsError, program: str) -> str:
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         flag = error.keyword or next((token.keyword for token in error.argument.tokens if token.keyword), None)
         need = f"{where} needs {error.argument.name}." if flag is None else f"{flag} needs a value."
+        # the parser takes what begins with a dash for a flag
+        negative = re.search(rf"{re.escape(flag)} (-\d\S*)", session.current().command_line) if flag else None
+        if negative is not None:
+            need = f"{need} A value that begins with a dash is joined to its flag: {flag}={negative[1]}."
         return f"{need} See {where} --help."
     text = str(error)
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."

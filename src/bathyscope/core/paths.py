@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 
 _LONGEST_PART: Final = 255
 _LONGEST: Final = 4096
@@ -30,8 +30,10 @@ def given_path(path: str | Path, name: str) -> Path:
     """Return the path that a user gave as ``name``, with ``~`` written out.
 
     Raises:
-        OptionError: no file system takes it, or ``~user`` is nobody here.
+        OptionError: neither a text nor a path, no file system takes it, or ``~user`` is nobody here.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise OptionError(f"{name}={describe_value(path)} is no path; give it as text, such as 'runs/qwen', or a Path.")
     reason = impossible(str(path))
     try:
         if not reason:

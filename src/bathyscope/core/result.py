@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from bathyscope.core.text import html_table, shown
+from bathyscope.errors import OptionError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +76,12 @@ class LabelledResult:
         return getattr(self.data, name)
 
     def __getitem__(self, name: Hashable) -> xr.DataArray:
-        return self.data[name]
+        try:
+            return self.data[name]
+        except KeyError:
+            names = [str(key) for key in self.data]
+            near = did_you_mean(str(name), names)
+            raise OptionError(f"This result has no {name!r}.{near} It holds: {', '.join(names)}.") from None
 
     def __contains__(self, name: object) -> bool:
         return name in self.data

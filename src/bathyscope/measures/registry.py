@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.plug_ins import declared, taken
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import coerce, items_of, require_allowed
 
@@ -224,7 +224,7 @@ def _declared(item: Asked) -> list[Declaration]:
     # not by importing the base class, which imports torch: whoever has a measure has imported it
     if not all(hasattr(kind, name) for name in ("options_type", "requires", "probe", "name")):
         raise OptionError(
-            f"{item!r} is no measure; allowed: names ({_allowed()}), classes derived from "
+            f"{describe_value(item)} is no measure; allowed: names ({_allowed()}), classes derived from "
             "bathyscope.measures.base.Measure, and instances of them."
         )
     declaration = declaration_of(kind)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError, OptionError, is_out_of_memory, warn
+from bathyscope.errors import ModelError, OptionError, describe_value, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,
     quantisation_warning,
@@ -201,7 +201,8 @@ def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:
         )
     if family is not None and not isinstance(family, Family):
         raise ModelError(
-            f"family={family!r} is no Family; give bathyscope.extend.Family(name, model_types, …) or leave it out."
+            f"family={describe_value(family)} is no Family; give bathyscope.extend.Family(name, model_types, …) or "
+            "leave it out."
         )
     if not isinstance(model, nn.Module | str | os.PathLike):
         what = "a Model, which is loaded already" if isinstance(model, Model) else f"{_shown(model)}, which is no model"

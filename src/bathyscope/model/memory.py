@@ -7,7 +7,7 @@ from typing import Final
 
 import torch
 
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.configurations import block_values
 from bathyscope.model.anatomy.precision import wide_dtype
@@ -39,7 +39,9 @@ def as_bytes(amount: str | int) -> int:
     unit = match[2].upper() if match else ""
     scale = _UNITS.get(unit if unit.endswith("B") else f"{unit}B")
     if match is None or scale is None or isinstance(amount, bool) or int(float(match[1]) * scale) < 1:
-        raise OptionError(f"memory={amount!r} is no amount of memory; give it as 20GB, 512MiB or a number of bytes.")
+        raise OptionError(
+            f"memory={describe_value(amount)} is no amount of memory; give it as 20GB, 512MiB or a number of bytes."
+        )
     return int(float(match[1]) * scale)
 
 

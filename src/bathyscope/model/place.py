@@ -99,6 +99,11 @@ def _require_a_name(name: str) -> None:
         raise ModelError(f"The model's name is empty; give {_EXAMPLE}.")
     if reason := impossible(name):
         raise ModelError(f"The model's name {elided(repr(name), 40)} {reason}; give {_EXAMPLE}.")
+    if "://" in name:
+        # of an address on the hub, such as https://huggingface.co/OWNER/MODEL/tree/main
+        words = name.partition("://")[2].partition("/")[2].strip("/").partition("/tree/")[0]
+        alone = f": {words!r}" if words else ""
+        raise ModelError(f"{elided(repr(name), 60)} is an address; give the model's name alone{alone}.")
 
 
 def _require_a_hub_name(name: str) -> None:

@@ -3,22 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
-from bathyscope.surgery.plan.plan import is_plan, open_plan
-from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
+from bathyscope.surgery.plan.plan import Plan, is_plan, open_plan
+from bathyscope.surgery.repairing.repaired import Repaired, is_repaired, open_repaired
+from bathyscope.surveying.training.folder import is_course
+from bathyscope.surveying.training.steps import Course, open_course
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
+_NOUNS: Final = {Plan: "a plan", Repaired: "a repair", Course: "a course"}
+
+
+def _opened_act(run: object) -> Plan | Repaired | Course | None:
+    """Return what prune, repair or course wrote; None for anything else."""
+    if isinstance(run, Plan | Repaired | Course):
+        return run
+    if not isinstance(run, str | Path):
+        return None
+    if is_plan(run):
+        return open_plan(run)
+    if is_repaired(run):
+        return open_repaired(run)
+    return open_course(run) if is_course(Path(run).expanduser()) else None
+
+
 def show(
-    run: Run | str | Path,
+    run: Run | Plan | Repaired | Course | str | Path,
     measure: str | None = None,
     *,
     cluster: str | None = None,
@@ -30,7 +48,7 @@ def show(
 ) -> pd.DataFrame:
     """Return the results of one measure summarised over prompts, or a list of what the run holds.
 
-    For a folder of ``prune`` or ``repair``, return its table.
+    For what ``prune``, ``repair`` or ``course`` returned, and for its folder, return its table.
 
     A row has a variable's mean at one block or boundary, with its 95 % interval over prompts, each of which counts the
     same. Measures without intervals (``effective_depth``) are returned as they are. Maps of blocks by blocks, and
@@ -56,13 +74,16 @@ def show(
     import pandas as pd
 
     selected = any(part is not None for part in (prompts, variables, blocks))
-    if not isinstance(run, Run) and (is_plan(run) or is_repaired(run)):
+    other = _opened_act(run)
+    if other is not None:
         if measure is not None or cluster is not None or raw or partial or selected:
+            where = f"{str(run)!r} is the folder of" if isinstance(run, str | Path) else "This is"
             raise OptionError(
-                f"{str(run)!r} is the folder of {'a plan' if is_plan(run) else 'a repair'}, which has a single table. "
-                "Remove measure, cluster, raw, partial, prompts, variables and blocks."
+                f"{where} {_NOUNS[type(other)]}, which has a single table. Remove measure, cluster, raw, partial, "
+                "prompts, variables and blocks."
             )
-        return open_plan(run).table if is_plan(run) else open_repaired(run).to_dataframe()
+        return other.to_dataframe()
+    assert not isinstance(run, Plan | Repaired | Course)
     if raw and measure in (None, "verdict"):
         raise OptionError(
             "raw=True (--raw) shows the values of one measure. Name it with measure= (--measure), such as lens."

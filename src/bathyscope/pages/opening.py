@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
+from bathyscope.options import checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB
 from bathyscope.runs.run import open_run
@@ -13,6 +14,7 @@ _ARRAYS: Final = ".nc"
 """Endings of files that stand for themselves; everything else is a folder."""
 
 
+@checked
 def open_result(path: str | Path, *, partial: bool = False) -> Any:
     """Open what a command wrote: a run, a plan, a repair, a course, an evaluation, maps or a lens.
 

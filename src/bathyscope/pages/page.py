@@ -12,7 +12,7 @@ from markupsafe import Markup
 from bathyscope.core.cycles import with_address
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError, describe_type, warn
 from bathyscope.options import checked
 from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.acts.sections import act_section, heading_of
@@ -20,7 +20,7 @@ from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.comparison.side_by_side import compare_named, draw_forest, join_drawings
 from bathyscope.pages.explorer import assets, html
 from bathyscope.pages.explorer.content import content
-from bathyscope.pages.figures.arguments import Act, check_options, describe_type, name_runs, split_acts
+from bathyscope.pages.figures.arguments import Act, check_options, name_runs, split_acts
 from bathyscope.pages.figures.kind import Drawing
 from bathyscope.pages.figures.kit.lines import Number, numbers
 from bathyscope.pages.figures.options import FigureOptions

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, describe_value
 
 Label = str | int | float
 
@@ -54,13 +54,14 @@ class Prompt:
             raise PromptError("answer_tokens= goes with ids=; with text= give answer= (a string).")
         for name, value in (("text", self.text), ("answer", self.answer), ("id", self.id)):
             if value is not None and not isinstance(value, str):
-                raise PromptError(f"{name}= must be a string, not {value!r}.")
+                raise PromptError(f"{name}= must be a string, not {describe_value(value)}.")
             _require_whole(f"{name}=", value)
         if not isinstance(self.labels, Mapping):
-            raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {self.labels!r}.')
+            raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {describe_value(self.labels)}.')
         for label, label_value in self.labels.items():
             _require_whole("the name of a label", label)
             _require_whole(f"the label {label!r}", label_value)
+            _require_label(label, label_value)
         # Token ids of any kind of sequence become a tuple, so that prompts compare and hash.
         if self.ids is not None:
             self._check_ids(self.ids)
@@ -91,6 +92,13 @@ def _require_whole(where: str, text: Any) -> None:
         )
 
 
+def _require_label(name: str, value: Any) -> None:
+    """Refuse what results cannot keep; NaN stands for no value, as where a prompt lacks the label."""
+    plain = value.item() if getattr(value, "ndim", None) == 0 else value
+    if not isinstance(plain, str | int | float):
+        raise PromptError(f"the label {name!r} must be a text or a number, not {type(value).__name__}.")
+
+
 def whole_number(value: Any) -> int | None:
     """A whole number of Python, NumPy or torch as Python's; None for anything else, truth values included."""
     # Numbers of NumPy and torch are arrays without dimensions; True is an int to Python, and no token id.
@@ -106,7 +114,7 @@ def is_token_ids(value: Any) -> bool:
 def _token_ids(source: Any) -> tuple[int, ...]:
     items = source.tolist() if hasattr(source, "tolist") else source
     if not isinstance(items, Iterable):
-        raise PromptError(f"ids= must be a list of whole numbers, not {source!r}.")
+        raise PromptError(f"ids= must be a list of whole numbers, not {describe_value(source)}.")
     ids = []
     for number, item in enumerate(items):
         token = whole_number(item)
@@ -161,6 +169,8 @@ class PromptSet:
     parts: tuple[PromptSet, ...] = ()
 
     def __post_init__(self) -> None:
+        if not isinstance(self.prompts, tuple | list) or not all(isinstance(prompt, Prompt) for prompt in self.prompts):
+            raise PromptError("prompts= must be a tuple of Prompt objects; write a text as Prompt('…').")
         if self.parts and self.prompts != tuple(prompt for part in self.parts for prompt in part.prompts):
             raise PromptError("prompts= must be those of parts=, in order; make unions with PromptSet.union.")
 

@@ -10,7 +10,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.errors import PromptError, warn
+from bathyscope.errors import OptionError, PromptError, describe_value, warn
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
 from bathyscope.prompts.files import check_exists, read_prompts, require_folder
@@ -125,6 +125,24 @@ def require_there(source: object) -> None:
                 _require_words(part)
 
 
+def require_apart(out: Path, source: Source) -> None:
+    """Refuse to write over a file that prompts are read from.
+
+    Raises:
+        OptionError: ``out`` is such a file, by whatever name, or a document in such a folder.
+    """
+    if not out.exists():
+        return
+    for part in sources(source):
+        if not isinstance(part, SourceSpec) or part.path is None or not Path(part.path).exists():
+            continue
+        if out.samefile(part.path) or (part.is_folder and out.resolve().is_relative_to(Path(part.path).resolve())):
+            raise OptionError(
+                f"out={str(out)!r} is where prompts are read from ({part}), and would be written over. Give another "
+                "file (out=…, --out)."
+            )
+
+
 def _require_words(prompts: PromptSet) -> None:
     """Refuse prompts without words, as they are refused when a model reads them."""
     for name, prompt in zip(prompt_names(prompts), prompts.prompts, strict=True):
@@ -224,8 +242,8 @@ def _named(item: Any, number: int) -> str | Named:
         return item
     if set(item) != {"source"} or not isinstance(item["source"], str):
         raise PromptError(
-            f'Prompt {number} of the list is {item!r:.60}; a further source is written {{"source": "gsm8k:10"}}, '
-            "and a prompt with an answer is a Prompt object, or a line of a .jsonl file."
+            f"Prompt {number} of the list is {describe_value(item)}; a further source is written "
+            '{"source": "gsm8k:10"}, and a prompt with an answer is a Prompt object, or a line of a .jsonl file.'
         )
     return str(item["source"])
 
@@ -245,7 +263,7 @@ def _from_item(item: Any, number: int) -> tuple[Prompt, ...]:
     if is_token_ids(ids):
         return (Prompt(ids=ids),)
     raise PromptError(
-        f"Prompt {number} of the list is {item!r:.60}; allowed: a text, a Prompt, a list of token ids "
+        f"Prompt {number} of the list is {describe_value(item)}; allowed: a text, a Prompt, a list of token ids "
         "(whole numbers), or what a tokenizer returns."
     )
 

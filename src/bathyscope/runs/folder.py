@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -15,7 +16,7 @@ from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided, shown
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 
 LOCK = ".lock"
 OWNER = ".owner"
@@ -167,7 +168,9 @@ def folder_path(path: object, name: str = "path") -> Path:
         OptionError: no text and no path, or one that no file system takes.
     """
     if not isinstance(path, str | Path) or not str(path):
-        raise OptionError(f"{name}={path!r} is no folder; give its path as text, such as 'runs/qwen', or as a Path.")
+        raise OptionError(
+            f"{name}={describe_value(path)} is no folder; give its path as text, such as 'runs/qwen', or as a Path."
+        )
     return given_path(path, name)
 
 
@@ -253,8 +256,11 @@ def reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def refuse_foreign(path: Path, kind: Kind) -> None:
+def refuse_foreign(path: Path, kind: Kind, belongs: Callable[[Path], bool] = lambda entry: False) -> None:
     """Refuses a path that cannot become a folder of this kind, and leaves it as it is.
+
+    Args:
+        belongs: whether an entry belongs to such a folder, also where its manifest is missing.
 
     Raises:
         StoreError: it is a file, or holds something else.
@@ -266,7 +272,7 @@ def refuse_foreign(path: Path, kind: Kind) -> None:
         )
     if not path.is_dir() or (path / kind.manifest).exists():
         return
-    names = sorted(entry.name for entry in path.iterdir())
+    names = sorted(entry.name for entry in path.iterdir() if not belongs(entry))
     foreign = [name for name in names if name not in (LOCK, OWNER) and not name.startswith(PARTIAL)]
     if foreign:
         more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""

@@ -5,7 +5,7 @@ from typing import Final
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.strict import read_json
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 from bathyscope.runs.folder import LOCK, OWNER
 from bathyscope.runs.manifest import RUN
 from bathyscope.runs.prompts import PROMPTS_FILE
@@ -106,7 +106,7 @@ def _named(to: object) -> tuple[str, str | None]:
     address = to.removeprefix(HUB) if isinstance(to, str) else ""
     name, _, revision = address.partition("@")
     if len(name.split("/")) != 2 or not all(name.split("/")):
-        raise OptionError(f"{to!r} names no data set on the hub; give owner/name, or {HUB}owner/name.")
+        raise OptionError(f"{describe_value(to)} names no data set on the hub; give owner/name, or {HUB}owner/name.")
     return name, revision or None
 
 

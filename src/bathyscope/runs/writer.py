@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
 
 import xarray as xr
 
 from bathyscope.core.interrupts import uninterrupted
-from bathyscope.errors import StoreError
+from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.runs.canonical import canonical
 from bathyscope.runs.difference import listed, require_same, version_difference
 from bathyscope.runs.folder import Folder, folder_path, plain_name, reason, verified
@@ -32,6 +32,7 @@ class RunWriter:
         self._merged: dict[str, xr.Dataset] | None = None
         self.lost: frozenset[str] = frozenset()
         """Names of further files that the run had, and that were removed since: to be attached again."""
+        self._is_new = False
 
     @classmethod
     def open(
@@ -57,6 +58,7 @@ class RunWriter:
                 writer = cls(folder, requested)
                 with writer._writing("the manifest"):
                     writer._save(requested)
+                writer._is_new = True
                 return writer
             return cls._resuming(folder, requested)
         except BaseException:
@@ -157,8 +159,20 @@ class RunWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self._is_new and isinstance(error, BathyscopeError):
+            self._give_up()
         self.close()
+
+    def _give_up(self) -> None:
+        """Remove a run that was refused before any shard of it, so that a corrected one may begin in its folder."""
+        if self._folder is None or self.finished:
+            return
+        with uninterrupted(), suppress(OSError):
+            # without its manifest the other files are nothing's, so that it goes last
+            for entry in self._manifest.record.files.values():
+                (self._folder.path / entry.file).unlink(missing_ok=True)
+            (self._folder.path / RUN.manifest).unlink(missing_ok=True)
 
     def _keep(self, what: str, datasets: dict[str, xr.Dataset], index: int | None) -> None:
         """A file and the manifest that lists it, both of them or none also where Ctrl-C comes in between."""

@@ -61,8 +61,8 @@ class PruneOptions:
     beyond_context: bool | None = None
     evaluate: Sequence[str] = ()
     data: Annotated[Sequence[str] | None, Repeatable()] = None
-    limit: int | None = None
-    batch_size: int = 8
+    limit: Annotated[int, Range(1)] | None = None
+    batch_size: Annotated[int, Range(1)] = 8
     out: str | None = None
 
 
@@ -160,8 +160,8 @@ class EvaluateOptions:
 
     schedules: Sequence[str] = ("drop", "swap")
     data: Annotated[Sequence[str] | None, Repeatable()] = None
-    limit: int | None = None
-    batch_size: int = 8
+    limit: Annotated[int, Range(1)] | None = None
+    batch_size: Annotated[int, Range(1)] = 8
     arguments: Arguments = "block"
     out: str | None = None
 

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 
 from bathyscope.core.strict import whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+from bathyscope.errors import ModelError, OptionError, describe_value, did_you_mean, warn
 from bathyscope.model import Model, load
 from bathyscope.model.memory import free_bytes
 from bathyscope.options import items_of
@@ -89,10 +89,14 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
     if request is None:
         return ()
     if not isinstance(request, str | Sequence):
-        raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}, or a list of them.")
+        raise OptionError(
+            f"control={describe_value(request)} is no control. Allowed: {', '.join(KINDS)}, or a list of them."
+        )
     texts = items_of(request)
     if not texts:
-        raise OptionError(f"control={request!r} is no control. Allowed: {', '.join(KINDS)}; leave it out for none.")
+        raise OptionError(
+            f"control={describe_value(request)} is no control. Allowed: {', '.join(KINDS)}; leave it out for none."
+        )
     seeds_of: dict[Kind, int] = {}
     for text in texts:
         name, colon, count = str(text).strip().partition(":")

@@ -9,14 +9,14 @@ model's own shapes.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import pandas as pd
 import torch
 import xarray as xr
 
 from bathyscope.core.text import duration, in_bytes, scaled, shown
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
@@ -42,6 +42,8 @@ _PROCESS = 720_000_000
 """Bytes of Python with torch, transformers and a tokenizer of 49,152 tokens during a survey, as measured on Linux."""
 # as many prompts of one length as any measure asks for at least
 _PLANNED = 8
+_COUNT: Final = 10
+"""Prompts of a length that an estimate is of, unless told."""
 
 
 Fit = Literal["fits", "streams", "does not fit"]
@@ -160,7 +162,7 @@ def estimate(
     measures: Sequence[str] | str | None = None,
     *,
     tokens: Annotated[int, Range(2, 1_000_000)] | None = None,
-    count: Annotated[int, Range(1, 1_000_000_000)] = 10,
+    count: Annotated[int, Range(1, 1_000_000_000, none="10")] | None = None,
     preset: str | None = None,
     chat: bool = False,
     dtype: str | torch.dtype | None = None,
@@ -177,7 +179,7 @@ def estimate(
         prompts: as for ``survey``; they are tokenized, and all that a survey refuses is refused here.
         measures: as for ``survey``.
         tokens: instead of prompts, the length of each (no tokenizer is needed).
-        count: how many prompts of that length.
+        count: how many prompts of that length; None = 10.
         preset, chat: as for ``survey``.
         dtype, device, revision, trust_remote_code: as for ``load``; the rates are measured on the device.
         rates: measures the machine, given a model, the tokens of a prompt and a device; None = ``measure_rates``.
@@ -193,6 +195,14 @@ def estimate(
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
+    needless = "count" if tokens is None and count is not None else "chat" if tokens is not None and chat else None
+    if needless is not None:
+        raise OptionError(
+            f"{needless} is for {'prompts of a length (tokens)' if needless == 'count' else 'texts (prompts)'}; leave "
+            f"--{needless} out."
+        )
+    if rates is not None and not callable(rates):
+        raise OptionError(f"rates={describe_value(rates)} cannot be called; leave it out to measure this machine.")
     if not isinstance(model, str | Path):
         raise ModelError(
             "estimate() reads a configuration, of a hub name or a folder; "
@@ -200,6 +210,7 @@ def estimate(
         )
     outlined = outline(str(model), dtype, revision, trust_remote_code)
     # prompts of one length cost the same, so that a few stand for all
+    count = _COUNT if count is None else count
     planned = min(count, _PLANNED)
     source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)

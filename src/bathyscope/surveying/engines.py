@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.text import elided
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, did_you_mean
+from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.options import Range, checked
@@ -32,6 +33,7 @@ from bathyscope.surveying.execution import carry_out
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
 from bathyscope.surveying.writing import OF_WRITTEN, writing_of
 
+_WORKER_TIMEOUT = 3600.0
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
 
@@ -58,7 +60,7 @@ def survey(
     engine: Literal["ray"] | None = None,
     workers: Annotated[int, Range(1)] | None = None,
     address: str | None = None,
-    worker_timeout: Annotated[float, Range(1)] = 3600.0,
+    worker_timeout: Annotated[float, Range(1, none="3600")] | None = None,
     loading: Mapping[str, Any] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
@@ -111,7 +113,7 @@ def survey(
         address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
             machine alone.
         worker_timeout: seconds after which a worker that loads the model or computes a shard is taken to hang, and
-            another one is put in its place.
+            another one is put in its place; None = 3600.
         loading: arguments of ``load`` for a model given by its name, such as ``{"dtype": "bfloat16"}``.
         beyond_context: prompts longer than the context the model declares: True = run them where positions
             are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
@@ -143,11 +145,11 @@ def survey(
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
-    _require_engine(engine, workers, address)
+    _require_engine(engine, workers, address, worker_timeout)
     _require_loading(loading, model)
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    _require_one_way(share, engine, grow or until is not None, schedule)
+    _require_one_way(share, engine, "grow" if grow else "until" if until is not None else None, schedule)
     goal = _goal(until, budget, folder)
     if grow or goal is not None:
         _require_growth(folder, {entry.label for entry in controls})
@@ -186,7 +188,7 @@ def survey(
                 loading=loading or {},
                 workers=workers,
                 address=address,
-                timeout=worker_timeout,
+                timeout=_WORKER_TIMEOUT if worker_timeout is None else worker_timeout,
                 command=command,
                 progress=progress,
             )
@@ -247,10 +249,12 @@ def _survey_with_controls(
     return replace(run, controls=control_runs)
 
 
-def _require_engine(engine: str | None, workers: int | None, address: str | None) -> None:
+def _require_engine(engine: str | None, workers: int | None, address: str | None, worker_timeout: float | None) -> None:
     """Refuse options of workers without an engine."""
     if engine is None and (workers is not None or address is not None):
         raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
+    if engine is None and worker_timeout is not None:
+        raise OptionError("worker_timeout is of an engine; say which (engine='ray', --engine ray), or leave it out.")
 
 
 def _goal(until: float | None, budget: str | float | None, folder: Path | None) -> Goal | None:
@@ -289,6 +293,12 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
             f"survey() has no option {misplaced!r}, which is one of load(): give loading={{{misplaced!r}: …}} with a "
             f"model's name, or the model as load(model, {misplaced}=…) returns it."
         )
+    parameters = inspect.signature(survey).parameters
+    for name, value in options.items():
+        near = did_you_mean(name, [*MEASURES, *parameters])
+        # a measure's options are a dict or an instance of its class; a plain value is an argument that is misspelt
+        if isinstance(value, str | int | float) and any(near.endswith(f" {argument!r}?") for argument in parameters):
+            raise OptionError(f"survey() has no option {name!r}.{near} See help(bathyscope.survey).")
 
 
 def _require_loading(loading: object, model: AnyModel) -> None:
@@ -302,16 +312,18 @@ def _require_loading(loading: object, model: AnyModel) -> None:
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
 
 
-def _require_one_way(part: Part | None, engine: str | None, grow: bool, schedule: Schedule | str | None) -> None:
+def _require_one_way(
+    part: Part | None, engine: str | None, growth: str | None, schedule: Schedule | str | None
+) -> None:
     """Refuse two ways to share a survey out, and what parts and workers cannot do."""
     ways = {"part": None if part is None else str(part), "engine": engine}
     by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
     if part is not None and engine is not None:
         raise OptionError(f"{by} are two ways to share a survey out; give one.")
-    if by and grow:
+    if by and growth is not None:
         raise OptionError(
-            f"grow=True (--grow) is for a whole run, computed by this process, and {by} was given; leave that out, and "
-            "join parts first."
+            f"{growth} (--{growth}) is for a whole run, computed by this process, and {by} was given; leave that out, "
+            "and join parts first."
         )
     if by and schedule is not None:
         raise OptionError(

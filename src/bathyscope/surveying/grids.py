@@ -16,7 +16,7 @@ import xarray as xr
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.core.result import rows_of
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
 from bathyscope.prompts.source import label_of
@@ -154,6 +154,12 @@ def grid(
         >>> outcome.table.state.tolist(), outcome.failed
         (['done', 'done'], ())
     """
+    if not isinstance(recipe, str | Path | Mapping):
+        raise OptionError(
+            f"recipe={describe_value(recipe)} is no grid; give a YAML file, or a dict of what it holds ({_EXAMPLE})."
+        )
+    if each is not None and not callable(each):
+        raise OptionError(f"each={describe_value(each)} cannot be called; give a function that takes the grid.")
     folder = folder_path(out, "out")
     require_writable(folder, holds="runs")
     outcome = Grid(tuple(_cells(recipe, folder, allow_code)))
@@ -242,7 +248,9 @@ def _entries(axis: str, listed: Any) -> list[Mapping[str, Any]]:
     if listed is None and axis == "options":
         return []
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
-        raise OptionError(f"{axis}={listed!r} is no list of a grid; write at least one entry, such as {_EXAMPLE}.")
+        raise OptionError(
+            f"{axis}={describe_value(listed)} is no list of a grid; write at least one entry, such as {_EXAMPLE}."
+        )
     entries = [entry if isinstance(entry, Mapping) else {_AXES[axis]: entry} for entry in listed]
     for entry in entries:
         if "" in entry or (axis != "options" and _AXES[axis] not in entry):
@@ -251,6 +259,11 @@ def _entries(axis: str, listed: Any) -> list[Mapping[str, Any]]:
                 "arguments of survey, such as {name: late, seed: 1}" if axis == "options" else f"{_AXES[axis]}: ..."
             )
             raise OptionError(f"{axis}: the entry {entry_text} lacks what it is an entry of; write {needed}.")
+        if axis == "models" and not isinstance(entry["model"], str | Path):
+            raise OptionError(
+                f"models: {describe_value(entry['model'])} is no name. Give names on the hub or folders, which the "
+                "grid loads one after the other."
+            )
     return entries
 
 

@@ -84,7 +84,7 @@ class SurveyOptions:
     engine: Literal["ray"] | None = None
     workers: Annotated[int, Range(1)] | None = None
     address: str | None = None
-    worker_timeout: Annotated[float, Range(1)] = 3600.0
+    worker_timeout: Annotated[float, Range(1, none="3600")] | None = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
     chat: bool = False
@@ -97,7 +97,7 @@ class EstimateOptions:
 
     Args:
         tokens: instead of prompts, the length of each (no tokenizer is needed).
-        count: how many prompts of that length.
+        count: how many prompts of that length; not given = 10.
         preset: a paper's choices as defaults.
         chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
         dtype: float32, bfloat16, float16 or float64; not given = the checkpoint's.
@@ -109,7 +109,7 @@ class EstimateOptions:
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
     tokens: Annotated[int, Range(2, 1_000_000)] | None = None
-    count: Annotated[int, Range(1, 1_000_000_000)] = 10
+    count: Annotated[int, Range(1, 1_000_000_000, none="10")] | None = None
     preset: str | None = None
     chat: bool = False
     dtype: str | None = None

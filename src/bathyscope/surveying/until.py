@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil, isnan, nan
 from typing import Any, Final, Protocol
 
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, describe_value
 from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.runs.readings import DepthReading
 from bathyscope.runs.run import Run
@@ -210,5 +210,7 @@ def seconds_of(budget: str | float) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h)?\s*", str(budget))
     seconds = float(match[1]) * _SECONDS[match[2] or "s"] if match else 0.0
     if not seconds > 0:
-        raise OptionError(f"budget={budget!r} is no time. Give seconds, or a text such as 90s, 10min or 2h.")
+        raise OptionError(
+            f"budget={describe_value(budget)} is no time. Give seconds, or a text such as 90s, 10min or 2h."
+        )
     return seconds

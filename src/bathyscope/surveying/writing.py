@@ -6,6 +6,7 @@ label ``right`` says whether it wrote that answer, token for token, as ``bathysc
 """
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -141,6 +142,8 @@ def writing_of(tokens: int | None, temperature: float | None, seed: int, *, alon
     if tokens is not None:
         if not alone:
             raise OptionError("write is for a whole run, computed by this process; leave out engine and part.")
+        if temperature is not None and not math.isfinite(temperature):
+            raise OptionError(f"temperature={temperature} is out of range; allowed: 0 or more, and finite.")
         return Writing(tokens, temperature or 0.0, seed)
     if temperature is not None:
         raise OptionError("temperature is for what the model writes; say how many tokens (write=200, --write 200).")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,26 @@ def test_steps_must_be_told(given: Any, message: str, tmp_path: Path) -> None:
     given = tmp_path if given == "empty" else given
     with pytest.raises(OptionError, match=message):
         bathyscope.course(given, PROMPTS, tmp_path / "course", progress=False)
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "config.json", "notes.txt"])
+def test_a_folder_of_something_else_does_not_become_a_course(file: str, checkpoints: Path, tmp_path: Path) -> None:
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(StoreError, match=rf"is no course but not empty either \(it holds {file}\)"):
+        bathyscope.course(checkpoints, PROMPTS, tmp_path, progress=False)
+    with pytest.raises(StoreError, match="is no course but not empty either"):
+        bathyscope.watch(zoo.entry("llama").build(), PROMPTS, tmp_path, progress=False)
+    assert [path.name for path in tmp_path.iterdir()] == [file]
+
+
+def test_a_course_whose_record_was_removed_goes_on(
+    found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    dataset, out = found
+    shutil.copytree(out, tmp_path / "course")
+    (tmp_path / "course" / "course.json").unlink()
+    again = bathyscope.course(checkpoints, PROMPTS, tmp_path / "course", progress=False)
+    assert again.step.values.tolist() == dataset.step.values.tolist()
 
 
 def test_a_folder_without_a_course_is_refused(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, describe_value
 from bathyscope.prompts.files import read_rows
 from bathyscope.prompts.hub import hub_rows
 from bathyscope.prompts.prompt import whole_number
@@ -72,10 +72,14 @@ def read_pairs(
 def _rows(source: Rows, split: Split) -> Iterable[Mapping[str, Any]]:
     if source is None:
         return hub_rows(HUB, CONFIG, split, f"give local files with the columns {', '.join(COLUMNS)}")
+    if not isinstance(source, str | Path | Iterable):
+        raise PromptError(f"{split}={describe_value(source)} holds no rows; give a file, or a list of dicts.")
     return read_rows(source) if isinstance(source, str | Path) else source
 
 
 def _pair(row: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase, max_tokens: int | None) -> WordPair:
+    if not isinstance(row, Mapping):
+        raise PromptError(f"it is {describe_value(row)}, and no dict. Columns needed: {', '.join(COLUMNS)}.")
     missing = [column for column in COLUMNS if column not in row]
     if missing:
         raise PromptError(f"it lacks {', '.join(missing)}. Columns needed: {', '.join(COLUMNS)}.")

@@ -31,7 +31,7 @@ def fit_lens_command(
     Args:
         out: the file to write (.safetensors).
     """
-    source = read_source(prompts)
+    source = read_source(prompts, out)
     require_writable(out)
     lens = run_on_models(bathyscope.fit_lens, [model], source, options=options, quiet=quiet, out=out)
     print_result(lens, format)

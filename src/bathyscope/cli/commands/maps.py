@@ -55,7 +55,7 @@ def maps_command(
     result = run_on_models(
         bathyscope.maps,
         [source, target],
-        read_source([prompts]),
+        read_source([prompts], *files),
         options=options,
         quiet=quiet,
     )

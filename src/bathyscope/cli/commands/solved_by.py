@@ -49,7 +49,7 @@ def solved_by_command(
     labelled = run_on_models(
         bathyscope.solved_by,
         [shallow, deep],
-        read_source(prompts),
+        read_source(prompts, out),
         options=options,
         quiet=quiet,
     )

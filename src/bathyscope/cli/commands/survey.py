@@ -219,16 +219,23 @@ def read_sources(call: Mapping[str, Any]) -> dict[str, Any]:
     return {name: readers[name](value) if name in readers else value for name, value in call.items()}
 
 
-def read_source(prompts: Sequence[str]) -> Any:
+def read_source(prompts: Sequence[str], *files: Path | None) -> Any:
     """Return the prompts of ``--prompts``, typed once or several times, as the Python calls take them.
+
+    Args:
+        files: that will be written.
 
     Raises:
         PromptError: no such data set or file; raised before a model is loaded.
+        OptionError: one of ``files`` is where the prompts are read from.
     """
-    from bathyscope.prompts.source import require_there
+    from bathyscope.prompts.source import require_apart, require_there
 
-    source = prompts[0] if len(prompts) == 1 else [{"source": text} for text in prompts]
+    source: Any = prompts[0] if len(prompts) == 1 else [{"source": text} for text in prompts]
     require_there(source)
+    for file in files:
+        if file is not None:
+            require_apart(file, source)
     return source
 
 

@@ -36,6 +36,7 @@ from bathyscope.wavefront.probe import BoundaryReader
 
 FEWEST_PROMPTS: Final = 2
 """A lens of one prompt could not be compared with itself."""
+_SUFFIX: Final = ".safetensors"
 _SAVE_EVERY: Final = 60.0
 """Seconds between two writings of a fit that is not finished."""
 
@@ -170,6 +171,8 @@ def fit_lens(
     """
     place = None if out is None else given_path(out, "out")
     if place is not None:
+        if place.suffix != _SUFFIX:
+            raise OptionError(f"out={str(place)!r} must end in {_SUFFIX}, the kind of file that a lens is.")
         require_writable(place)
     # lenses are added up in place, which tensors of inference mode do not allow outside of it
     with alone(model), torch.inference_mode(False):
@@ -256,7 +259,10 @@ class Fitting:
         return FittedLens(self._origin, range(n_blocks), sums_HBDD, counts, squares_B)
 
     def _go_on(self, out: Path) -> None:
-        lens, unfinished = read_lens(out)
+        try:
+            lens, unfinished = read_lens(out)
+        except StoreError as error:
+            raise StoreError(f"{out} is in the place of the lens to be written (out=…, --out): {error}") from error
         agreement = compare_models(lens.origin.identity, self._origin.identity, "the lens", "this model")
         if agreement.differences:
             raise StoreError(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import cast
 
 from bathyscope.analysis.between.parting import Difference
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_type
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run, open_run
@@ -94,8 +94,3 @@ def check_options(options: object) -> None:
     """Refuse anything but FigureOptions or None."""
     if not isinstance(options, FigureOptions | None):
         raise OptionError(f"options must be bathyscope.pages.FigureOptions(...) or None, not {describe_type(options)}.")
-
-
-def describe_type(value: object) -> str:
-    """Describe an argument and its type, for an error message."""
-    return f"{value!r:.60} of type {type(value).__name__}"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.pages.figures.render import check_format
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
@@ -82,9 +82,10 @@ class Target:
         targets = {key: cls(paper, None) for key, paper in REPRODUCTIONS.items()}
         for key, paper in REPRODUCTIONS.items():
             targets |= {f"{key}-table{number}": cls(paper, number) for number in paper.tables}
-        if text not in targets:
+        if not isinstance(text, str) or text not in targets:
             raise OptionError(
-                f"{text!r} cannot be reproduced.{did_you_mean(text, targets)} Allowed: {', '.join(targets)}."
+                f"{describe_value(text)} cannot be reproduced.{did_you_mean(str(text), targets)} Allowed: "
+                f"{', '.join(targets)}."
             )
         return targets[text]
 

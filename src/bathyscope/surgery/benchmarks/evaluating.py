@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
@@ -16,7 +16,7 @@ from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, warn
 from bathyscope.model import Model, alone, loaded
-from bathyscope.options import items_of
+from bathyscope.options import Range, items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
@@ -40,8 +40,8 @@ def evaluate(
     tasks: Sequence[str | Benchmark],
     schedules: Sequence[str] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
-    limit: int | None = None,
-    batch_size: int = 8,
+    limit: Annotated[int, Range(1)] | None = None,
+    batch_size: Annotated[int, Range(1)] = 8,
     arguments: Arguments = "block",
     out: str | Path | None = None,
     progress: bool = False,

@@ -13,7 +13,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.core.atomic import create
 from bathyscope.core.foreign import open_regular
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import AnyModel, Model, load, load_config, weight_hash
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.anatomy.family import Family
@@ -150,7 +150,9 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
         return Source(name, _counted_config(hf), hf, folder=here(name, None))
     if not isinstance(model, str | Path):
-        raise OptionError(f"export() takes a folder, a hub name or a transformers model; {model!r} given.")
+        raise OptionError(
+            f"export() takes a folder, a hub name or a transformers model; {describe_value(model)} given."
+        )
     if not weights:
         return Source(str(model), load_config(str(model), revision))
     # a GGUF file holds no tensors that could be copied as they are

@@ -55,8 +55,8 @@ def prune(
     beyond_context: bool | None = None,
     evaluate: Sequence[str] = (),
     data: Mapping[str, str | Path] | None = None,
-    limit: int | None = None,
-    batch_size: int = 8,
+    limit: Annotated[int, Range(1)] | None = None,
+    batch_size: Annotated[int, Range(1)] = 8,
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Plan:

@@ -1,10 +1,10 @@
 """What may be left out of a model, whole blocks or parts of them, and how much of it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from bathyscope.errors import ModelError, OptionError, did_you_mean, warn
+from bathyscope.errors import ModelError, OptionError, describe_value, did_you_mean, warn
 from bathyscope.measures.base import ModelFacts
 from bathyscope.model import Model
 from bathyscope.options import items_of
@@ -75,6 +75,8 @@ def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
     Raises:
         OptionError: an unknown part, or blocks together with parts of them.
     """
+    if not isinstance(parts, Iterable):
+        raise OptionError(f"parts={describe_value(parts)} is not allowed. Give block, or attention and mlp.")
     kinds = tuple(items_of(parts))
     unknown = next((part for part in kinds if part not in get_args(Part)), None)
     if unknown is not None:

@@ -64,7 +64,8 @@ def domains_of(calibration: object, test: object, joint: Joint | None) -> Domain
     if unusable is not None:
         raise OptionError(f"{unusable!r} names no domain; names are texts that are not empty.")
     if len(names) < 2:
-        raise OptionError(f"Only one domain, {names[0]!r}; give two or more, or its prompts without a name.")
+        number = f"Only one domain, {names[0]!r}" if names else "No domain"
+        raise OptionError(f"{number}; give two or more, or its prompts without a name.")
     return Domains(names, joint or "mean")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
@@ -53,7 +53,9 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     if isinstance(parts, str | Path):
         parts = [parts]
     if not isinstance(parts, Iterable):
-        raise OptionError(f"parts={parts!r:.40} are no folders; give a list of those that survey(part=…) wrote.")
+        raise OptionError(
+            f"parts={describe_value(parts)} is no list of folders; give a list of those that survey(part=…) wrote."
+        )
     folders = [folder_path(part, "parts") for part in parts]
     if not folders:
         raise OptionError(

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, warn
+from bathyscope.errors import ModelError, OptionError, describe_value, warn
 from bathyscope.model import load
 from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
@@ -18,7 +17,14 @@ from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
-from bathyscope.surveying.training.folder import claim_course, description, finished_runs, run_folder, shape_of
+from bathyscope.surveying.training.folder import (
+    claim_course,
+    description,
+    finished_runs,
+    require_course_folder,
+    run_folder,
+    shape_of,
+)
 from bathyscope.surveying.training.steps import Course, open_course
 from bathyscope.surveying.training.watch import MEASURES
 
@@ -58,14 +64,15 @@ def course(
         OptionError: no checkpoint with a step in its name, or two of one step.
         ModelError, PromptError: as ``survey``. A checkpoint that cannot be read, such as one that is still being
             written, or one of another configuration, is left out with a warning.
-        StoreError: the folder holds the course of another model or other prompts, or no checkpoint could be surveyed.
+        StoreError: the folder holds the course of another model or other prompts, or something else than a course; or
+            no checkpoint could be surveyed.
 
     Example:
         >>> bathyscope.course("output", "gsm8k:8", "runs/course").step.values  # doctest: +SKIP
         array([ 500, 1000])
     """
     folder = folder_path(out, "out")
-    require_writable(folder, holds="a course")
+    require_course_folder(folder)
     sources = _checkpoints(checkpoints, items_of(revisions))
     names = items_of(measures)
     # An iterator would be empty at the second checkpoint.
@@ -125,6 +132,11 @@ def _checkpoints(
         folders = [path for path in folders if _STEP_OF_CHECKPOINT.search(path.name) and path.is_dir()]
         # a trainer may write a checkpoint under such a name, and give it its own when it is whole
         folders = [path for path in folders if not path.name.startswith(("tmp", "."))]
+    elif not isinstance(checkpoints, Iterable):
+        raise OptionError(
+            f"checkpoints={describe_value(checkpoints)} is no folder. Give the folder that holds checkpoint-STEP "
+            "folders, or a list of these."
+        )
     else:
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
     if not folders and not isinstance(checkpoints, str | Path):

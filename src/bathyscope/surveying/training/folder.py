@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.atomic import write_atomically
 from bathyscope.core.foreign import read_regular
+from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.runs.folder import reason
+from bathyscope.runs.folder import Kind, reason, refuse_foreign
 from bathyscope.runs.manifest import RUN, load_manifest
 from bathyscope.surveying.training.options import plain_options
 
@@ -29,6 +30,7 @@ CHECKPOINTS: Final = "checkpoints"
 """Entry of that file: the models of checkpoints by step, from which the training may go on."""
 _LONGEST_NAME: Final = 32
 _STEP: Final = "step-{:08d}"
+_COURSE: Final = Kind("course", "bathyscope course", ABOUT, schemas=())
 _STEP_OF_RUN: Final = re.compile(r"step-(\d+)")
 
 
@@ -40,6 +42,23 @@ def run_folder(folder: Path, step: int) -> Path:
 def is_course(folder: str | Path) -> bool:
     """Return whether a folder is that of a course."""
     return (Path(folder) / ABOUT).is_file()
+
+
+def require_course_folder(folder: Path) -> None:
+    """Refuse a folder that holds something else than a course, which would hide it, or that cannot be written.
+
+    Surveys of steps whose ``course.json`` was removed are taken in.
+
+    Raises:
+        StoreError: with what the folder holds, or why it cannot be written.
+    """
+    refuse_foreign(folder, _COURSE, belongs=_is_of_step)
+    require_writable(folder, holds="a course")
+
+
+def _is_of_step(entry: Path) -> bool:
+    match = _STEP_OF_RUN.fullmatch(entry.name)
+    return match is not None and entry == run_folder(entry.parent, int(match[1])) and entry.is_dir()
 
 
 def finished_runs(folder: Path) -> dict[int, Path]:
@@ -89,9 +108,10 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
             what one of both does not tell is no difference.
 
     Raises:
-        StoreError: the course of another model, another training, other prompts or measures; a damaged or unwritable
-            folder.
+        StoreError: something else than a course; the course of another model, another training, other prompts or
+            measures; a damaged or unwritable folder.
     """
+    require_course_folder(folder)
     stored = read_about(folder)
     options = plain_options(training)
     if stored is None:

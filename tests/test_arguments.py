@@ -1,0 +1,135 @@
+"""Arguments of other types, and values without a meaning: refused in words, before anything is loaded or computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import xarray as xr
+from support import waves
+
+import bathyscope
+from bathyscope.analysis.probes.wic_rows import read_pairs
+from bathyscope.cli import main
+from bathyscope.core.result import LabelledResult
+from bathyscope.errors import BathyscopeError, OptionError, PromptError, describe_type, describe_value
+
+IDS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2]]
+
+
+class Wordy:
+    """Something whose text has many lines, such as a model."""
+
+    def __repr__(self) -> str:
+        return "Wordy(\n" + "  a line\n" * 40 + ")"
+
+
+def test_only_plain_values_are_written_out() -> None:
+    assert describe_type(5) == "5 of type int"
+    assert describe_value("x" * 500) == "'" + "x" * 58 + "…"
+    for wordy in (Wordy(), [Wordy()], torch.nn.Linear(2, 2), xr.Dataset()):
+        assert describe_value(wordy) == describe_type(wordy) == f"an object of type {type(wordy).__name__}"
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: bathyscope.open(Wordy()), OptionError, "path=an object of type Wordy is no folder"),
+        (lambda: bathyscope.open("x", partial="no"), OptionError, "partial takes true or false; 'no' given"),
+        (lambda: bathyscope.show(Wordy()), OptionError, "an object of type Wordy is no folder"),
+        (lambda: bathyscope.join([Wordy(), Wordy()], "out"), OptionError, "parts=an object of type Wordy is no folder"),
+        (lambda: bathyscope.course(None, IDS, "out"), OptionError, "checkpoints=None is no folder"),
+        (lambda: bathyscope.course([Wordy()], IDS, "out"), OptionError, "checkpoints=an object of type Wordy"),
+        (lambda: bathyscope.demo(5), OptionError, "out=5 is no path"),
+        (lambda: bathyscope.fit_lens("model", IDS, out=5), OptionError, "out=5 is no path"),
+        (lambda: bathyscope.fit_lens("model", IDS, out="l.npz"), OptionError, "must end in .safetensors"),
+        (lambda: bathyscope.reproduce(None), OptionError, "None cannot be reproduced"),
+        (lambda: bathyscope.grid(None, "out"), OptionError, "recipe=None is no grid"),
+        (lambda: bathyscope.grid({}, "out", each=5), OptionError, "each=5 cannot be called"),
+        (
+            lambda: bathyscope.grid({"models": [Wordy()], "prompts": [IDS]}, "out"),
+            OptionError,
+            "models: an object of type Wordy is no name",
+        ),
+        (lambda: bathyscope.prune("model", {}, {}, drop=1), OptionError, "No domain; give two or more"),
+        (lambda: bathyscope.prune("model", IDS, IDS, drop=1, parts=None), OptionError, "parts=None is not allowed"),
+        (lambda: bathyscope.estimate("model", IDS, count=3), OptionError, "count is for prompts of a length"),
+        (lambda: bathyscope.estimate("model", tokens=9, chat=True), OptionError, "chat is for texts"),
+        (lambda: bathyscope.estimate("model", tokens=9, rates=5), OptionError, "rates=5 cannot be called"),
+        (lambda: bathyscope.survey("model", IDS, worker_timeout=5), OptionError, "worker_timeout is of an engine"),
+        (
+            lambda: bathyscope.survey("model", IDS, write=2, temperature=np.inf),
+            OptionError,
+            "temperature=inf is out of",
+        ),
+        (lambda: bathyscope.survey("model", IDS, baych_tokens=5), OptionError, "Did you mean 'batch_tokens'"),
+        (lambda: bathyscope.survey("model", IDS, part="1/2", out="out", until=0.5), OptionError, r"^until \(--until\)"),
+        (lambda: bathyscope.PromptSet(("hi",), "x"), PromptError, "prompts= must be a tuple of Prompt objects"),
+        (lambda: bathyscope.Prompt("hi", labels={"x": [1]}), PromptError, "the label 'x' must be a text or a number"),
+        (
+            lambda: bathyscope.load("https://huggingface.co/gpt2"),
+            BathyscopeError,
+            "give the model's name alone: 'gpt2'",
+        ),
+    ],
+)
+def test_calls(
+    call: Callable[[], Any],
+    error: type[BathyscopeError],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("survey model --help nope", "Unknown measure 'nope'"),
+        ("survey model --prompts p.jsonl --memory -1GB", "is joined to its flag: --memory=-1GB"),
+        ("--help-all x", "--help-all stands alone"),
+        ("survey model --prompts p.jsonl --seed 99999999999999999999", "is out of range"),
+        ("evaluate model --tasks hellaswag --limit 0", "limit=0 is out of range; allowed: 1 or more"),
+        ("evaluate model --tasks hellaswag --batch-size 0", "batch_size=0 is out of range; allowed: 1 or more"),
+    ],
+)
+def test_lines(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == OptionError.exit_code
+    assert message in capsys.readouterr().err
+
+
+def test_a_result_names_what_it_holds() -> None:
+    result = LabelledResult(xr.Dataset({"accuracy": ("row", [1.0])}), "One row.", lambda data: data.to_dataframe())
+    with pytest.raises(OptionError, match=r"no 'acuracy'\. Did you mean 'accuracy'\? It holds: accuracy"):
+        result["acuracy"]
+    with pytest.raises(OptionError, match="no 0"):
+        result[0]
+
+
+def test_a_probe_is_named_where_it_can_be_found() -> None:
+    with pytest.raises(TypeError, match=r"help\(bathyscope\.analysis\.probes\.ing\.ing_probe\)"):
+        bathyscope.probe("ing", waves.loaded("llama"))
+
+
+@pytest.mark.parametrize("rows", [3, [1, 2], ["a"]])
+def test_rows_of_a_probe(rows: Any) -> None:
+    tokenizer: Any = SimpleNamespace(is_fast=True)
+    with pytest.raises(PromptError, match=r"holds no rows|it is .*, and no dict"):
+        read_pairs(rows, "train", tokenizer)
+
+
+def test_a_refused_survey_does_not_block_the_corrected_one(tmp_path: Path) -> None:
+    model, texts = waves.loaded("llama"), {"jacobian_lens": {"prompts": IDS, "skip_first": 0, "directions": 1}}
+    with pytest.raises(BathyscopeError):
+        bathyscope.survey(model, IDS, "jacobian_lens", tmp_path, progress=False, **texts)
+    bathyscope.survey(model, IDS, "lens", tmp_path, progress=False)
