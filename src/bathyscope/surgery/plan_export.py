@@ -4,57 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import warn
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.export_source import source_of
-from bathyscope.surgery.plan_models import require_same_model
+from bathyscope.surgery.plan_models import Choice, require_same_model
 from bathyscope.surgery.proof import require_no_loops
 from bathyscope.surgery.weight_files import SHARD_BYTES
 from bathyscope.surgery.writing import write_export
 from bathyscope.surgery.zeroing import zeroed_writes
 from bathyscope.wavefront.histories import Unit
-
-if TYPE_CHECKING:
-    import xarray as xr
-
-
-class Choice(Protocol):
-    """What is written of a plan."""
-
-    @property
-    def data(self) -> xr.Dataset:
-        """Its numbers; the attributes name the model and its hashes."""
-
-    @property
-    def model(self) -> Any:
-        """What was pruned; None where the plan was read from a folder."""
-
-    @property
-    def place(self) -> str:
-        """Where the model is."""
-
-    @property
-    def left_out(self) -> str:
-        """The blocks or parts."""
-
-    @property
-    def leaves_blocks(self) -> bool:
-        """Whether whole blocks are left out."""
-
-    @property
-    def proved(self) -> bool:
-        """Whether the choice stands on the test prompts."""
-
-    @property
-    def evidence(self) -> str:
-        """Markdown for the model card."""
-
-    def as_schedule(self) -> Schedule:
-        """Return the order of the blocks that stay."""
 
 
 def export_plan(

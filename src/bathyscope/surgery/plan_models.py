@@ -3,15 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from bathyscope.errors import ModelError
 from bathyscope.model import AnyModel, Model, load, loaded
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
-from bathyscope.schedule import Scheduling
+from bathyscope.schedule import Schedule, Scheduling
 
 if TYPE_CHECKING:
-    from bathyscope.surgery.plan_export import Choice
+    import xarray as xr
+
+
+class Choice(Protocol):
+    """What is read of a plan."""
+
+    @property
+    def data(self) -> xr.Dataset:
+        """Its numbers; the attributes name the model and its hashes."""
+
+    @property
+    def model(self) -> Any:
+        """What was pruned; None where the plan was read from a folder."""
+
+    @property
+    def place(self) -> str:
+        """Where the model is."""
+
+    @property
+    def left_out(self) -> str:
+        """The blocks or parts."""
+
+    @property
+    def leaves_blocks(self) -> bool:
+        """Whether whole blocks are left out."""
+
+    @property
+    def proved(self) -> bool:
+        """Whether the choice stands on the test prompts."""
+
+    @property
+    def evidence(self) -> str:
+        """Markdown for the model card."""
+
+    def as_schedule(self) -> Schedule:
+        """Return the order of the blocks that stay."""
 
 
 def in_its_precision(plan: Choice, model: AnyModel) -> Model:
@@ -28,12 +63,12 @@ def require_model_of(schedule: object, model: Model) -> None:
         ModelError: as ``require_same_model``.
     """
     if _is_choice(schedule):
-        require_same_model(cast("Choice", schedule), model)
+        require_same_model(cast(Choice, schedule), model)
 
 
 def loaded_for(schedule: object, model: AnyModel) -> Model:
     """Return the model loaded to run a schedule; one that is given by name in the precision of a plan."""
-    return in_its_precision(cast("Choice", schedule), model) if _is_choice(schedule) else loaded(model)
+    return in_its_precision(cast(Choice, schedule), model) if _is_choice(schedule) else loaded(model)
 
 
 def _is_choice(schedule: object) -> bool:
