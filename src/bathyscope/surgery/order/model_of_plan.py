@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Choice(Protocol):
-    """What is written of a plan."""
+    """What is read of a plan."""
 
     @property
     def data(self) -> xr.Dataset:
