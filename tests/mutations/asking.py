@@ -57,8 +57,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "prompts/chat",
         "the-template-reads-the-clock",
-        "replaced = {} if self._clocked is None else",
-        "replaced = {} if self._clocked else",
+        "self._clocked is None else clock + self._clocked",
+        "self._clocked is None else self._clocked",
         "prompts/test_chat.py::test_a_template_is_told_the_same_date_every_day",
     ),
     Bug(

@@ -24,7 +24,7 @@ from bathyscope.errors import PromptError
 from bathyscope.prompts.chat import ChatTemplate
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 from bathyscope.prompts.source import resolve
-from bathyscope.prompts.template_sandbox import BoundedEnvironment
+from bathyscope.prompts.template_sandbox import bounded
 from bathyscope.prompts.tokenize import tokenize
 
 Fast = PreTrainedTokenizerFast
@@ -336,9 +336,9 @@ def test_what_a_template_computes_is_as_without_bounds(left: int, right: int, si
         expected = ImmutableSandboxedEnvironment().from_string(expression).render()
     except ZeroDivisionError:
         with pytest.raises(ZeroDivisionError):
-            BoundedEnvironment().from_string(expression).render()
+            bounded(ImmutableSandboxedEnvironment)().from_string(expression).render()
     else:
-        assert BoundedEnvironment().from_string(expression).render() == expected
+        assert bounded(ImmutableSandboxedEnvironment)().from_string(expression).render() == expected
 
 
 def test_the_librarys_own_sandbox_is_as_it_was(tokenizer: Fast) -> None:

@@ -10,10 +10,8 @@ import operator
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any, Final
-
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MARK: Final = "{# bounded #}\n"
 """What begins a template that is read here: the library keeps what it has read elsewhere. It writes nothing."""
@@ -34,39 +32,32 @@ _BITS: Final[dict[str, Callable[[int, int], int]]] = {
 """Bits of a result, at most; those of quotients and remainders are the operands'."""
 
 
-class BoundedEnvironment(ImmutableSandboxedEnvironment):
-    """A sandbox whose operators, filters and calls refuse what would take minutes in one step."""
+@cache
+def bounded(sandbox: type[Any]) -> type[Any]:
+    """Return a sandbox whose operators, filters and calls refuse what would take minutes in one step.
 
-    intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
+    Args:
+        sandbox: jinja2's, or one that is made of it.
+    """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        # what it looks for may be looked for without end, and no chat has a use for it
-        self.filters.pop("urlize", None)
-        self.filters["round"] = _rounded
+    class BoundedEnvironment(sandbox):  # type: ignore[misc]
+        intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        """Compute an operation whose result is bounded.
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            # what it looks for may be looked for without end, and no chat has a use for it
+            self.filters.pop("urlize", None)
+            self.filters["round"] = partial(_rounded, self.filters["round"])
 
-        Raises:
-            SecurityError: it is not.
-        """
-        _require_bounded(operator, left, right)
-        return super().call_binop(context, operator, left, right)
+        def call_binop(self, context: Any, sign: str, left: Any, right: Any) -> Any:
+            _require_bounded(sign, left, right)
+            return super().call_binop(context, sign, left, right)
 
-    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        """Call a function or method, unless it searches a long text for another from its end.
+        def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+            _require_short_search(__obj, [*args, *kwargs.values()])
+            return super().call(__context, __obj, *args, **kwargs)
 
-        Raises:
-            SecurityError: it does.
-        """
-        text = getattr(__obj, "__self__", None)
-        if isinstance(text, str) and getattr(__obj, "__name__", "") in _FROM_THE_END:
-            searched = [*args, *kwargs.values()]
-            longest = max([0, *(len(one) for one in searched if isinstance(one, str))])
-            if len(text) * longest > _MOST_COMPARED:
-                raise SecurityError(f"it searches {len(text):,} letters for {longest:,}")
-        return super().call(__context, __obj, *args, **kwargs)
+    return BoundedEnvironment
 
 
 @contextmanager
@@ -76,7 +67,7 @@ def bounded_templates() -> Iterator[None]:
 
     with _ONE_AT_A_TIME:
         before = getattr(chat_template_utils, _ENVIRONMENT)
-        setattr(chat_template_utils, _ENVIRONMENT, BoundedEnvironment)
+        setattr(chat_template_utils, _ENVIRONMENT, bounded(before))
         try:
             yield
         finally:
@@ -87,17 +78,22 @@ def _require_bounded(sign: str, left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
         bits = _BITS.get(sign, lambda left, right: max(left.bit_length(), right.bit_length()))
         if bits(left, right) > _MOST_BITS:
-            raise SecurityError(f"it computes whole numbers of more than {_MOST_BITS:,} bits")
+            raise ValueError(f"it computes whole numbers of more than {_MOST_BITS:,} bits")
     elif sign == "*":
         long, times = (left, right) if isinstance(right, int) else (right, left)
         if isinstance(times, int) and hasattr(long, "__len__") and len(long) * times > _MOST_LETTERS:
-            raise SecurityError(f"it repeats something to more than {_MOST_LETTERS:,} letters")
+            raise ValueError(f"it repeats something to more than {_MOST_LETTERS:,} letters")
 
 
-def _rounded(value: float, precision: int = 0, method: str = "common") -> float:
-    from jinja2.filters import FILTERS
+def _require_short_search(function: Any, arguments: list[Any]) -> None:
+    text = getattr(function, "__self__", None)
+    if isinstance(text, str) and getattr(function, "__name__", "") in _FROM_THE_END:
+        longest = max([0, *(len(one) for one in arguments if isinstance(one, str))])
+        if len(text) * longest > _MOST_COMPARED:
+            raise ValueError(f"it searches {len(text):,} letters for {longest:,}")
 
+
+def _rounded(rounding: Callable[..., float], value: float, precision: int = 0, method: str = "common") -> float:
     # it raises ten to the power of the precision
     _require_bounded("**", 10, operator.index(precision))
-    rounded: float = FILTERS["round"](value, precision, method)
-    return rounded
+    return rounding(value, precision, method)
