@@ -40,7 +40,7 @@ def bounded(sandbox: type[Any]) -> type[Any]:
         sandbox: jinja2's, or one that is made of it.
     """
 
-    class BoundedEnvironment(sandbox):  # type: ignore[misc]
+    class BoundedEnvironment(sandbox):
         intercepted_binops = frozenset({"+", "-", "*", "/", "//", "%", "**"})
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
