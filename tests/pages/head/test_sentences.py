@@ -196,8 +196,8 @@ def test_what_is_said_of_carrying_is_what_the_joint_intervals_show(values: np.nd
             reach = stats.t.isf(0.025 / len(measured), alone.size - 1) * alone.std(ddof=1) / math.sqrt(alone.size)
             assert alone.mean() - wide[0][block] > 0.85 * reach
             assert wide[1][block] - alone.mean() > 0.85 * reach
-    shown = [block for block in measured if rounded(wide[0][block]) >= 0.3]
-    ruled_out = [block for block in measured if rounded(wide[1][block]) < 0.3 and block not in shown]
+    shown = [block for block in measured if rounded(float(wide[0][block])) >= 0.3]
+    ruled_out = [block for block in measured if rounded(float(wide[1][block])) < 0.3 and block not in shown]
     some_are_open = len(shown) + len(ruled_out) < len(measured)
     assert sorted(carrying(costs)) == shown
     assert ("shown" in title) == some_are_open

@@ -122,8 +122,8 @@ def carrying_fact(profile: Profile) -> tuple[str, str]:
         return "Which blocks carry the model is unknown", "drop was not measured."
     blocks, still_open = carrying(costs), undecided(costs)
     if not blocks:
-        shown = "is shown to carry" if still_open else "carries"
-        return f"No single block {shown} the model", _name_costliest(costs, still_open)
+        verb = "is shown to carry" if still_open else "carries"
+        return f"No single block {verb} the model", _name_costliest(costs, still_open)
     listed = [
         f"{'Block' if number == 0 else 'block'} {block} {'costs ' if number == 0 else ''}"
         f"{cost_text(costs.at(block)) if number == 0 else write_cost(costs.at(block))}"
