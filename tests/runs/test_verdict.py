@@ -74,7 +74,7 @@ def test_each_reading_is_a_mean_over_prompts_with_an_interval() -> None:
 
 
 def test_the_head_says_half_of_the_tokens_and_then_the_effect() -> None:
-    found = verdict_of(run([2.0, 2.0], [EARLY, EARLY]))
+    found = verdict_of(run([2.0] * 8, [EARLY] * 8))
     assert (found.half.value, found.head.tokens, found.head.effect) == (2.0, found.half, found.own)
     assert found.text == (
         "Half of the tokens keep their final prediction from 2.0 (2.0 to 2.0) of 4 blocks on. 90 % of the effect on "
@@ -165,7 +165,7 @@ def test_the_difference_at_equal_shares_is_paired_by_prompt() -> None:
 
 
 def test_blocks_without_effects_are_none_that_are_needed() -> None:
-    idle = verdict_of(run([0.0, 0.0], [[0.0] * 4] * 2))
+    idle = verdict_of(run([0.0] * 8, [[0.0] * 4] * 8))
     assert (idle.own.value, idle.later.value, idle.half.value) == (0, 0, 0)
     assert idle.advice == ""
     assert idle.text.startswith(
@@ -181,9 +181,9 @@ def test_a_prompt_whose_tokens_are_all_protected_has_no_effect_to_read() -> None
 
 
 def test_the_last_blocks_share_of_tokens_is_told() -> None:
-    """Of two prompts whose tokens agree with the end, before the last block, in 40 and 98 %."""
-    agreement = np.array([[0.0, 0.1, 0.2, 0.4, 1.0], [0.0, 0.5, 0.9, 0.98, 1.0]])
-    given = run([3.0, 3.0], [LATE] * 2)
+    """Of prompts whose tokens agree with the end, before the last block, in 40 and 98 %."""
+    agreement = np.array([[0.0, 0.1, 0.2, 0.4, 1.0], [0.0, 0.5, 0.9, 0.98, 1.0]] * 4)
+    given = run([3.0] * 8, [LATE] * 8)
     given["lens"]["top1_agreement"] = (("prompt", "boundary"), agreement)
     assert verdict_of(given).changed_by_last == pytest.approx(0.31)
     only_lens = {"lens": given["lens"]}
@@ -195,7 +195,7 @@ def test_the_last_blocks_share_of_tokens_is_told() -> None:
     given["lens"]["near_ties"] = (("prompt", "boundary"), 0.25 * (1 - agreement))
     assert verdict_of(given).text.startswith(f"{begins}changes 31 % (25 % of them near-ties). 90 %")
     # of a long prompt more tokens are changed
-    given["lens"]["n_averaged"] = ("prompt", [30, 10])
+    given["lens"]["n_averaged"] = ("prompt", [30, 10] * 4)
     assert verdict_of(given).changed_by_last == pytest.approx((30 * 0.6 + 10 * 0.02) / 40)
 
 

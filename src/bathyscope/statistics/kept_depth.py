@@ -66,7 +66,10 @@ def interval_by_shares(reading: Reading, level: float) -> Interval:
         reading: of prompts that all have a value.
     """
     tokens_C = cluster_weights(reading.weights, reading.cluster)
-    kept_PB = reading.values * reading.weights[:, None]
+    # a cluster counts as one of its prompts, since the others may be copies of it
+    tokens_P = reading.weights * (tokens_C.size / len(reading.weights))
+    tokens_C = cluster_weights(tokens_P, reading.cluster)
+    kept_PB = reading.values * tokens_P[:, None]
     kept_CB = np.stack([cluster_weights(kept_P, reading.cluster) for kept_P in kept_PB.T], axis=-1)
     ends_B2 = np.array([clustered_share(kept_C, tokens_C, level)[1] for kept_C in kept_CB.T])
     ends_B2[-1] = kept_CB[:, -1].sum() / tokens_C.sum()
