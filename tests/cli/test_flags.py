@@ -173,7 +173,7 @@ def test_every_argument_of_the_survey_can_be_given() -> None:
         (["--seed", "abc"], "--seed: 'abc' is not a whole number; write it in digits, such as 1000."),
         (["--seed", "1.5"], "--seed: '1.5' is not a whole number; write it in digits, such as 1000."),
         (["--batch-tokens", "1e3"], "--batch-tokens: '1e3' is not a whole number; write it in digits, such as 1000."),
-        (["--seed", "9" * 5000], f"--seed: '{'9' * 38}… is not a whole number; write it in digits, such as 1000."),
+        (["--seed", "9" * 5000], f"--seed: '{'9' * 38}… is out of range; a whole number has at most 18 digits."),
         (["--worker-timeout", "x"], "--worker-timeout: 'x' is not a number; write it in digits, such as 0.5."),
         (
             ["--skip.positions", "3"],

@@ -177,9 +177,11 @@ TO_COME = [
 @pytest.mark.parametrize("is_chat", [False, True])
 @pytest.mark.parametrize(("text", "answer"), STANDING)
 def test_an_answer_that_stands_there_already_is_not_put_behind_it(
-    with_bos: PreTrainedTokenizerFast, text: str, answer: str, is_chat: bool
+    with_bos: PreTrainedTokenizerFast, text: str, answer: str, is_chat: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with_bos.chat_template = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+    monkeypatch.setattr(
+        with_bos, "chat_template", "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+    )
     prompt = Prompt(text=text, answer=answer, id="it")
     with pytest.raises(PromptError, match=r"Prompt 'it': its text ends in .*, which may be its answer .* already"):
         tokenize(resolve([prompt]), with_bos, max_tokens=None, chat=is_chat)

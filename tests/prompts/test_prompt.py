@@ -43,7 +43,7 @@ def test_whole_numbers_of_every_kind_are_token_ids(ids: Any) -> None:
         ({"ids": [[1, 2]]}, "token 0 is [1, 2]"),
         ({"ids": torch.tensor([[1, 2]])}, "token 0 is [1, 2]"),
         ({"ids": 5}, "ids= must be a list of whole numbers, not 5"),
-        ({"ids": torch.tensor(5)}, "ids= must be a list of whole numbers, not tensor(5)"),
+        ({"ids": torch.tensor(5)}, "ids= must be a list of whole numbers, not an object of type Tensor"),
         ({"ids": [1, 2, 3], "answer_tokens": 1.5}, "answer_tokens=1.5 must be a whole number"),
         ({"ids": [1, 2, 3], "answer_tokens": True}, "answer_tokens=True must be a whole number"),
         ({"ids": [1, 2], "answer_tokens": 0}, "answer_tokens=0 does not fit a prompt of 2 tokens; allowed: 1 to 1"),

@@ -149,7 +149,7 @@ def test_advice_on_exits_asks_for_numbers_in_order() -> None:
         ),
         (
             edited.with_another_scale,
-            "model.layers.0.self_attn.scaling of this LlamaForCausalLM (and 0 more) is not what its configuration "
+            "model.layers.0.self_attn.scaling of this LlamaForCausalLM is not what its configuration "
             "makes, and no checkpoint holds it. Undo the change, or write it into the configuration.",
         ),
     ],

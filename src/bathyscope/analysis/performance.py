@@ -142,12 +142,6 @@ def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
             f"table={table!r} is no table; give a DataFrame, or the path of a file (.csv, .jsonl or .parquet)."
         )
     rows = list(read_rows(given_path(table, "table")))
-    for number, row in enumerate(rows, start=1):
-        if None in row:
-            raise OptionError(
-                f"{table}: row {number} has more fields than the header has columns; quote a field that holds a comma. "
-                f"{_ROWS}"
-            )
     # a file's header may be padded with blanks
     return [{str(name).strip(): value for name, value in row.items()} for row in rows]
 

@@ -30,12 +30,13 @@ from bathyscope.model.origins import is_installed
 from bathyscope.model.replaced import replaced_methods
 from bathyscope.model.tables import tables_of
 
-# what a module is called and where it stands, and switches of training and of caches, change no number of a survey
+# what a module is called and where it stands, and switches of training and of caches, change no number of a survey;
+# what adapters do is told by themselves
 _OF_NO_ACCOUNT = frozenset(
     {
         *("training", "name_or_path", "forward", "is_loaded_in_4bit", "is_loaded_in_8bit", "is_quantized"),
         *("gradient_checkpointing", "is_gradient_checkpointing", "hf_device_map", "quantization_method"),
-        *("_is_hf_initialized", "_hf_hook", "_old_forward"),
+        *("_is_hf_initialized", "_hf_hook", "_old_forward", "peft_config", "_hf_peft_config_loaded"),
     }
 )
 # state of forwards so far: the longest one, and whether RWKV has divided its weights

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from pathlib import PurePath
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, GenericAlias, MethodType, ModuleType, UnionType
 from typing import Any, Final
 from uuid import uuid4
 
@@ -28,7 +28,7 @@ from transformers import PreTrainedConfig
 from bathyscope.model.origins import is_installed, is_installed_module, layers_of
 
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, range, slice)
-_BY_TEXT: Final = (Enum, PurePath, logging.Logger, type(Ellipsis))
+_BY_TEXT: Final = (Enum, PurePath, logging.Logger, type(Ellipsis), UnionType, GenericAlias)
 _MOST_VALUES: Final = 20_000
 """That are read of one value; a larger one is unknown."""
 _OF_EVERY_CLASS: Final = frozenset(

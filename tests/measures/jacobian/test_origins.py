@@ -271,7 +271,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_fit(
 
     monkeypatch.setattr("bathyscope.measures.jacobian.fitting.loaded", never)
     (tmp_path / "file").write_text("")
-    for out in (tmp_path / "file" / "lens.safetensors", tmp_path):
+    (tmp_path / "folder.safetensors").mkdir()
+    for out in (tmp_path / "file" / "lens.safetensors", tmp_path / "folder.safetensors"):
         with pytest.raises(StoreError, match=r"Cannot write .* Nothing was computed"):
             fitted("no model", out=out)
 
