@@ -146,8 +146,10 @@ class Watch:
         values: dict[str, float] | None = None
         try:
             with random_states_kept():
-                run = self._survey(step, is_due)
-                values = None if run is None else depths_of(run)
+                if is_due:
+                    values = depths_of(self._survey(step))
+                else:
+                    self._evidence.compare(step, self._twin())
         except Exception as error:  # a training of days must not end for a measurement
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
             self.failed += 1
@@ -209,12 +211,9 @@ class Watch:
                 f"The checkpoint of step {step} is not noted in {str(self.folder)!r}, and the training goes on: {error}"
             )
 
-    def _survey(self, step: int, is_due: bool) -> Run | None:
-        """Return the survey of a step that is due; of another one, compare alone what the course has of it."""
+    def _survey(self, step: int) -> Run:
         model = self._twin()
         self._evidence.compare(step, model)
-        if not is_due:
-            return None
         out = run_folder(self.folder, step)
         if finished_model(self.folder, step) is not None:
             return open_run(out)
