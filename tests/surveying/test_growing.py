@@ -237,4 +237,5 @@ def test_a_run_without_a_word_of_its_shards_goes_on_with_its_own(tmp_path: Path,
     surveyed(tmp_path / "run", 3, ["lens"], batch_tokens=16)
     calls.clear()
     assert surveyed(tmp_path / "run", 3, ["lens"], batch_tokens=None).identity.batch_tokens == 16
-    assert calls == []
+    # a model whose calls are counted is looked at again, and no prompt is run
+    assert set(calls) <= {2}

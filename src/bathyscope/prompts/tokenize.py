@@ -164,9 +164,9 @@ def _notice(
     for remark in remarks:
         notices.remarks.setdefault(remark, []).append(name)
     if encoder.chat:
-        mark = next((mark for mark in encoder.special_texts if mark in text), None)
-        if mark is not None:
-            notices.marked[name] = mark
+        special = next((special for special in encoder.special_texts if special in text), None)
+        if special is not None:
+            notices.marked[name] = special
     elif turns.answer is not None and makes_one_word(turns.question, turns.answer):
         notices.look_at_seam(name, turns.question, turns.answer)
     elif turns.answer is not None and is_appended and doubles_blank(turns.question, turns.answer):

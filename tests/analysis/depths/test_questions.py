@@ -162,7 +162,10 @@ def test_options_that_do_not_go_together() -> None:
         (r"Pairs .* go alone or with question='reasoning'", {"question": "size", "pairs": [(0, 1)]}),
         (r"Pairs .* go alone or with question='reasoning'", {"all_pairs": True, "pairs": [(0, 1)]}),
         (r"against='parameters' \(--against\) .* goes with question='size'", {"against": "parameters"}),
-        (r"question='size' says itself .* leave out all_pairs \(--all-pairs\)", {"question": "size", "all_pairs": True}),
+        (
+            r"question='size' says itself .* leave out all_pairs \(--all-pairs\)",
+            {"question": "size", "all_pairs": True},
+        ),
     ]
     for message, options in refused:
         with pytest.raises(OptionError, match=message):

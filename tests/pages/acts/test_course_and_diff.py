@@ -36,8 +36,10 @@ def moved(hf: Any, amount: float, *names: str) -> Any:
 @pytest.fixture(scope="module")
 def course_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     hf, folder = zoo.build("llama"), tmp_path_factory.mktemp("course") / "course"
+    trained = moved(hf, 0.0)
+    watch = bathyscope.watch(trained, PROMPTS, folder, every=10, progress=False)
     for step, amount in ((0, 0.0), (10, 0.1), (40, 0.3)):
-        watch = bathyscope.watch(moved(hf, amount), PROMPTS, folder, every=10, progress=False)
+        trained.load_state_dict(moved(hf, amount).state_dict())
         assert watch(step)
     return folder
 
@@ -53,8 +55,8 @@ def difference() -> Any:
 def test_a_course_without_a_depth_has_a_page(measure: str, panels: int, tmp_path: Path) -> None:
     """Of what it has, or of the steps alone with what would tell more; no sentence ends twice."""
     hf = zoo.build("llama")
+    watch = bathyscope.watch(hf, PROMPTS, tmp_path / "c", every=10, measures=[measure], progress=False)
     for step in (0, 10):
-        watch = bathyscope.watch(hf, PROMPTS, tmp_path / "c", every=10, measures=[measure], progress=False)
         watch(step)
     course = bathyscope.open_course(tmp_path / "c")
     assert course.to_dataframe()["step"].tolist() == [0, 10]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import field, fields, make_dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -215,7 +215,7 @@ def check_options(measures: Sequence[str] | None, preset: str | None, options: M
 
 def read_sources(call: Mapping[str, Any]) -> dict[str, Any]:
     """Return a call with everything that may be typed several times as the Python call takes it."""
-    readers = {"prompts": read_source, "measures": ",".join}
+    readers: dict[str, Callable[[Any], Any]] = {"prompts": read_source, "measures": ",".join}
     return {name: readers[name](value) if name in readers else value for name, value in call.items()}
 
 

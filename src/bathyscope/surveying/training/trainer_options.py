@@ -30,8 +30,10 @@ def trainer_options(args: TrainingArguments, state: TrainerState, dataset: Any) 
     Args:
         dataset: what it learns from; None = unknown.
     """
-    names = ("learning_rate", "seed", "data_seed", "weight_decay", "warmup_steps", "warmup_ratio", "max_grad_norm")
-    names += ("adam_beta1", "adam_beta2", "adam_epsilon", "label_smoothing_factor", "bf16", "fp16")
+    names = (
+        *("learning_rate", "seed", "data_seed", "weight_decay", "warmup_steps", "warmup_ratio", "max_grad_norm"),
+        *("adam_beta1", "adam_beta2", "adam_epsilon", "label_smoothing_factor", "bf16", "fp16"),
+    )
     batch, accumulation = args.per_device_train_batch_size, args.gradient_accumulation_steps
     options = {name: getattr(args, name, None) for name in names} | {
         "optimiser": str(getattr(args.optim, "value", args.optim)),
