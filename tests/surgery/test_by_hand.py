@@ -11,7 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import edited
-from transformers import AutoModelForCausalLM, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaMLP
 
 import bathyscope
@@ -93,21 +93,18 @@ def test_numbers_are_put_back_behind_a_failure() -> None:
 def test_a_family_that_computes_with_its_numbers_is_not_renumbered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Scaled(LlamaMLP):
-        layer_id = 0
+    plain = LlamaMLP.forward
 
-        def forward(self, stream: torch.Tensor) -> torch.Tensor:
-            return LlamaMLP.forward(self, stream) * (1 + self.layer_id)
+    def scaled(self: LlamaMLP, stream: torch.Tensor) -> torch.Tensor:
+        return plain(self, stream) * (1 + self.layer_id)
 
-    def scaled() -> PreTrainedModel:
-        hf = edited.tiny(3)
-        for block in hf.model.layers:
-            block.mlp.__class__ = Scaled
-        return hf
-
-    hf = scaled()
+    # a library's class that computes so: its method is the family's own, and was replaced by nobody
+    monkeypatch.setattr(LlamaMLP, "forward", scaled)
+    monkeypatch.setattr(LlamaMLP, "layer_id", 0, raising=False)
+    monkeypatch.setattr("bathyscope.model.constants.replaced_methods", lambda _: {})
+    hf = edited.tiny(3)
     hf.model.layers[1].mlp.layer_id = 2
-    monkeypatch.setattr(in_hand, "configured", lambda _: scaled())
+    monkeypatch.setattr(in_hand, "configured", lambda _: edited.tiny(3))
     with pytest.raises(ModelError, match=r"layers\.1\.mlp\.layer_id of this LlamaForCausalLM .* computes with it"):
         bathyscope.export(hf, "standard", tmp_path / "copy")
 
