@@ -88,7 +88,7 @@ def _require_bounded(sign: str, left: Any, right: Any) -> None:
 def _require_short_search(function: Any, arguments: list[Any]) -> None:
     text = getattr(function, "__self__", None)
     if isinstance(text, str) and getattr(function, "__name__", "") in _FROM_THE_END:
-        longest = max([0, *(len(one) for one in arguments if isinstance(one, str))])
+        longest = max([0, *(len(part) for part in arguments if isinstance(part, str))])
         if len(text) * longest > _MOST_COMPARED:
             raise ValueError(f"it searches {len(text):,} letters for {longest:,}")
 
