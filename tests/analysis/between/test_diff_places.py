@@ -318,6 +318,7 @@ def test_adapters_that_do_nothing_are_no_difference(name: str) -> None:
     assert not result["output"].values.any()
 
 
+@pytest.mark.xfail(reason="a known fault: the place of an active adapter is not named", strict=True)
 def test_only_active_adapters_are_named() -> None:
     tuned = two_adapters()
     places = [f"block {block}, attention" for block in range(4)]

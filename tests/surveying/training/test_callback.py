@@ -161,7 +161,7 @@ def watched_steps(
     clock = [0.0]
     monkeypatch.setattr(watching.time, "monotonic", lambda: clock[0])
     watch = bathyscope.watch(model(), PROMPTS, out=out, every=1, measures=["lens"], steps=steps, **options)
-    monkeypatch.setattr(watch, "_survey", lambda number, is_due: clock.__setitem__(0, clock[0] + survey))
+    monkeypatch.setattr(watch, "_survey", lambda number, *_: clock.__setitem__(0, clock[0] + survey))
     monkeypatch.setattr(watching, "depths_of", lambda run: {"depth/own": 1.0})
     surveyed, shares = [], []
     for number in range(steps + 1):
