@@ -318,7 +318,6 @@ def test_adapters_that_do_nothing_are_no_difference(name: str) -> None:
     assert not result["output"].values.any()
 
 
-@pytest.mark.xfail(reason="a known fault: the place of an active adapter is not named", strict=True)
 def test_only_active_adapters_are_named() -> None:
     tuned = two_adapters()
     places = [f"block {block}, attention" for block in range(4)]
@@ -330,6 +329,14 @@ def test_only_active_adapters_are_named() -> None:
     tuned.set_adapter("second")
     result = bathyscope.diff(tuned, None, PROMPTS[:2], resamples=20)
     assert result.attrs["adapters_in"] == [place.replace("attention", "mlp") for place in places]
+
+
+def test_another_factor_of_an_adapter_outside_of_the_blocks_is_named() -> None:
+    pytest.importorskip("peft")
+    tuned = with_adapters(target_modules=["lm_head"])
+    other = copy.deepcopy(tuned)
+    other.base_model.model.lm_head.scaling["default"] *= 2
+    assert bathyscope.diff(tuned, other, PROMPTS[:2], resamples=20).attrs["weights_differ"] == ["unembedding"]
 
 
 @pytest.mark.parametrize("settings", [{}, {"modules_to_save": ["lm_head"]}], ids=["lora", "saved head"])

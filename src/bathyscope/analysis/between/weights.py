@@ -64,17 +64,18 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
             left, right = effective_state(left_block), effective_state(right_block)
             same = _have_the_same_shapes(left, right)
             names = _differing(left, right) if same else []
-            factors = adapter_scalings(left_block), adapter_scalings(right_block)
-            scaled = any(factors[1].get(name, factor) != factor for name, factor in factors[0].items())
+            scaled = _differently_scaled(left_block, right_block)
             changes.append(_relative_change(left, right) if same else float("nan"))
         comparable = comparable and same
         # adapters show in the tensors and factors of the blocks that have them
-        differs.append(not same or bool(names) or scaled or bool(settings - {"adapters"}))
-        places += sorted({_place_in_block(a, number, name) for name in names})
+        differs.append(not same or bool(names) or bool(scaled) or bool(settings - {"adapters"}))
+        places += sorted({_place_in_block(a, number, name) for name in [*names, *scaled]})
     left, right = (_outside_of_blocks(model) for model in (a, b))
     comparable = comparable and _have_the_same_shapes(left, right)
     if comparable:
-        places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]
+        inside = _prefixes_of_blocks(a)
+        scaled = [name for name in _differently_scaled(a.hf, b.hf) if not name.startswith(inside)]
+        places = [*(_place_outside(a, name) for name in [*_differing(left, right), *scaled]), *places]
     return WeightComparison(
         np.array(changes),
         differs,
@@ -167,6 +168,12 @@ def _are_equal(left: Tensor, right: Tensor) -> bool:
         return torch.equal(left, right.to(left.device))
     pairs = zip(left.reshape(-1).split(_ROWS * _ROWS), right.reshape(-1).split(_ROWS * _ROWS))
     return all(torch.equal(one.double().cpu(), other.double().cpu()) for one, other in pairs)
+
+
+def _differently_scaled(left: nn.Module, right: nn.Module) -> list[str]:
+    """Return the adapters that both have and scale by other factors, by name."""
+    factors = adapter_scalings(left), adapter_scalings(right)
+    return [name for name, factor in factors[0].items() if factors[1].get(name, factor) != factor]
 
 
 def _relative_change(left: dict[str, Tensor], right: dict[str, Tensor]) -> float:
