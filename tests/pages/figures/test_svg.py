@@ -137,5 +137,25 @@ def test_numbers_in_texts_are_not_cut() -> None:
 
 def _lines(text: str) -> list[np.ndarray]:
     """The places of everything that is drawn as a line or marked."""
-    drawn = [element for element in ET.fromstring(text).iter() if element.tag in (f"{SVG}path", f"{SVG}use")]
-    return [places(one.get("d") or f"M{one.get('x')} {one.get('y')}") for one in drawn]
+    lines = []
+    for element in ET.fromstring(text).iter():
+        if "marker: url(" in element.get("style", ""):
+            # equal marks, each at a corner of what is not drawn itself
+            assert "fill: none; stroke: none;" in element.get("style", "")
+            lines += [corner[None] for corner in places(str(element.get("d")))]
+        elif element.tag == f"{SVG}path":
+            lines.append(places(str(element.get("d"))))
+        elif element.tag == f"{SVG}use" and element.get("x") is not None:
+            lines.append(places(f"M{element.get('x')} {element.get('y')}"))
+    return lines
+
+
+def test_marks_that_are_equal_are_one_element_and_look_as_they_did() -> None:
+    drawn = ET.fromstring(TEXT)
+    joined = [one for one in drawn.iter(f"{SVG}path") if "marker: url(" in one.get("style", "")]
+    names = [str(one.get("id")) for one in drawn.iter(f"{SVG}marker")]
+    assert len(names) == len(set(names)) > 1
+    assert {re.findall(r"marker: url\(#(.*)\)", str(one.get("style")))[0] for one in joined} == set(names)
+    assert sum(len(places(str(one.get("d")))) for one in joined) > 2 * len(joined)
+    looks = dict(re.findall(r"#run-1-drop-kl-p \.(\w+)\{([^}]*)\}", TEXT))
+    assert all(one.get("class") in looks for one in drawn.iter(f"{SVG}marker"))

@@ -29,6 +29,11 @@ _EMPTY: Final = re.compile(r"<g/>\s*|<defs>\s*</defs>\s*")
 _STYLE: Final = re.compile(r' style="([^"]*)"')
 _BETWEEN: Final = re.compile(r">\s*\n\s*<")
 _MARKS: Final = re.compile(r'(<g[^>]*)>((?:\s*<use [^>]*?( class="[^"]*")/>)(?:\s*<use [^>]*?\3/>)+\s*)(?=</g>)')
+_LABEL: Final = re.compile(r"<text[^>]*>[^<]*</text>")
+_TICKS: Final = re.compile(
+    rf'(<use href="#[^"]*")[^>]*?( class="[^"]*")/>{_LABEL.pattern}(?:\1[^>]*?\2/>{_LABEL.pattern})+'
+)
+_MARK_AT: Final = re.compile(r'<use href="#([^"]+)" x="([^"]*)" y="([^"]*)"/>')
 _MARK: Final = re.compile(r'<path id="([^"]+)"[^>]*style="stroke')
 _USED: Final = re.compile(r'(<use href="#([^"]+)"[^>]*?); stroke[^"]*"')
 
@@ -57,8 +62,7 @@ def inline_svg(panel: Panel, name: str) -> str:
     # Tags are shortened before styles are shared, since equal styles may only become equal then.
     text = _TAG.sub(lambda tag: _shorten_tag(tag[0], name, pointed_at), text)
     text = _BETWEEN.sub("><", _share_styles(_remove_groups(_EMPTY.sub("", text)), name))
-    # All marks of a curve have one class, which their group can carry for them.
-    text = _MARKS.sub(lambda marks: f"{marks[1]}{marks[3]}>{marks[2].replace(marks[3], '')}", text)
+    text = _join_marks(text)
     # Last of all: a variable in a style is longer than the colour, and styles are written once by now.
     # The colour after the comma is for programs that open the picture without its page.
     for colour, variable in style.CSS_NAMES.items():
@@ -105,6 +109,38 @@ def _remove_groups(text: str) -> str:
         return tag[0]
 
     return _TAG.sub(kept, text)
+
+
+def _join_marks(text: str) -> str:
+    """Draw the marks of each curve, and the ticks of each axis, as one element."""
+    defined: set[str] = set()
+
+    def of_curve(curve: re.Match[str]) -> str:
+        group, marks, look = curve.groups()
+        # a group can carry the class that its marks have in common
+        return f"{group}>{joined}" if (joined := drawn(marks, look)) else f"{group}{look}>{marks.replace(look, '')}"
+
+    def of_axis(axis: re.Match[str]) -> str:
+        joined = drawn(_LABEL.sub("", axis[0]), axis[2])
+        return "".join((joined, *_LABEL.findall(axis[0]))) if joined else axis[0]
+
+    def drawn(marks: str, look: str) -> str | None:
+        """Return equal marks of one class at the corners of an invisible line; None where they are not equal."""
+        marks = marks.replace(look, "")
+        at = _MARK_AT.findall(marks)
+        if _MARK_AT.sub("", marks).strip() or len({mark for mark, _, _ in at}) != 1:
+            return None
+        mark = at[0][0]
+        name = f"{mark}{look[8:-1]}"
+        corners = shorten_path("M" + "L".join(f"{x} {y} " for _, x, y in at))
+        marker = (
+            f'<marker id="{name}"{look} markerUnits="userSpaceOnUse" overflow="visible"><use href="#{mark}"/></marker>'
+        )
+        once = marker if name not in defined else ""
+        defined.add(name)
+        return f'{once}<path d="{corners}" style="fill: none; stroke: none; marker: url(#{name})"/>'
+
+    return _TICKS.sub(of_axis, _MARKS.sub(of_curve, text))
 
 
 def _share_styles(text: str, name: str) -> str:
