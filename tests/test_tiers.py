@@ -15,7 +15,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 from support import tiers
-from support.tiers import BOUND, LISTED, SWEEP, TABLE, Cost, Tiers, read, spread, tabled, write
+from support.tiers import BOUND, BOUND_OF_GUARDS, LISTED, SWEEP, TABLE, Cost, Tiers, read, spread, tabled, write
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 COSTS = read()
@@ -101,6 +101,10 @@ def test_no_function_has_more_than_its_share(cases: int, seconds: float, others:
     # and no case is left out that fits
     assert len(kept) == cases or (len(kept) + 1) * seconds / cases > BOUND * whole - 1e-9
     assert judged.quick("tests/a.py::test_new", cases) == set(range(cases))
+    # that of a function which a planted bug names is larger
+    guard = Tiers(judged.costs, {"tests/a.py"}).quick("tests/a.py::test_a", cases)
+    assert len(guard) >= len(kept)
+    assert (len(guard) == cases) == (seconds <= BOUND_OF_GUARDS * whole)
 
 
 @given(st.integers(1, 40), st.floats(0, 100), st.floats(0.1, 1000))
@@ -140,11 +144,12 @@ def test_without_a_table_every_test_is_quick(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("marked", "seconds", "slow", "thorough"),
     [
-        ([], 1.0, [], []),  # a thousandth of the whole
-        ([], 2.0, [1, 3, 5, 7, 9], []),  # what a sweep may have
-        ([], 5.0, [2, 7], [1, 3, 4, 6, 8, 9]),
+        ([], 0.5, [], []),  # a two-thousandth of the whole
+        ([], 1.0, [1, 3, 5, 7, 9], []),
+        ([], 2.0, [1, 2, 3, 4, 6, 7, 8, 9], []),  # what a sweep may have
+        ([], 5.0, [2, 5, 7], [1, 3, 4, 6, 8, 9]),
         ([], 900.0, [0], range(1, 10)),  # one stays
-        ([pytest.mark.each], 5.0, [1, 2, 3, 4, 6, 7, 8, 9], []),
+        ([pytest.mark.each], 5.0, range(1, 10), []),
         ([pytest.mark.each], 900.0, range(10), []),
         ([pytest.mark.contract], 900.0, [], []),
         ([pytest.mark.thorough], 900.0, [], []),

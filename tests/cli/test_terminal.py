@@ -49,6 +49,17 @@ SHORTENED = {"list", "show"}
 """Whose tables have fewer columns at a terminal."""
 
 
+WITHOUT_PROGRESS = """
+import sys
+from bathyscope.cli import main
+from bathyscope.core import progress
+
+progress._PATIENCE = 1e6
+sys.exit(main(sys.argv[1:]))
+"""
+"""The program without the lines that depend on how long its work takes."""
+
+
 def environment() -> dict[str, str]:
     """That of a person at a terminal which says its own width."""
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
@@ -124,7 +135,7 @@ def test_a_terminal_shows_whole_words_and_a_file_the_same(
 
     def command(new: str) -> list[str]:
         filled = [word.format(**places, new=tmp_path / new) for word in COMMANDS[name]]
-        return [sys.executable, "-m", "bathyscope", *filled]
+        return [sys.executable, "-c", WITHOUT_PROGRESS, *filled]
 
     lines = visible_lines(at_a_terminal(command("new_a")))
     assert len([line for line in lines if line]) > 5

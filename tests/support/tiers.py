@@ -3,8 +3,8 @@
 A test is slow by what it cost when ``make times`` was last run, and by nothing else. ``tests/times.csv`` keeps the CPU
 seconds of each test function that cost something, the programs that it starts included, over all its cases; what the
 functions of a file cost that are not listed stands under the name of the file. A function is slow where its share of
-the whole is above ``BOUND``. Of one with many cases as many stay in ``make test`` as fit, spread evenly over the list.
-What costs little, and a new test, is quick.
+the whole is above ``BOUND``, or above ``BOUND_OF_GUARDS`` where a planted bug names it. Of one with many cases as many
+stay in ``make test`` as fit, spread evenly over the list. What costs little, and a new test, is quick.
 
 A sweep of many cases whose share is above ``SWEEP`` leaves to ``make test-thorough`` what does not fit into that, at
 least one case staying; not where a planted bug names the test, which may need any of its cases to be noticed, and
@@ -26,8 +26,10 @@ import pytest
 
 TABLE: Final = Path(__file__).resolve().parents[1] / "times.csv"
 COLUMNS: Final = ("test", "cases", "seconds")
-BOUND: Final = 0.001
+BOUND: Final = 0.0005
 """Share of the CPU seconds of all tests that one test function of ``make test`` may have."""
+BOUND_OF_GUARDS: Final = 0.0015
+"""The same of a function that a planted bug names."""
 SWEEP: Final = 0.002
 """Share of the whole that the cases of one test function may have in ``make test-all``."""
 LISTED: Final = 0.5
@@ -108,13 +110,16 @@ class Tiers:
 
     def quick(self, function: str, cases: int) -> set[int]:
         """The positions of the cases that stay in ``make test``, of so many."""
-        return self._fitting(function, cases, BOUND, 0)
+        return self._fitting(function, cases, BOUND_OF_GUARDS if self._is_guard(function) else BOUND, 0)
 
     def usual(self, function: str, cases: int) -> set[int]:
         """The positions of the cases that stay in ``make test-all``, those of ``make test`` among them."""
-        if not self.leaves_sweeps or function in self.guards or function.partition("::")[0] in self.guards:
+        if not self.leaves_sweeps or self._is_guard(function):
             return set(range(cases))
         return self._fitting(function, cases, SWEEP, 1) | self.quick(function, cases)
+
+    def _is_guard(self, function: str) -> bool:
+        return function in self.guards or function.partition("::")[0] in self.guards
 
     def _fitting(self, function: str, cases: int, share: float, least: int) -> set[int]:
         cost, most = self.costs.get(function), share * self.seconds
@@ -149,6 +154,6 @@ def guards() -> set[str]:
 
 def slow_names(names: Iterable[str], costs: Mapping[str, Cost]) -> set[str]:
     """Those of these test functions of which a case is slow, or of whose file one is where a file is named."""
-    tiers = Tiers(costs)
+    tiers = Tiers(costs, guards())
     slow = {name for name, cost in costs.items() if "::" in name and len(tiers.quick(name, cost.cases)) < cost.cases}
     return {name for name in names if name in slow or any(other.startswith(f"{name}::") for other in slow)}
