@@ -265,6 +265,27 @@ def test_checkpoints_of_two_trainings_make_no_course(tmp_path: Path) -> None:
         bathyscope.course([tmp_path / "out" / "checkpoint-3"], PROMPTS, tmp_path / "c", measures=("lens",))
 
 
+def test_checkpoints_of_another_place_are_added_only_where_something_shows_one_training(tmp_path: Path) -> None:
+    def saved(place: str, step: int, scale: float) -> Path:
+        moved(scale).save_pretrained(tmp_path / place / f"checkpoint-{step}")
+        return tmp_path / place / f"checkpoint-{step}"
+
+    def course_of(*folders: Path) -> list[int]:
+        out = tmp_path / "c"
+        return bathyscope.course(folders, PROMPTS, out, measures=("lens",), progress=False).step.values.tolist()
+
+    assert course_of(saved("one", 1, 0.1), saved("one", 2, 0.2)) == [1, 2]
+    other = saved("two", 3, 0.7)
+    with pytest.raises(StoreError, match=r"up to step 2, and nothing shows that these checkpoints are of the same"):
+        course_of(other)
+    # another one under a step that the course has is told before its later ones are added, and its earlier ones too
+    with pytest.raises(StoreError):
+        course_of(saved("two", 0, 0.5), saved("two", 2, 0.6), other)
+    assert bathyscope.open(tmp_path / "c").step.values.tolist() == [1, 2]
+    assert course_of(saved("one", 4, 0.4)) == [1, 2, 4]
+    assert course_of(saved("copied", 2, 0.2), saved("copied", 5, 0.5)) == [1, 2, 4, 5]
+
+
 def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     watch = bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", every=1, **OPTIONS)
     assert watch(0)

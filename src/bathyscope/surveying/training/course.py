@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, describe_value, warn
+from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import load
 from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
@@ -18,9 +18,12 @@ from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
 from bathyscope.surveying.training.folder import (
+    TRAINING,
     claim_course,
     description,
+    finished_model,
     finished_runs,
+    read_about,
     require_course_folder,
     run_folder,
     shape_of,
@@ -64,8 +67,9 @@ def course(
         OptionError: no checkpoint with a step in its name, or two of one step.
         ModelError, PromptError: as ``survey``. A checkpoint that cannot be read, such as one that is still being
             written, or one of another configuration, is left out with a warning.
-        StoreError: the folder holds the course of another model or other prompts, or something else than a course; or
-            no checkpoint could be surveyed.
+        StoreError: the folder holds the course of another model or other prompts, or one that nothing shows to be of
+            the same training (no step in common, another place, no ``trainer_state.json``), or something else than a
+            course; or no checkpoint could be surveyed.
 
     Example:
         >>> bathyscope.course("output", "gsm8k:8", "runs/course").step.values  # doctest: +SKIP
@@ -80,8 +84,11 @@ def course(
     about: dict[str, Any] | None = None
     first_begun: dict[str, float] | None = None
     first_error: ModelError | None = None
+    surveyed = finished_runs(folder)
     with ProgressBar(f"course of {len(sources)} checkpoints", len(sources), quiet=not progress) as bar:
-        for step, (name, revision) in sorted(sources.items()):
+        # steps that the course has come first: they show whether it is the same training
+        for step in sorted(sources, key=lambda number: (number not in surveyed, number)):
+            name, revision = sources[step]
             options: dict[str, Any] = {**(loading or {}), **({} if revision is None else {"revision": revision})}
             try:
                 model = load(name, **options)
@@ -93,6 +100,7 @@ def course(
             if about is None:
                 about, first_begun = description(Survey(names, seed=seed).plan(model, source)), begun
                 claim_course(folder, about, {FIRST_LOG: begun})
+                _require_same_training(folder, sources, begun)
             elif None not in (begun, first_begun) and begun != first_begun:
                 warn(f"Step {step} is left out: its training began otherwise than the first's ({begun}).")
                 continue
@@ -105,6 +113,37 @@ def course(
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error
     return open_course(folder)
+
+
+def _require_same_training(
+    folder: Path, sources: Mapping[int, tuple[str, str | None]], begun: Mapping[str, float] | None
+) -> None:
+    """Refuse checkpoints that nothing shows to be of the training of the course that is there.
+
+    It shows in a step that both have, whose weights ``survey`` compares; in the first log, which ``claim_course`` has
+    compared; or in the place that they come from.
+
+    Raises:
+        StoreError: with what helps.
+    """
+    stored = {step: finished_model(folder, step) for step in finished_runs(folder)}
+    if not stored or stored.keys() & sources.keys():
+        return
+    training = (read_about(folder) or {}).get(TRAINING)
+    if begun is not None and isinstance(training, dict) and training.get(FIRST_LOG) is not None:
+        return
+    places = {_place_of(model.name, None) for model in stored.values() if model is not None}
+    if not places & {_place_of(*source) for source in sources.values()}:
+        raise StoreError(
+            f"{str(folder)!r} holds a course up to step {max(stored)}, and nothing shows that these checkpoints are of "
+            "the same training. Give one that the course has as well (its weights are compared), or another folder "
+            "(out=…)."
+        )
+
+
+def _place_of(name: str, revision: str | None) -> str:
+    """Return where a checkpoint comes from: its name on the hub, or the folder around its own."""
+    return name if revision is not None or not _STEP_OF_CHECKPOINT.search(name) else str(Path(name).resolve().parent)
 
 
 def _first_log(checkpoint: str) -> dict[str, float] | None:
