@@ -115,7 +115,13 @@ def test_what_is_stored_is_what_was_measured(content: Any) -> None:
 
 
 def test_a_row_of_numbers_is_a_line() -> None:
-    content = {"name": "a", "tokens": [1, 2.5], "shares": [[0.5, float("nan")], [-1e-5, None]], "texts": ["[1,", "2]"]}
+    content = {
+        "name": "a",
+        "tokens": [1, 2.5],
+        "shares": [[0.5, float("nan")], [-1e-5, None]],
+        "texts": ["[1,", "2]"],
+        "names": ["a  b"],
+    }
     assert command.json_text(content).splitlines() == [
         "{",
         ' "name": "a",',
@@ -127,6 +133,9 @@ def test_a_row_of_numbers_is_a_line() -> None:
         ' "texts": [',
         '  "[1,",',
         '  "2]"',
+        " ],",
+        ' "names": [',
+        '  "a  b"',
         " ]",
         "}",
     ]
