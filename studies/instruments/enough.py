@@ -77,10 +77,16 @@ class Readings:
         Args:
             seed: of their intervals.
         """
-        half, readable, own = (
-            replace(reading, by_prompt=reading.by_prompt[places], seed=seed) for reading in self._all
+        readable, own = (
+            replace(reading, by_prompt=reading.by_prompt[places], seed=seed) for reading in (self.readable, self.own)
         )
-        half = replace(half, shares=self.half.shares[places], tokens=self.half.tokens[places])
+        half = replace(
+            self.half,
+            by_prompt=self.half.by_prompt[places],
+            shares=self.half.shares[places],
+            tokens=self.half.tokens[places],
+            seed=seed,
+        )
         return replace(self, half=half, readable=readable, own=own)
 
 

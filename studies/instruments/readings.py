@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from bathyscope.model import load
+from bathyscope.runs.kept import KeptReading
 from bathyscope.runs.run import Run
 from bathyscope.surveying.engines import survey
 
@@ -43,11 +44,12 @@ def by_prompt(run: Run) -> dict[str, Any]:
     prompt gives the shares of its tokens that keep their prediction, by boundary, and the number of these tokens.
     """
     verdict = run.verdict
+    half = cast(KeptReading, verdict.half)
     first_places = {tuple(prompt.ids): place for place, prompt in reversed(list(enumerate(run.prompts)))}
     places = sorted(first_places.values())
     means = {name: getattr(verdict, name).by_prompt for name in ("readable", "own")}
     return {
         "readings": {name: values[places].round(DECIMALS).tolist() for name, values in means.items()},
-        "tokens": verdict.half.tokens[places].tolist(),
-        "shares": verdict.half.shares[places].round(DECIMALS).tolist(),
+        "tokens": half.tokens[places].tolist(),
+        "shares": half.shares[places].round(DECIMALS).tolist(),
     }
