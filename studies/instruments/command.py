@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ CHECKPOINTS: Final = Path("checkpoints")
 PROMPTS: Final = {"permutations_8": 300, "permutations_12": 300, "depth_6": 80, "depth_12": 50, "depth_24": 30}
 """Model → prompts whose readings are the population of the simulation."""
 WRITTEN: Final = ("permutations_8", "permutations_12", "smollm2")
+_NUMBERS: Final = re.compile(r'\[\n([^\[\]{}"]*)\]')
+"""A list of JSON with neither texts, lists nor objects in it."""
 app = App(name="instruments")
 
 
@@ -151,6 +154,12 @@ def _chosen(names: Sequence[str], asked: Sequence[str]) -> list[str]:
 
 
 def _store(name: str, measure: Callable[[], Any]) -> None:
-    content = json.dumps(measure(), indent=1, allow_nan=True) + "\n"
-    write_output(RESULTS / f"{name}.json", content.encode())
+    write_output(RESULTS / f"{name}.json", json_text(measure()).encode())
     say(f"Written: {RESULTS / name}.json", False)
+
+
+def json_text(content: Any) -> str:
+    """Return JSON with an entry a line, where a list of numbers is one line."""
+    text = json.dumps(content, indent=1, allow_nan=True)
+    # a line ends in no string of JSON, so that such a bracket begins a list
+    return _NUMBERS.sub(lambda row: f"[{' '.join(row[1].split())}]", text) + "\n"

@@ -1,37 +1,93 @@
 """Does looking at intervals until they are narrow cost them their coverage? A simulation on real readings.
 
 The readings of real prompts are the population. Prompts are drawn from it with replacement and offered in batches, as
-``survey(until=…)`` does; what it stops with is compared with the population's mean, and with forty prompts fixed.
+``survey(until=…)`` does; what it stops with is compared with the readings of the whole population, and with forty
+prompts fixed. Readings, their intervals and the decision to stop are those of the product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.runs.kept import QUANTILES, KeptReading
 from bathyscope.runs.readings import DepthReading
+from bathyscope.statistics.kept_depth import kept_from
 from bathyscope.surveying.until import Goal
 
-NAMES: Final = ("readable", "own")
+NAMES: Final = ("half", "readable", "own")
 FIXED: Final = 40
 WIDTHS: Final = (0.5, 0.25)
 
 
-class Pair(NamedTuple):
-    """Both readings that decide a verdict; all that a goal looks at."""
+@dataclass(frozen=True)
+class Readings:
+    """The readings that decide a verdict, of some prompts; all that a goal looks at.
 
+    Args:
+        half: of the tokens of all prompts together.
+        readable, own: means over prompts.
+    """
+
+    half: KeptReading
     readable: DepthReading
     own: DepthReading
 
+    @classmethod
+    def of_stored(cls, stored: Mapping[str, Any]) -> Self:
+        """Return the readings of all prompts of what ``read_prompts`` gives."""
+        n_blocks, quantile = stored["n_blocks"], QUANTILES["half"]
+        shares, tokens = (np.array(stored[name], dtype=np.float64) for name in ("shares", "tokens"))
+        half = KeptReading(
+            "half", kept_from(shares, quantile), n_blocks, shares=shares, tokens=tokens, quantile=quantile
+        )
+        means = {
+            name: DepthReading(name, np.array(by_prompt, dtype=np.float64), n_blocks)
+            for name, by_prompt in stored["readings"].items()
+        }
+        return cls(half, means["readable"], means["own"])
+
     @property
-    def half(self) -> DepthReading:
-        """Populations are of readings by prompt, which tell nothing of single tokens: the mean stands for the half."""
-        return self.readable
+    def prompts(self) -> int:
+        """How many there are."""
+        return len(self.own.by_prompt)
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """[3], in the order of ``NAMES``."""
+        return np.array([reading.value for reading in self._all])
+
+    @property
+    def intervals(self) -> NDArray[np.float64]:
+        """[3, 2], low and high."""
+        return np.array([reading.interval for reading in self._all])
+
+    @property
+    def _all(self) -> list[DepthReading]:
+        return [getattr(self, name) for name in NAMES]
+
+    def take(self, places: NDArray[np.int64], seed: int) -> Self:
+        """Return the readings of the prompts at some places, a prompt as often as it is named.
+
+        Args:
+            seed: of their intervals.
+        """
+        readable, own = (
+            replace(reading, by_prompt=reading.by_prompt[places], seed=seed) for reading in (self.readable, self.own)
+        )
+        half = replace(
+            self.half,
+            by_prompt=self.half.by_prompt[places],
+            shares=self.half.shares[places],
+            tokens=self.half.tokens[places],
+            seed=seed,
+        )
+        return replace(self, half=half, readable=readable, own=own)
 
 
 @dataclass(frozen=True)
@@ -48,25 +104,24 @@ class Simulation:
     offered: int = 200
     seed: int = 0
 
-    def run(self, readings: Mapping[str, Sequence[float]], n_blocks: int, width: float) -> dict[str, Any]:
+    def run(self, population: Readings, width: float) -> dict[str, Any]:
         """Return coverage, prompts used and how often the goal was reached, next to a fixed number of prompts."""
-        population = np.array([readings[name] for name in NAMES], dtype=np.float64)
-        truth = population.mean(1)
+        truth = population.values
         goal, rng = Goal(width), np.random.default_rng(self.seed)
         used, reached, covers, within = [], [], [], []
         fixed_covers, fixed_reached = [], []
         for draw in range(self.draws):
-            sample = population[:, rng.integers(population.shape[1], size=self.offered)]
+            places = rng.integers(population.prompts, size=self.offered)
             for count in goal.batches(self.offered):
-                readings_there = read(sample[:, :count], n_blocks, draw)
-                is_sure = goal.is_sure(readings_there, count, self.offered)
+                readings = population.take(places[:count], draw)
+                is_sure = goal.is_sure(readings, count, self.offered)
                 if is_sure:
                     break
             used.append(count)
             reached.append(is_sure)
-            covers.append(_covers(readings_there, truth))
-            within.append(_within(readings_there, truth, width))
-            fixed = read(sample[:, :FIXED], n_blocks, draw)
+            covers.append(_covers(readings, truth))
+            within.append(np.abs(readings.values - truth) <= width)
+            fixed = population.take(places[:FIXED], draw)
             fixed_covers.append(_covers(fixed, truth))
             fixed_reached.append(goal.is_reached(fixed))
         return {
@@ -82,19 +137,10 @@ class Simulation:
         }
 
 
-def read(values: NDArray[np.float64], n_blocks: int, seed: int) -> Pair:
-    """Return the readings of some prompts, [2, prompts], with intervals as a run has them."""
-    return Pair(*(DepthReading(name, by_prompt, n_blocks, seed) for name, by_prompt in zip(NAMES, values)))
-
-
-def _covers(readings: Pair, truth: NDArray[np.float64]) -> list[bool]:
-    pairs = zip((readings.readable, readings.own), truth)
-    return [reading.low <= value <= reading.high for reading, value in pairs]
-
-
-def _within(readings: Pair, truth: NDArray[np.float64], width: float) -> list[bool]:
-    pairs = zip((readings.readable, readings.own), truth)
-    return [abs(reading.value - value) <= width for reading, value in pairs]
+def _covers(readings: Readings, truth: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return of each reading whether its interval holds the truth."""
+    low, high = readings.intervals.T
+    return np.asarray((low <= truth) & (truth <= high))
 
 
 def _coverage(title: str, covers: NDArray[np.bool_]) -> dict[str, Any]:
@@ -106,12 +152,12 @@ def _coverage(title: str, covers: NDArray[np.bool_]) -> dict[str, Any]:
     return values
 
 
-def simulate_all(name: str, readings: Mapping[str, Any]) -> dict[str, Any]:
+def simulate_all(name: str, stored: Mapping[str, Any]) -> dict[str, Any]:
     """Return the simulation for every width of ``WIDTHS``.
 
     Args:
-        readings: what ``read_prompts`` gives.
+        stored: what ``read_prompts`` gives.
     """
-    by_name, n_blocks = readings["readings"], readings["n_blocks"]
-    rows = [Simulation().run(by_name, n_blocks, width) for width in WIDTHS]
-    return {"model": name, "population": len(by_name["own"]), "n_blocks": n_blocks, "rows": rows}
+    population = Readings.of_stored(stored)
+    rows = [Simulation().run(population, width) for width in WIDTHS]
+    return {"model": name, "population": population.prompts, "n_blocks": stored["n_blocks"], "rows": rows}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.errors import OptionError
+from studies.instruments.enough import NAMES
 
 MARK: Final = "<!-- {name}: written by `python -m studies.instruments page`, do not edit -->"
 END: Final = "<!-- end of {name} -->"
@@ -151,15 +152,15 @@ def enough_table(results: Results) -> list[str]:
                     f"±{row['width']:g}",
                     f"{row['prompts']:.0f} ({low:.0f} to {high:.0f})",
                     f"{row['reached']:.0%}",
-                    *(_share_text(row[f"within_{name}"]) for name in ("readable", "own")),
-                    *(f"{row[f'coverage_{name}'][0]:.1%}" for name in ("readable", "own")),
+                    *(_share_text(row[f"within_{name}"]) for name in NAMES),
+                    *(f"{row[f'coverage_{name}'][0]:.1%}" for name in NAMES),
                     f"{row['fixed_reached']:.0%}",
-                    *(f"{row[f'fixed_coverage_{name}'][0]:.1%}" for name in ("readable", "own")),
+                    *(f"{row[f'fixed_coverage_{name}'][0]:.1%}" for name in NAMES),
                 ]
             )
-    heads = ["model (population)", "until", "prompts (10 to 90 %)", "reached", "readable ± width", "own ± width"]
-    intervals = ["readable's interval", "own's interval"]
-    return _table([*heads, *intervals, "40: reached", "40: readable", "40: own"], rows)
+    heads = ["model (population)", "until", "prompts (10 to 90 %)", "reached", *(f"{name} ± width" for name in NAMES)]
+    intervals = [f"{name}'s interval" for name in NAMES]
+    return _table([*heads, *intervals, "40: reached", *(f"40: {name}" for name in NAMES)], rows)
 
 
 TABLES: Final[Mapping[str, Callable[[Results], list[str]]]] = {

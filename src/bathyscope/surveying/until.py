@@ -50,7 +50,7 @@ class Ending:
 
     Args:
         width: blocks that were asked for.
-        reach: how far the ends of both intervals reach from their readings, at most; NaN where one has no interval.
+        reach: how far the ends of the intervals reach from their readings, at most; NaN where one has no interval.
         prompts: of the run.
         offered: prompts that there were.
         reached: whether the readings are known within the width.
@@ -138,7 +138,7 @@ class Goal:
             yield prompts
 
     def is_reached(self, verdict: DecidingReadings, count: int | None = None) -> bool:
-        """Return whether both readings have intervals, and those are narrow enough.
+        """Return whether all three readings have intervals, and those are narrow enough.
 
         Args:
             count: of the first prompts that are looked at; None = all.
@@ -186,7 +186,7 @@ class Goal:
 
 
 def known_within(verdict: DecidingReadings, count: int | None = None) -> float:
-    """Return how many blocks the ends of both readings' intervals are away from them, at most; NaN without intervals.
+    """Return how many blocks the ends of the readings' intervals are away from them, at most; NaN where one has none.
 
     Args:
         count: of the first prompts that are looked at; None = all.

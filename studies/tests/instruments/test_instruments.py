@@ -1,18 +1,16 @@
-"""The instruments tried out: simulation, texts, and a page that says what is stored."""
+"""The instruments tried out: texts, and a page that says what is stored."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from bathyscope.errors import OptionError
 from bathyscope.model import load
 from bathyscope.model.bundled import model_path
 from studies.instruments import command, page, writing
-from studies.instruments.enough import Simulation
 from studies.instruments.texts import token_windows
 from studies.instruments.writing import last_number
 
@@ -49,19 +47,6 @@ def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
     assert f"{band}. Untrained: no band (p = 0.50)." in written
     assert "| 0 | 3.00 (2.00 to 4.00) | – | 2.00 (1.00 to 3.00) | 1.00 (0.50 to 1.50) | 3.00 to 3.00 |" in written
     assert page.rewrite(written, tmp_path) == written
-
-
-def test_the_simulation_counts_prompts_and_coverage() -> None:
-    rng = np.random.default_rng(0)
-    readings = {name: rng.normal(4, 1, size=100).tolist() for name in ("readable", "own")}
-    row = Simulation(draws=40, offered=60).run(readings, 8, 0.5)
-    # a standard deviation of 1 needs about 18 prompts for ± 0.5, and one batch more
-    assert 20 < row["prompts"] < 60
-    for name in readings:
-        # 40 draws of 95 % fall below 33 in one case of two thousand
-        assert row[f"within_{name}"][0] > 0.8
-    narrow = Simulation(draws=5, offered=20).run(readings, 8, 0.01)
-    assert (narrow["prompts"], narrow["reached"]) == (20, 0)
 
 
 def test_windows_do_not_overlap(tmp_path: Path) -> None:
