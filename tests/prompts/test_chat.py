@@ -20,8 +20,8 @@ from support.letter_tokenizer import letter_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from bathyscope.errors import PromptError
 from bathyscope.core.apart import can_be_apart
+from bathyscope.errors import PromptError
 from bathyscope.prompts.chat import ChatTemplate
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 from bathyscope.prompts.source import resolve

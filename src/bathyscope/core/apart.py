@@ -1,7 +1,8 @@
 """Programs of others in a process of their own, which can be ended whatever it is doing.
 
 A limit of time inside of a process stops Python between two steps, and one step in C, such as a comparison of lists of
-lists of lists, may take for ever: nothing in that process runs meanwhile, Ctrl-C included. From outside it can be ended.
+lists of lists, may take for ever: nothing in that process runs meanwhile, Ctrl-C included. Only from outside can it be
+ended.
 """
 
 from __future__ import annotations
