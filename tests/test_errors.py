@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import bathyscope
-from bathyscope.errors import is_out_of_memory, warn
+from bathyscope.errors import PruningError, StoreError, is_out_of_memory, warn
 
 SOURCE = Path(bathyscope.__file__).parent
 
@@ -77,3 +77,19 @@ def test_the_hosts_allocator_has_a_text_of_its_own() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 55, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
+
+
+@pytest.mark.parametrize("letters", ["\x1b]0;mine\x07", "a\u202eb", "\r", "\udc80"])
+def test_nothing_in_a_message_acts_on_a_terminal(letters: str) -> None:
+    kinds = (bathyscope.BathyscopeError, StoreError, PruningError)
+    escaped = letters.encode("unicode_escape").decode()
+    for kind in kinds:
+        assert str(kind(f"First {letters}.\nSecond.")) == f"First {escaped}.\nSecond."
+    with pytest.warns(UserWarning, match="^First ") as caught:
+        warn(f"First {letters}.\nSecond.")
+    assert str(caught[0].message) == f"First {escaped}.\nSecond."
+
+
+def test_letters_of_every_script_stay_in_a_message() -> None:
+    text = "für 模型 \u0645\u062f\u0644 \u0915\u094d\u200d\u0937 – “é”"
+    assert str(StoreError(text)) == text

@@ -2,6 +2,7 @@
 
 import difflib
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterable
 from pathlib import PurePath
@@ -24,6 +25,10 @@ class BathyscopeError(Exception):
     """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        # messages name tensors, files and fields that others have named
+        return shown(super().__str__(), keep="\n")
 
 
 class OptionError(BathyscopeError, ValueError):
@@ -78,6 +83,32 @@ class RepairError(BathyscopeError, ValueError):
         self.repaired = repaired
 
 
+def shown(text: object, keep: str = "") -> str:
+    r"""Return the text with every letter escaped that would act on a terminal or a page, or that no file can hold.
+
+    Controls (``\x1b``, ``\n``), marks that turn the direction of text (``\u202e``), halves of letters (``\udc80``)
+    and what is no letter at all; letters, signs and blanks of every script stay as they are.
+
+    Args:
+        text: anything; its ``str`` is taken.
+        keep: letters that stay although they act, such as ``"\\n"`` where lines are wanted.
+    """
+    letters = str(text)
+    # Nearly every text is: one pass in C, and no letter is looked at alone.
+    if letters.isprintable():
+        return letters
+    return "".join(letter if _harmless(letter) or letter in keep else _escape(letter) for letter in letters)
+
+
+def _harmless(letter: str) -> bool:
+    # the two joiners belong to the spelling of several scripts
+    return letter.isprintable() or letter in "\u200c\u200d" or unicodedata.category(letter) in ("Zs", "Co")
+
+
+def _escape(letter: str) -> str:
+    return letter.encode("unicode_escape").decode("ascii")
+
+
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
     others = [word for word in allowed if word != name]  # the word itself cannot be what was meant
@@ -122,4 +153,4 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
         if str(frame.f_globals.get("__name__")).partition(".")[0] == _PACKAGE:
             outermost = level
         frame, level = frame.f_back, level + 1
-    warnings.warn(message, category, stacklevel=outermost + 1)
+    warnings.warn(shown(message, keep="\n"), category, stacklevel=outermost + 1)

@@ -134,3 +134,14 @@ def test_a_large_file_of_holes_is_not_read(tmp_path: Path) -> None:
         stream.seek(1 << 26)
         stream.write(b"y" * (1 << 21))
     assert len(read_regular(tmp_path / "half", most=MOST)) == (1 << 26) + (1 << 21)
+
+
+@pytest.mark.skipif(not hasattr(os, "SEEK_DATA"), reason="the system does not tell holes")
+def test_a_library_is_given_no_large_file_of_holes(tmp_path: Path) -> None:
+    with (tmp_path / "hollow").open("wb") as stream:
+        stream.write(b"x" * 4096)
+        stream.truncate(1 << 34)
+    if (tmp_path / "hollow").stat().st_blocks * 512 > 1 << 20:
+        pytest.skip("files have no holes here")
+    with pytest.raises(UnsafeFileError, match=r"has 16\.0 GiB, nearly none of which was ever written"):
+        require_regular(tmp_path / "hollow", most=MOST)

@@ -237,18 +237,59 @@ def test_a_header_that_nobody_wrote_is_refused(content: bytes, message: str, tmp
     assert message in refused(path)
 
 
+def _sparse(path: Path, header: bytes, holes: list[int]) -> Path:
+    """A header, and holes of some bytes with a text's type and length behind each."""
+    path.write_bytes(header)
+    with path.open("r+b") as stream:
+        stream.seek(0, 2)
+        for number, hole in enumerate(holes):
+            stream.write((3).to_bytes(8, "little") + b"%03d" % number + (8).to_bytes(4, "little"))
+            stream.write(hole.to_bytes(8, "little"))
+            stream.seek(hole, 1)
+        stream.truncate(stream.tell() + 4096)
+    return path
+
+
 def test_a_file_with_holes_is_not_read_into_memory(tmp_path: Path) -> None:
     path = tmp_path / "sparse.gguf"
     path.write_bytes(_header((b"x", 9, _array(12, 1 << 33)), (b"general.alignment", 4, bytes(4))))
     with path.open("r+b") as stream:
         stream.truncate(1 << 37)
     tracemalloc.start()
-    # behind the hole of 64 GiB there is no further value: its name is empty, and its type a byte
     message = refused(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert message
     assert peak < 1 << 24
+
+
+def test_texts_of_a_header_are_no_gigabytes_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf_module, "_LONGEST_HEADER", 1 << 22)
+    header = b"GGUF" + (3).to_bytes(4, "little") + bytes(8) + (100).to_bytes(8, "little")
+    # small enough that it may have holes
+    path = _sparse(tmp_path / "long.gguf", header, [1 << 19] * 100)
+    tracemalloc.start()
+    message = refused(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "is damaged: its header has more than" in message
+    assert peak < 1 << 24
+
+
+def test_numbers_of_blocks_may_have_any_digits(tmp_path: Path) -> None:
+    name = b"blk." + b"9" * 5000 + b".weight"
+    tensor = len(name).to_bytes(8, "little") + name + (1).to_bytes(4, "little") + (1).to_bytes(8, "little") + bytes(12)
+    keys = b"".join(
+        len(key).to_bytes(8, "little") + key + value
+        for key, value in (
+            (b"general.architecture", (8).to_bytes(4, "little") + (5).to_bytes(8, "little") + b"llama"),
+            (b"llama.block_count", (4).to_bytes(4, "little") + (2).to_bytes(4, "little")),
+        )
+    )
+    counts = (1).to_bytes(8, "little") + (2).to_bytes(8, "little")
+    path = tmp_path / "digits.gguf"
+    path.write_bytes(b"GGUF" + (3).to_bytes(4, "little") + counts + keys + tensor + bytes(256))
+    assert gguf_module.open_gguf(path).left_over is None
 
 
 def test_an_unknown_architecture_is_named(tmp_path: Path) -> None:

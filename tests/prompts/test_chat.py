@@ -20,6 +20,7 @@ from support.letter_tokenizer import letter_tokenizer
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from bathyscope.core.apart import can_be_apart
 from bathyscope.errors import PromptError
 from bathyscope.prompts.chat import ChatTemplate
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
@@ -283,10 +284,43 @@ def test_markers_are_no_names_of_anything(tokenizer: Fast) -> None:
 
 
 def test_a_template_that_does_not_end_is_stopped(tokenizer: Fast, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bathyscope.prompts.chat._SECONDS", 0.1)
+    monkeypatch.setattr("bathyscope.prompts.rendering._SECONDS", 0.1)
     endless = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}{{ messages[0].content }}"
     with pytest.raises(PromptError, match=r"chat template did not end within 0\.1 s; leave chat out"):
         read([Prompt("one two")], tokenizer, endless)
+
+
+_TOWERS = (
+    "{% set ns = namespace(a=[], b=[], s=(), t=()) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}"
+    "{% set ns.b = [ns.b, ns.b] %}{% set ns.s = (ns.s, ns.s) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}"
+)
+
+
+@pytest.mark.skipif(not can_be_apart(), reason="one process alone")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        *("ns.a == ns.b", "ns.a in [ns.b]", "ns.s < ns.t", "{ns.s: 1}", "{}[ns.s]", "ns.a", "ns.a | tojson"),
+        *("[ns.s, ns.t] | unique | list", "[ns.s, ns.t] | sort"),
+        "('a' * 9000000).strip('bcdefghijk' * 900000 + 'a')",
+        "['x' * 9000000] * 1000000 == ['x' * 9000000 ~ ''] * 1000000",
+    ],
+)
+def test_one_step_that_nothing_stops_ends_with_its_process(
+    tokenizer: Fast, wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bathyscope.prompts.rendering._SECONDS", 0.1)
+    monkeypatch.setattr("bathyscope.prompts.rendering._GRACE", 0.1)
+    endless = _TOWERS + "{{ " + wanted + " }}" + template("{{ m.content }}")
+    with pytest.raises(PromptError, match=r"chat template did not end within 0\.1 s; leave chat out"):
+        read([Prompt("one two")], tokenizer, endless)
+
+
+def test_a_reason_of_a_template_is_short_and_acts_on_no_terminal(tokenizer: Fast) -> None:
+    loud = "{{ raise_exception('\x1b]0;mine\x07' ~ 'A' * 1000000) }}"
+    with pytest.raises(PromptError, match=r"does not take it: \\x1b\]0;mine\\x07A+….$") as refusal:
+        read([Prompt("one two")], tokenizer, loud)
+    assert len(str(refusal.value)) < 400
 
 
 @pytest.mark.parametrize(
@@ -322,7 +356,7 @@ def test_one_operation_of_a_template_is_bounded(tokenizer: Fast, wanted: str) ->
 def test_a_template_takes_no_more_memory_than_chats_need(
     tokenizer: Fast, wanted: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bathyscope.prompts.chat._MEMORY", 1 << 28)
+    monkeypatch.setattr("bathyscope.prompts.rendering._MEMORY", 1 << 28)
     hungry = "{% set ns = namespace(x='aaaaaaaa') %}" + wanted + template("{{ m.content }}")
     with pytest.raises(PromptError, match="chat template asks for more than 256 MiB of memory; leave chat out"):
         read([Prompt("one two")], tokenizer, hungry)

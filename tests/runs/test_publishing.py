@@ -18,7 +18,7 @@ from bathyscope.core.text import without_places
 from bathyscope.errors import StoreError
 from bathyscope.runs.manifest import load_manifest
 from bathyscope.runs.places import Places, require_no_place
-from bathyscope.runs.publishing import _dataset_without_places, write_without_places
+from bathyscope.runs.publishing import _dataset_without_places, _prompts_without_places, write_without_places
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,11 @@ def test_a_run_is_copied_without_its_places(tmp_path: Path) -> None:
     assert "Would publish" in listed
     assert "manifest.json (" in listed
     assert "secret" not in listed
+
+
+@pytest.mark.parametrize("line", [b"\xff", b"[]", b"{", b"[" * 100_000, b'{"dataset": 1, "dataset": 2}'])
+def test_prompts_that_cannot_be_read_are_not_published(line: bytes) -> None:
+    with pytest.raises(
+        StoreError, match=r"The prompts of the run cannot be read .* Restore prompts\.jsonl from a copy"
+    ):
+        _prompts_without_places(b'{"dataset": "a"}\n' + line + b"\n", Places({}))

@@ -239,3 +239,12 @@ def test_a_run_without_a_word_of_its_shards_goes_on_with_its_own(tmp_path: Path,
     assert surveyed(tmp_path / "run", 3, ["lens"], batch_tokens=None).identity.batch_tokens == 16
     # a model whose calls are counted is looked at again, and no prompt is run
     assert set(calls) <= {2}
+
+
+def test_a_run_does_not_grow_behind_a_link(tmp_path: Path) -> None:
+    surveyed(tmp_path / "run", 3)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "run" / GROWING).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError, match=r"growing' is a link, and a run grows in a folder of its own\. Remove it"):
+        surveyed(tmp_path / "run", 5, grow=True)
+    assert not list((tmp_path / "elsewhere").iterdir())

@@ -108,6 +108,9 @@ def require_regular(path: Path, inside: Path | None = None, most: int = MOST) ->
     if status.st_size > most:
         size = in_bytes(status.st_size)
         raise UnsafeFileError(path, errno.EFBIG, f"it has {size}, and at most {in_bytes(most)} are read")
+    if status.st_size > _LARGE:
+        with open_regular(path) as stream:
+            _require_written(path, stream, status.st_size)
 
 
 def require_inside(path: Path, folder: Path) -> None:

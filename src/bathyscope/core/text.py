@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
+from bathyscope.errors import shown
+
 _LONGEST: Final = 14
 _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 """What Markdown acts on; inside of a word an underscore is one."""
@@ -39,23 +41,6 @@ _LEFT_OVER: Final = re.compile(
 )
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.
 _INVISIBLE: Final = ("Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp")
-
-
-def shown(text: object, keep: str = "") -> str:
-    r"""Return the text with every letter escaped that would act on a terminal or a page, or that no file can hold.
-
-    Controls (``\x1b``, ``\n``), marks that turn the direction of text (``\u202e``), halves of letters (``\udc80``)
-    and what is no letter at all; letters, signs and blanks of every script stay as they are.
-
-    Args:
-        text: anything; its ``str`` is taken.
-        keep: letters that stay although they act, such as ``"\\n"`` where lines are wanted.
-    """
-    letters = str(text)
-    # Nearly every text is: one pass in C, and no letter is looked at alone.
-    if letters.isprintable():
-        return letters
-    return "".join(letter if _harmless(letter) or letter in keep else _escape(letter) for letter in letters)
 
 
 def elided(content: object, letters: int) -> str:
@@ -176,12 +161,3 @@ def _letter(letter: str) -> str:
     if letter in _VISIBLE:
         return _VISIBLE[letter]
     return code_point(letter) if unicodedata.category(letter) in _INVISIBLE else letter
-
-
-def _harmless(letter: str) -> bool:
-    # the two joiners belong to the spelling of several scripts
-    return letter.isprintable() or letter in "\u200c\u200d" or unicodedata.category(letter) in ("Zs", "Co")
-
-
-def _escape(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")

@@ -19,7 +19,7 @@ from math import prod
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from bathyscope.core.foreign import open_regular
+from bathyscope.core.foreign import open_regular, require_regular
 from bathyscope.errors import ModelError
 
 SUFFIX: Final = ".gguf"
@@ -29,13 +29,15 @@ _STRING, _ARRAY = 8, 9
 # struct formats of the container's number types, by their codes
 _NUMBERS: Final = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _LONGEST_TEXT: Final = 1 << 26
+_LONGEST_HEADER: Final = 1 << 28
+"""Bytes that are read of a header, at most: ten times a vocabulary of half a million tokens with its merges."""
 _F32: Final = 0
 _SCALINGS: Final = ("rope.scaling.type", "rope.scaling.factor", "rope.scaling.attn_factor", "rope.scale_linear")
 _UNSCALED: Final = ("none", "", 1.0)
 _FACTORS: Final = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 _SCALED_ARCHITECTURES: Final = ("gpt-oss",)
 """Of whose files transformers reads how frequencies are scaled."""
-_BLOCK: Final = re.compile(r"blk\.(\d+)\.")
+_BLOCK: Final = re.compile(r"blk\.([0-9]{1,9})\.")
 _MOST_TEXTS: Final = 10_000_000
 _MOST_TENSORS: Final = 1_000_000
 _MOST_AXES: Final = 8
@@ -114,6 +116,7 @@ def open_gguf(name: str | Path) -> GgufFile:
             f"Reading {name} needs {' and '.join(missing)}, which is not installed; pip install 'bathyscope[gguf]'."
         )
     try:
+        require_regular(path)
         with open_regular(path) as stream:
             return _read_header(path, stream)
     except OSError as error:
@@ -133,11 +136,15 @@ class _Header:
     def __init__(self, path: Path, stream: BinaryIO) -> None:
         self._path, self._stream = path, stream
         self._size = path.stat().st_size
+        self._read = 0
 
     def take(self, size: int) -> bytes:
         # a damaged number may ask for more bytes than there is memory
         if self._stream.tell() + size > self._size:
             raise ModelError(_truncated(self._path, "it ends within its header"))
+        self._read += size
+        if self._read > _LONGEST_HEADER:
+            raise ModelError(f"{self._path} is damaged: its header has more than 256 MiB; download it again.")
         return self._stream.read(size)
 
     def skip(self, size: int) -> None:

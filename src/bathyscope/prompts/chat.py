@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from bathyscope.core.deadline import deadline
-from bathyscope.core.headroom import headroom
-from bathyscope.core.text import elided, in_bytes
+from bathyscope.core.text import elided
 from bathyscope.errors import PromptError
 from bathyscope.prompts.clock import ASKED, CLOCK, FIXED, UNASKED
-from bathyscope.prompts.template_sandbox import MARK, bounded_templates
+from bathyscope.prompts.rendering import Rendering
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -27,10 +25,6 @@ ANSWER: Final = "PlaceOfTheAnswer"
 USER: Final = "user"
 ASSISTANT: Final = "assistant"
 
-_SECONDS: Final = 10.0
-"""That a template may take for one chat, which takes milliseconds."""
-_MEMORY: Final = 1 << 30
-"""Bytes that it may take, as much as a thousand of the longest chats."""
 _EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*$")
 _OPEN_THINKING = re.compile(r"<think>\s*$")
 _THINKING_TWICE = re.compile(r"<think>\s*(?:</think>\s*)?<think>")
@@ -208,28 +202,12 @@ class ChatTemplate:
         Args:
             clock: the macro that takes the place of the clock.
         """
-        try:
-            template = self.tokenizer.get_chat_template() if self._clocked is None else clock + self._clocked
-            with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
-                rendered = self.tokenizer.apply_chat_template(
-                    messages,
-                    tokenize=False,
-                    add_generation_prompt=messages[-1]["role"] != ASSISTANT,
-                    chat_template=MARK + template,
-                )
-            return str(rendered)
-        except TimeoutError as error:
-            raise PromptError(
-                f"the tokenizer's chat template did not end within {_SECONDS:g} s; leave chat out."
-            ) from error
-        except MemoryError as error:
-            raise PromptError(
-                f"the tokenizer's chat template asks for more than {in_bytes(_MEMORY)} of memory; leave chat out."
-            ) from error
-        # a template is a program of its author's, which raises whatever it likes
-        except Exception as error:
-            reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
-            raise PromptError(f"the tokenizer's chat template does not take it: {reason}.") from error
+        template = str(self.tokenizer.get_chat_template()) if self._clocked is None else clock + self._clocked
+        return self._rendering(messages, template, is_open=messages[-1]["role"] != ASSISTANT)
+
+    @cached_property
+    def _rendering(self) -> Rendering:
+        return Rendering(self.tokenizer)
 
 
 def _stand_in(text: str) -> str:

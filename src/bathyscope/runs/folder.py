@@ -161,6 +161,20 @@ class Folder:
         self.close()
 
 
+def require_own_folder(path: Path, what: str) -> None:
+    """Refuse a link in place of a folder inside of a folder of results: nothing behind it is read or written.
+
+    Args:
+        path: of the folder, which need not exist.
+        what: such folders are, for the message, such as ``the controls of a run are folders of its own``.
+
+    Raises:
+        StoreError: it is a link.
+    """
+    if path.is_symlink():
+        raise StoreError(f"{str(path)!r} is a link, and {what}. Remove it, or copy what it leads to into its place.")
+
+
 def folder_path(path: object, name: str = "path") -> Path:
     """Return a folder as a user gives it, with ``~`` written out.
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bathyscope.errors import StoreError
 from bathyscope.runs.difference import difference, listed, version_difference
-from bathyscope.runs.folder import Folder, reason, verified
+from bathyscope.runs.folder import Folder, reason, require_own_folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, library_versions, load_manifest
 from bathyscope.runs.shards import Datasets, read_shard
 from bathyscope.runs.writer import RunWriter
@@ -106,6 +106,7 @@ class Growth:
         """
         self._require_versions()
         with Folder(self.path, RUN) as folder:
+            require_own_folder(self.path / GROWING, "a run grows in a folder of its own")
             self._require_one_growth()
             with RunWriter.open(self.path / GROWING, asdict(self.requested), record) as writer:
                 yield writer

@@ -11,8 +11,10 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.text import left_over_place
-from bathyscope.runs.folder import Folder, verified
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import elided, left_over_place
+from bathyscope.errors import StoreError
+from bathyscope.runs.folder import MOST_DEEP, Folder, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, part_file
 from bathyscope.runs.places import Places, require_no_place
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
@@ -100,11 +102,22 @@ def _text_without_places(places: Places, text: str) -> str:
 
 
 def _prompts_without_places(content: bytes, places: Places) -> bytes:
-    return b"\n".join(_line_without_places(line, places) for line in content.split(b"\n"))
+    """Shorten the sources of prompts.
+
+    Raises:
+        StoreError: a line that is no prompt's.
+    """
+    try:
+        return b"\n".join(_line_without_places(line, places) for line in content.split(b"\n"))
+    except DAMAGED as error:
+        raise StoreError(
+            f"The prompts of the run cannot be read ({type(error).__name__}: {elided(error, 80)}). "
+            f"Restore {PROMPTS_FILE} from a copy, or survey again."
+        ) from error
 
 
 def _line_without_places(content: bytes, places: Places) -> bytes:
-    line = json.loads(content) if content else {}
+    line = read_json(content, MOST_DEEP) if content else {}
     shortened = places.without(str(line.get(_SOURCE, "")))
     # ids, labels and texts stay as they were written, to the byte, where no place is named
     if shortened == str(line.get(_SOURCE, "")):

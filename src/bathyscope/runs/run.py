@@ -19,7 +19,7 @@ from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
-from bathyscope.runs.folder import Folder, folder_path, reason, verified
+from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
 from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from bathyscope.runs.verdict import Verdict
 
 CONTROLS = "controls"
+_OWN = "the controls of a run are folders of its own"
 """The folder of a run in which its controls lie, each a run of its own."""
 
 
@@ -550,9 +551,9 @@ def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str]
     controls: dict[str, Run] = {}
     room = folder / CONTROLS
     # a link is refused before anything behind it is looked at
-    _require_no_link(room)
+    require_own_folder(room, _OWN)
     for path in sorted(room.glob("*")):
-        _require_no_link(path)
+        require_own_folder(path, _OWN)
         if path.name in besides or not (path / RUN.manifest).exists():
             continue
         if partial or load_manifest(path).record.finished is not None:
@@ -561,14 +562,6 @@ def controls_in(folder: Path, *, partial: bool = False, besides: Collection[str]
         else:
             warn(f"The control {path.name} of the run in {str(folder)!r} is not finished, and is left out.")
     return controls
-
-
-def _require_no_link(path: Path) -> None:
-    if path.is_symlink():
-        raise StoreError(
-            f"{str(path)!r} is a link, and the controls of a run are folders of its own. Remove it, or copy what it "
-            "leads to into its place."
-        )
 
 
 def _without_places(folder: Path, target: Path) -> Path:

@@ -82,3 +82,10 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match=r"The lens cannot be written to .* Free space, or give another path"):
         lens().save(tmp_path / "file" / "lens.safetensors")
+
+
+def test_matrices_that_are_the_same_numbers_are_not_made_several(tmp_path: Path) -> None:
+    shared = torch.eye(4)
+    torch.save(published(J=dict.fromkeys(range(1000), shared), d_model=4), tmp_path / "lens.pt")
+    with pytest.raises(StoreError, match=r"is no Jacobian lens: several of its matrices are the same numbers\. Give"):
+        open_lens(tmp_path / "lens.pt")

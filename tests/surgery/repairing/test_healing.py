@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors import safe_open
+from safetensors.torch import save_file
 from support import waves, zoo
 from torch import Tensor
 
@@ -120,3 +121,32 @@ def test_a_damaged_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / STATE).write_bytes(b"no tensors")
     with pytest.raises(StoreError, match=r"cannot be read \(.*remove it to begin again"):
         healed(tmp_path)
+
+
+def test_whatever_a_state_holds_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    healed(tmp_path, tokens=80)
+    with safe_open(tmp_path / STATE, framework="pt") as stored:
+        metadata, tensors = stored.metadata(), {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118
+    first = next(iter(tensors))
+    cases = [
+        *(
+            ({**metadata, "at": at}, tensors)
+            for at in ("", "[", "{}", "[1]", '["a", 2, 3]', "[-1, 0, 0]", "[1, 2, NaN]")
+        ),
+        ({**metadata, "at": "[" * 100_000}, tensors),
+        ({name: value for name, value in metadata.items() if name != "at"}, tensors),
+        (metadata, {name: value for name, value in tensors.items() if name != first}),
+        (metadata, {**tensors, first: torch.zeros(2, 3, 5)}),
+    ]
+    for other_metadata, other_tensors in cases:
+        save_file(other_tensors, tmp_path / STATE, other_metadata)
+        with pytest.raises(StoreError, match=r"cannot be read \(.*remove it to begin again"):
+            healed(tmp_path, tokens=80)
+
+
+def test_a_state_behind_a_link_is_not_read(tmp_path: Path) -> None:
+    healed(tmp_path / "other", tokens=80)
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / STATE).symlink_to(tmp_path / "other" / STATE)
+    with pytest.raises(StoreError, match=r"cannot be read \(.*it is a link that leaves .*remove it to begin again"):
+        healed(tmp_path / "own", tokens=80)

@@ -243,3 +243,16 @@ def test_a_course_whose_record_was_removed_goes_on(
 def test_a_folder_without_a_course_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"There is no finished survey in .*; give the folder of a course."):
         open_course(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["step-00000003", "step-00000200"])
+def test_surveys_of_a_course_are_its_own(
+    found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path, name: str
+) -> None:
+    copy = tmp_path / "course"
+    shutil.copytree(found[1], copy)
+    shutil.rmtree(copy / name, ignore_errors=True)
+    (copy / name).symlink_to(found[1] / "step-00000020")
+    for read in (bathyscope.open, lambda place: bathyscope.course(checkpoints, PROMPTS, place, progress=False)):
+        with pytest.raises(StoreError, match=rf"{name}' is a link, and the surveys of a course are folders of its own"):
+            read(copy)

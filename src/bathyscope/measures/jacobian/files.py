@@ -165,6 +165,10 @@ def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     width, matrices = content["d_model"], content["J"]
     if not matrices or not all(_is_matrix(layer, matrix, width) for layer, matrix in matrices.items()):
         raise StoreError(f"{place} is no Jacobian lens: J is not one {width} × {width} matrix for each layer. {advice}")
+    stored = {matrix.untyped_storage().data_ptr(): matrix.untyped_storage().nbytes() for matrix in matrices.values()}
+    if sum(matrix.nbytes for matrix in matrices.values()) > sum(stored.values()):
+        # a small file may say so of one matrix as often as it likes
+        raise StoreError(f"{place} is no Jacobian lens: several of its matrices are the same numbers. {advice}")
     layers, prompts = sorted(matrices), content["n_prompts"]
     # the reference counts the outputs of blocks from 0, and boundaries count the embedding first
     boundaries = [layer + 1 for layer in layers]

@@ -20,7 +20,10 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.atomic import write_atomically
+from bathyscope.core.foreign import require_regular
 from bathyscope.core.interrupts import noted
+from bathyscope.core.strict import DAMAGED, read_json
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
 
@@ -203,10 +206,11 @@ def require_own(folder: Path | None, identity: str) -> None:
     if not (folder / STATE).is_file():
         return
     try:
+        require_regular(folder / STATE, folder)
         with safe_open(folder / STATE, framework="pt") as stored:
             metadata = stored.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise StoreError(f"{str(folder / STATE)!r} cannot be read ({error}); remove it to begin again.") from error
+    except (SafetensorError, *DAMAGED) as error:
+        raise _unreadable(folder, error) from error
     if not _is_same_training(metadata.get("identity"), identity):
         raise StoreError(
             f"{str(folder / STATE)!r} is the state of another training; give another folder, or remove it."
@@ -223,7 +227,7 @@ def _is_same_training(stored: str | None, identity: str) -> bool:
         return stored is not None
     try:
         earlier, now = json.loads(stored), json.loads(identity)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
     unknown = [name for name in _TOLD_LATER if name not in earlier] if isinstance(earlier, dict) else []
     return bool(earlier == {name: value for name, value in now.items() if name not in unknown})
@@ -245,13 +249,30 @@ def _resume(
     require_own(folder, about["identity"])
     if folder is None or not (folder / STATE).is_file():
         return 0, 0, 0.0
-    with safe_open(folder / STATE, framework="pt") as stored:
-        step, tokens, seconds = json.loads(stored.metadata()["at"])
-        if not math.isfinite(seconds):
-            raise StoreError(f"{str(folder / STATE)!r} cannot be read; remove it to begin again.")
-        for number, master in enumerate(masters):
-            weight, first, second = (stored.get_tensor(f"{part}.{number}").to(master) for part in _PARTS)
-            master.copy_(weight)
-            optimiser.state[master] = {"step": torch.tensor(float(step)), "exp_avg": first, "exp_avg_sq": second}
+    try:
+        with safe_open(folder / STATE, framework="pt") as stored:
+            step, tokens, seconds = read_json(stored.metadata()["at"], 1)
+            if type(step) is not int or type(tokens) is not int or min(step, tokens) < 0 or not 0 <= seconds < math.inf:
+                raise ValueError(f"it says that it is at {step!r} steps, {tokens!r} tokens and {seconds!r} s")
+            for number, master in enumerate(masters):
+                weight, first, second = (_as(master, stored.get_tensor(f"{part}.{number}")) for part in _PARTS)
+                master.copy_(weight)
+                optimiser.state[master] = {"step": torch.tensor(float(step)), "exp_avg": first, "exp_avg_sq": second}
+    except (SafetensorError, *DAMAGED) as error:
+        raise _unreadable(folder, error) from error
     _copy_masters(masters, parameters)
     return step, tokens, seconds
+
+
+def _as(master: Tensor, stored: Tensor) -> Tensor:
+    """Return a stored tensor as one of a master's; a ValueError where it is of another shape."""
+    if stored.shape != master.shape:
+        raise ValueError(f"a tensor is {tuple(stored.shape)}, and its weight {tuple(master.shape)}")
+    return stored.to(master)
+
+
+def _unreadable(folder: Path, error: Exception) -> StoreError:
+    reason = elided(getattr(error, "strerror", None) or error, 80)
+    return StoreError(
+        f"{str(folder / STATE)!r} cannot be read ({type(error).__name__}: {reason}); remove it to begin again."
+    )

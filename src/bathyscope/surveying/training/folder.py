@@ -13,7 +13,7 @@ from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.runs.folder import Kind, reason, refuse_foreign
+from bathyscope.runs.folder import Kind, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
 from bathyscope.surveying.training.options import plain_options
 
@@ -31,12 +31,19 @@ CHECKPOINTS: Final = "checkpoints"
 _LONGEST_NAME: Final = 32
 _STEP: Final = "step-{:08d}"
 _COURSE: Final = Kind("course", "bathyscope course", ABOUT, schemas=())
+_OWN: Final = "the surveys of a course are folders of its own"
 _STEP_OF_RUN: Final = re.compile(r"step-(\d+)")
 
 
 def run_folder(folder: Path, step: int) -> Path:
-    """Return the folder of a step's survey."""
-    return folder / _STEP.format(step)
+    """Return the folder of a step's survey.
+
+    Raises:
+        StoreError: it is a link, behind which nothing is read or written.
+    """
+    path = folder / _STEP.format(step)
+    require_own_folder(path, _OWN)
+    return path
 
 
 def is_course(folder: str | Path) -> bool:
@@ -62,10 +69,16 @@ def _is_of_step(entry: Path) -> bool:
 
 
 def finished_runs(folder: Path) -> dict[int, Path]:
-    """Return the folders of the finished surveys by step, in order."""
+    """Return the folders of the finished surveys by step, in order.
+
+    Raises:
+        StoreError: one is a link, or its manifest cannot be read.
+    """
     runs_by_step: dict[int, Path] = {}
     for path in folder.glob("step-*"):
         match = _STEP_OF_RUN.fullmatch(path.name)
+        if match is not None:
+            require_own_folder(path, _OWN)
         if match is not None and (path / RUN.manifest).exists() and load_manifest(path).record.finished is not None:
             runs_by_step[int(match[1])] = path
     return dict(sorted(runs_by_step.items()))

@@ -1,0 +1,108 @@
+"""A chat template applied to messages: a program that comes with the model, bounded in time and memory.
+
+It runs in a process of its own, where the system can make one: single steps of a template may take for ever, such as a
+comparison of lists of lists, and nothing but the end of their process ends them. Inside of that process most of what
+would take too long is stopped with a reason.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+from bathyscope.core.apart import Apart, can_be_apart
+from bathyscope.core.deadline import deadline
+from bathyscope.core.headroom import headroom
+from bathyscope.core.text import elided, in_bytes
+from bathyscope.errors import PromptError
+from bathyscope.prompts.template_sandbox import MARK, bounded_templates
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_SECONDS: Final = 10.0
+"""That a template may take for one chat, which takes milliseconds."""
+_GRACE: Final = 2.0
+"""Seconds after which a process is ended that has not stopped its template by then."""
+_MEMORY: Final = 1 << 30
+"""Bytes that it may take, as much as a thousand of the longest chats."""
+_LONGEST_REASON: Final = 200
+
+
+class _Outcome(TypedDict):
+    """What came of applying a template: a text, or why there is none."""
+
+    text: str | None
+    refusal: str
+
+
+class Rendering:
+    """Chats as a tokenizer's templates write them.
+
+    Args:
+        tokenizer: as it is when the first chat is written.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self._tokenizer = tokenizer
+        # not a method of its own: what holds this object would keep the other process from ending with it
+        self._apart = Apart(lambda request: _outcome(tokenizer, **request))
+        self._is_overdue = False
+
+    def __call__(self, messages: list[dict[str, Any]], template: str, *, is_open: bool) -> str:
+        """Return the chat as text.
+
+        Args:
+            template: to be applied.
+            is_open: whether the assistant's turn is to be begun.
+
+        Raises:
+            PromptError: the template refuses the messages, or takes too much time or memory.
+        """
+        request = {"messages": messages, "template": template, "is_open": is_open}
+        # other forms of the same chat would take as long
+        if self._is_overdue:
+            raise PromptError(_overdue())
+        try:
+            outcome = (
+                self._apart(request, _SECONDS + _GRACE) if can_be_apart() else _outcome(self._tokenizer, **request)
+            )
+        except TimeoutError:
+            self._is_overdue = True
+            raise PromptError(_overdue()) from None
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise PromptError(
+                f"the process that applies the tokenizer's chat template has ended ({reason}); leave chat out."
+            ) from error
+        if outcome["text"] is None:
+            raise PromptError(outcome["refusal"])
+        return str(outcome["text"])
+
+
+def _overdue() -> str:
+    return f"the tokenizer's chat template did not end within {_SECONDS:g} s; leave chat out."
+
+
+def _outcome(
+    tokenizer: PreTrainedTokenizerBase, messages: list[dict[str, Any]], template: str, is_open: bool
+) -> _Outcome:
+    """Apply a template; whatever it raises is its refusal.
+
+    Raises:
+        TimeoutError: it took too long, and could be stopped.
+    """
+    try:
+        with headroom(_MEMORY), bounded_templates(), deadline(_SECONDS):
+            rendered = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=is_open, chat_template=MARK + template
+            )
+            return {"text": str(rendered), "refusal": ""}
+    except TimeoutError:
+        raise
+    except MemoryError:
+        refusal = f"the tokenizer's chat template asks for more than {in_bytes(_MEMORY)} of memory; leave chat out."
+    # a template is a program of its author's, which raises whatever it likes
+    except Exception as error:
+        first = str(error).strip().split("\n")[0] or type(error).__name__
+        refusal = f"the tokenizer's chat template does not take it: {elided(first, _LONGEST_REASON).rstrip('.')}."
+    return {"text": None, "refusal": refusal}
