@@ -43,8 +43,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "analysis/between/weights",
         "weights-outside-of-blocks-are-not-compared",
-        "places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]",
-        "places = [*places]",
+        "for name in [*_differing(left, right), *scaled]), *places]",
+        "for name in scaled), *places]",
         "analysis/between/test_diff_places.py::test_a_row_that_no_prompt_asks_for_is_said_and_parts_nothing",
     ),
     Bug(

@@ -29,7 +29,7 @@ _LONGEST_REASON: Final = 200
 
 
 class _Outcome(TypedDict):
-    """What came of applying a template: a text, or why there is none."""
+    """What came of applying a template: a text, or why it was refused."""
 
     text: str | None
     refusal: str
@@ -58,7 +58,7 @@ class Rendering:
         Raises:
             PromptError: the template refuses the messages, or takes too much time or memory.
         """
-        request = {"messages": messages, "template": template, "is_open": is_open}
+        request: dict[str, Any] = {"messages": messages, "template": template, "is_open": is_open}
         # other forms of the same chat would take as long
         if self._is_overdue:
             raise PromptError(_overdue())
