@@ -8,7 +8,8 @@ import torch
 import xarray as xr
 from support.misfits import misfits
 
-from bathyscope.labels import Label, documented, labelled, variable
+from bathyscope.errors import StoreError
+from bathyscope.labels import Label, documented, labelled, token_weights, variable
 
 TABLE = {
     "kl": Label("[norm] prompt boundary", "KL", "nats", "KL(p ‖ p̄), k = {k=5}", "a paper", "0 = equal"),
@@ -71,3 +72,9 @@ def test_a_table_as_a_document_has_it() -> None:
         "| `kl` | prompt, boundary | nats | KL | KL(p ‖ p̄), k = 5 | a paper |",
         "| `top` | prompt | 1 | top \\|h\\| |  |  |",
     ]
+
+
+def test_numbers_of_tokens_that_are_none_are_one_error() -> None:
+    for name in ("n_averaged", "n_averaged_kl", "n_tokens"):
+        with pytest.raises(StoreError, match=f"{name} of these results holds no numbers of tokens"):
+            token_weights(xr.Dataset({name: ("prompt", np.array(["a", "b"]))}), "kl")

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.errors import StoreError
+
 if TYPE_CHECKING:
     import xarray as xr
     from numpy.typing import NDArray
@@ -183,14 +185,24 @@ def token_weights(dataset: xr.Dataset, name: str = "") -> NDArray[Any]:
 
     Args:
         name: of the variable.
+
+    Raises:
+        StoreError: what is to be numbers of tokens holds something else.
     """
     for counts_name in (f"n_averaged_{name}", "n_averaged"):
         if counts_name in dataset:
-            return dataset[counts_name].values.astype("float64")
-    counts = dataset["n_tokens"].values.astype("float64")
+            return _counts(dataset, counts_name)
+    counts = _counts(dataset, "n_tokens")
     # Position 0 is left out; or, in runs that earlier versions wrote without counts, the last token.
     without_one = name.endswith("_rest") or name == "cross_entropy" or "baseline_loss" in dataset
     return counts - without_one
+
+
+def _counts(dataset: xr.Dataset, name: str) -> NDArray[Any]:
+    try:
+        return dataset[name].values.astype("float64")
+    except ValueError as error:
+        raise StoreError(f"{name} of these results holds no numbers of tokens; restore them from a copy.") from error
 
 
 def weighed_by(dataset: xr.Dataset) -> list[str]:

@@ -138,7 +138,8 @@ def test_what_is_derived_needs_no_block(tmp_path: Path, calls: list[int]) -> Non
     surveyed(tmp_path / "run", measures=["residual", "lens", "skip"])
     calls.clear()
     assert "effective_depth" in surveyed(tmp_path / "run", measures=["effective_depth"], grow=True)
-    assert calls == []
+    # a model whose calls are counted is looked at again, and no prompt is run
+    assert set(calls) <= {2}
 
 
 def test_measures_that_look_at_all_prompts_are_computed_anew(tmp_path: Path) -> None:

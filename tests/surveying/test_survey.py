@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:(skip|direct). .* too short for 
 LENGTHS = (20, 13, 17, 26, 9, 15)
 MEASURES = (*(name for name in REGISTRY if name not in ("translated_lens", "jacobian_lens", "patching")), "noise")
 """All that six short prompts are enough for, of which no two are paired, and no lens is fitted to others."""
-DRIVER = Path(__file__).parent / "support" / "survey_driver.py"
+DRIVER = Path(__file__).parents[1] / "support" / "survey_driver.py"
 
 
 def ids(lengths: tuple[int, ...] = LENGTHS) -> list[list[int]]:
