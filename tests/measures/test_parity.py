@@ -47,7 +47,7 @@ IMPOSSIBLE = {
 STREAMS = frozenset(
     (
         *("deepseek_v4", "deepseek_v4_compressed", "gemma3n", "gemma3n_multimodal"),
-        *("inkling2", "hy_v4", "qwen4_exp"),
+        *("inkling2", "hy_v4", "qwen4_exp", "reformer", "reformer_chunk"),
     )
 )
 """Several streams: the model itself reads a boundary where all blocks behind it hand on what they are given."""
@@ -171,10 +171,11 @@ def read_by_the_model(name: str, ids: list[int], h: Tensor) -> Tensor:
     model = zoo.build(name)
 
     def answer(module: torch.nn.Module, args: object, output: object) -> object:
+        # some families have the tokens in front of the rows
         if isinstance(output, Tensor):
-            return h[None]
+            return h.reshape(output.shape)
         assert isinstance(output, tuple | list)
-        return type(output)([h[None], *output[1:]])
+        return type(output)([h.reshape(output[0].shape), *output[1:]])
 
     handle = naive.blocks_of(model)[-1].register_forward_hook(answer)
     try:
