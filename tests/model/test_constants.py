@@ -82,6 +82,18 @@ def test_a_changed_constant_is_another_model(change: Callable[[Any], None]) -> N
     assert weight_hash(again) == changed, "a model that was changed before it was ever read is known too"
 
 
+def test_what_is_dropped_in_training_is_no_constant() -> None:
+    """A model is measured and exported in evaluation mode, in which nothing is dropped."""
+    for name, change in (
+        ("gpt2", lambda hf: setattr(hf.transformer.drop, "p", 0.5)),
+        ("llama", lambda hf: setattr(hf.model.layers[1].self_attn, "attention_dropout", 0.5)),
+    ):
+        hf = zoo.entry(name).build()
+        before = weight_hash(hf)
+        change(hf)
+        assert weight_hash(hf) == before
+
+
 def test_a_constant_that_is_changed_back_leaves_no_trace() -> None:
     hf = zoo.entry("llama").build()
     before, scaling = weight_hash(hf), hf.model.layers[2].self_attn.scaling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import torch
 from torch import nn
@@ -113,6 +114,10 @@ EDITS: tuple[Edit, ...] = (
     *(sliced, without_the_first, without_the_last, passing_through, with_a_stranger, with_a_resettable_stranger),
     *(narrowed, with_fewer_heads, resized, resized_by_hand, tied, with_another_scale),
 )
+
+
+SHORTENING: Final = frozenset({sliced, without_the_first, without_the_last})
+"""Edits of which two leave blocks that a third has nothing to change in."""
 
 
 def edited(edits: Sequence[Edit], n_blocks: int = 5) -> LlamaForCausalLM:

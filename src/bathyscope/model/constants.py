@@ -306,6 +306,8 @@ def _values_of(module: nn.Module, contents: ContentReader) -> Iterator[tuple[str
         # which row of an embedding is not trained, as its special tokens say; no forward looks at it
         if key == "padding_idx" and isinstance(module, nn.Embedding | PreTrainedModel):
             continue
+        if not is_own and _is_share_dropped(module, key):
+            continue
         if isinstance(value, Tensor):
             yield key, value.detach()
         elif _is_plain(value):
@@ -315,6 +317,11 @@ def _values_of(module: nn.Module, contents: ContentReader) -> Iterator[tuple[str
             continue
         elif is_own or isinstance(value, _READABLE) or not is_installed(type(value)):
             yield key, contents.read(value)
+
+
+def _is_share_dropped(module: nn.Module, key: str) -> bool:
+    """Whether this is how much a library's layer drops in training; models are measured and exported in evaluation."""
+    return key.endswith("dropout") or (key == "p" and isinstance(module, nn.modules.dropout._DropoutNd))
 
 
 def _is_plain(value: Any) -> bool:

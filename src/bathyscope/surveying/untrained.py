@@ -113,9 +113,26 @@ def _fill_rest(hf: PreTrainedModel, fresh: nn.Module, constants: Mapping[int, Te
     for value in fresh.buffers():
         if id(value) in constants and _is_unset(value):
             value.copy_(constants[id(value)])
+    _fill_as_built(hf, fresh)
     unset = [name for name, value in fresh.named_parameters() if _is_unset(value)]
     if unset:
         raise _refused(hf, f"nothing initialises {unset[0]}; give its module reset_parameters()")
+
+
+@torch.no_grad()
+def _fill_as_built(hf: PreTrainedModel, fresh: nn.Module) -> None:
+    """Give parameters that constructors alone initialise (xIELU's, layers of old families) what the plain model has."""
+    unset = {name: value for name, value in fresh.named_parameters() if _is_unset(value)}
+    if not unset:
+        return
+    # the configuration of a changed model may not make one at all
+    try:
+        built = dict(_build(hf).named_parameters())
+    except Exception:
+        return
+    for name, value in unset.items():
+        if name in built and built[name].shape == value.shape:
+            value.copy_(built[name])
 
 
 def _is_unset(tensor: Tensor) -> bool:
