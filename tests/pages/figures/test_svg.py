@@ -150,12 +150,16 @@ def _lines(text: str) -> list[np.ndarray]:
     return lines
 
 
-def test_marks_that_are_equal_are_one_element_and_look_as_they_did() -> None:
-    drawn = ET.fromstring(TEXT)
+@pytest.mark.parametrize(("name", "markers"), [("curve", 1), ("map", 3)])
+def test_marks_that_are_equal_are_one_element_and_look_as_they_did(name: str, markers: int) -> None:
+    """The marks of a curve are one; of axes without a grid, the ticks of each, the bar of colours among them."""
+    panel = {"curve": KL, "map": skip.FIGURE.panels(RUN, FigureOptions())[0]}[name]
+    text = inline_svg(panel, name)
+    drawn = ET.fromstring(text)
     joined = [one for one in drawn.iter(f"{SVG}path") if "marker: url(" in one.get("style", "")]
     names = [str(one.get("id")) for one in drawn.iter(f"{SVG}marker")]
-    assert len(names) == len(set(names)) > 1
+    assert len(names) == len(set(names)) == markers
     assert {re.findall(r"marker: url\(#(.*)\)", str(one.get("style")))[0] for one in joined} == set(names)
     assert sum(len(places(str(one.get("d")))) for one in joined) > 2 * len(joined)
-    looks = dict(re.findall(r"#run-1-drop-kl-p \.(\w+)\{([^}]*)\}", TEXT))
+    looks = dict(re.findall(rf"#{name}-p \.(\w+)\{{([^}}]*)\}}", text))
     assert all(one.get("class") in looks for one in drawn.iter(f"{SVG}marker"))

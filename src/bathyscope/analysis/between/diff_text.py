@@ -120,7 +120,8 @@ def _tell_weights(data: xr.Dataset) -> str:
         return f"adapters are in {_name_places(places)}"
     places = data.attrs.get("weights_differ")
     if places:
-        return f"the weights of {_name_places(places)} differ"
+        scaled = "the scaling of the adapters" in data.attrs.get("setting_details", [])
+        return f"the weights of {_name_places(places)} differ{', with the scaling of the adapters' if scaled else ''}"
     if places is None:
         states = [
             detail for detail in data.attrs.get("setting_details", []) if detail.startswith("the state of the ad")
