@@ -17,7 +17,7 @@ LANDING = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
 
 
 def answer(page: str) -> str:
-    """The sentences that a page says the demo ends with."""
+    """The sentences that a page says the demo begins with."""
     (block,) = re.findall(r"^(Half of the tokens keep .*?)\n(?:\[|```)", page, re.MULTILINE | re.DOTALL)
     return " ".join(block.split())
 
@@ -33,7 +33,7 @@ def test_the_demo_and_the_five_lines_print_what_the_pages_say(
     monkeypatch.chdir(tmp_path)
     assert main(["demo", "--quiet"]) == 0
     assert (tmp_path / "runs" / "demo" / "report.html").exists()
-    assert capsys.readouterr().out.splitlines()[-1] == answer(README)
+    assert capsys.readouterr().out.splitlines()[0] == answer(README)
     (code,) = re.findall(r"^```python\n(.*?)^```", LANDING, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)

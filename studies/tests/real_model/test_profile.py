@@ -19,7 +19,7 @@ def test_the_profile_shows_the_model_beside_its_controls(tmp_path: Path) -> None
     picture = (tmp_path / "profile.svg").read_text(encoding="utf-8")
     assert NAME in picture
     assert "grey: 2 untrained, the same prompts" in picture
-    assert "untrained: final after" in picture
+    assert "untrained: half final from" in picture
     assert "prefers-color-scheme:dark" in picture
     before = picture
     # what is stored is not measured again
