@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
+from unittest.mock import patch
 
 from torch import nn
 
@@ -30,14 +31,17 @@ def answering(module: nn.Module, change: Callable[[tuple[Any, ...], Any], Any]) 
 
 @contextmanager
 def counted_tokens(model: Model) -> Iterator[list[int]]:
-    """Inside, the tokens of every call of a block, one number a call."""
+    """Inside, the tokens of every call of a block, one number a call; the model itself stays as it is."""
     calls: list[int] = []
+    blocks = {id(block) for block in model.anatomy.blocks}
 
-    def note(args: tuple[Any, ...], output: Any) -> Any:
-        calls.append(args[0].shape[0] * args[0].shape[1])
-        return output
+    own = nn.Module.__call__
 
-    with ExitStack() as stack:
-        for block in model.anatomy.blocks:
-            stack.enter_context(answering(block, note))
+    def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if id(module) in blocks:
+            calls.append(args[0].shape[0] * args[0].shape[1])
+        return own(module, *args, **kwargs)
+
+    # a hook would be refused, and a block's own forward would make it another model
+    with patch.object(nn.Module, "__call__", call):
         yield calls

@@ -49,6 +49,19 @@ def bound_of_shares(hf: nn.Module, least: float = 1e-5) -> float:
     return bound
 
 
+def bound_of_differences(hf: nn.Module, least: float) -> float:
+    """Return how far two numbers of other calls may lie apart: each is within ``floor`` of the exact one.
+
+    That is granted only to models whose rounding grows on its way; others are held to ``least``.
+    """
+    return max(least, 2 * bound_of_shares(hf)) if _grows(hf) else least
+
+
+def _grows(hf: nn.Module) -> bool:
+    """Whether blocks keep a state over tokens by the delta rule, which divides by the norms of keys."""
+    return any("Delta" in type(module).__name__ for module in hf.modules())
+
+
 def assert_same_bits(actual: Any, expected: Any, what: str = "") -> None:
     """Compare values of the same calls in the same shapes, by the bit; NaN equals NaN."""
     np.testing.assert_array_equal(np.asarray(actual), np.asarray(expected), err_msg=what)
