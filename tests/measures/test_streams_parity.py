@@ -18,6 +18,7 @@ from support.folded import FoldedCopy
 from support.fresh import fresh_module
 
 import bathyscope
+from bathyscope.errors import ModelError
 from bathyscope.model import Model, load
 
 AXES = {"deepseek_v4": 2, "gemma3n": 0, "hy_v4": 2, "inkling2": None}
@@ -134,3 +135,19 @@ def test_pairs_equal_brute_force(name: str) -> None:
                 costs = module.one_by_one(ids, (first, second), name)
                 for variable, value in zip(("cost", "kl", "top1_agreement"), costs):
                     assert data[variable].values[prompt, a, b] == pytest.approx(value, abs=1e-5)
+
+
+def test_blocks_that_cannot_be_left_out_together_are_told() -> None:
+    """Blocks 0 and 1 choose positions, which the others take: one of the two has to run."""
+    model = waves.loaded("hy_v4")
+    prompts = zoo.prompts(zoo.build("hy_v4"), (9,))
+    said = r"blocks 0 and 1 cannot be left out together: block 2 takes what the block before it passes on"
+    with pytest.warns(UserWarning, match=rf"^pairs: {said}.*\. Left out of pairs: 1\.$"):
+        assert bathyscope.survey(model, prompts, "pairs", progress=False)["pairs"].dropped.values.tolist() == [
+            0,
+            2,
+            3,
+            4,
+        ]
+    with pytest.raises(ModelError, match=rf"{said}.*\. Leave one of them out of its blocks\.$"):
+        bathyscope.survey(model, prompts, "pairs", pairs={"blocks": [0, 1, 3]}, progress=False)

@@ -47,7 +47,7 @@ class ListedXLM(nn.Module):
 
     def __init__(self, hf: PreTrainedModel) -> None:
         super().__init__()
-        self.config, self.hf = hf.config, hf
+        self.config, self.hf, self.dtype = hf.config, hf, hf.dtype
         self.blocks = nn.ModuleList(ListedBlock(hf, number) for number in range(hf.config.n_layers))
 
     def forward(self, input_ids: Tensor, use_cache: bool = False) -> CausalLMOutput:

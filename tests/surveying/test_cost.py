@@ -321,7 +321,7 @@ def large(size: str, tokens: int, folder: Path, monkeypatch: pytest.MonkeyPatch,
     return estimate(str(folder), tokens=tokens, count=1, measures=FIVE, rates=lambda *_: rates)
 
 
-WITHOUT_VALUES = {("8B", 300): 3.50, ("8B", 2000): 8.12, ("8B", 8000): 19.32, ("70B", 300): 10.51, ("405B", 300): 23.0}
+WITHOUT_VALUES = {("8B", 300): 3.50, ("8B", 2000): 8.25, ("8B", 8000): 19.32, ("70B", 300): 10.62, ("405B", 300): 23.0}
 """Gigabytes beyond the weights of a survey on tensors without values: one prompt, 32,768 tokens a call."""
 
 
@@ -442,6 +442,11 @@ def test_a_state_is_as_wide_without_weights_as_with_them(name: str, tmp_path: Pa
     if anatomy.loops is not None:
         pytest.skip("what loops fold behind the stream is not known without numbers")
     entry.config().save_pretrained(tmp_path)
+    if entry.config().model_type.startswith("musicgen"):
+        # a decoder of its own is made in memory alone: of a folder the library knows the whole model
+        with pytest.raises(ModelError, match="no causal language model that can be built"):
+            outline(str(tmp_path), None, None)
+        return
     with entry.within():
         without = outline(str(tmp_path), None, None).anatomy
     assert (without.width, without.n_streams, without.n_blocks) == (anatomy.width, anatomy.n_streams, anatomy.n_blocks)

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
 from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
@@ -47,8 +47,22 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         self._sampler = sampler_of(self.options, prompts, seed, self.name)
         if self.options.cluster is not None:
             clusters(prompts, self.options.cluster)
-        self._blocks = sorted(changed(self, Schedule.drop, facts.n_blocks, facts))
+        self._blocks = self._droppable(facts)
         self._tree = _tree(facts.n_blocks, self._blocks)
+
+    def _droppable(self, facts: ModelFacts) -> list[int]:
+        """Return the blocks of which any two can be left out."""
+        blocks = sorted(changed(self, Schedule.drop, facts.n_blocks, facts))
+        standard = Schedule.standard(facts.n_blocks)
+        for pair in combinations(blocks, 2):
+            if missing := facts.checks.lacking(standard.drop_runs(pair)):
+                first, second = pair
+                text = f"pairs: blocks {first} and {second} cannot be left out together: {missing}"
+                if self.options.blocks is not None:
+                    raise ModelError(f"{text}. Leave one of them out of its blocks.")
+                warn(f"{text}. Left out of pairs: {second}.")
+                return [block for block in blocks if block != second]
+        return blocks
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
         n = facts.n_blocks

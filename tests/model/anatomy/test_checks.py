@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
 import torch
+from hypothesis import assume, given
 from support import naive, waves, zoo
 
 from bathyscope.errors import ModelError
@@ -194,3 +197,24 @@ def test_tolerances() -> None:
     nothing = Checks(0.0, 0.0, (0.0, 2e-4), {}, 1e-4)
     assert not nothing.parts
     assert not nothing.tails
+
+
+@given(
+    givers=st.frozensets(st.integers(0, 6)),
+    takers=st.frozensets(st.integers(1, 7)),
+    left_out=st.frozensets(st.integers(0, 7)),
+)
+def test_any_removable_blocks_but_the_kept_one_can_be_left_out_together(
+    givers: frozenset[int], takers: frozenset[int], left_out: frozenset[int]
+) -> None:
+    checks = Checks(0.0, 0.0, (), {}, 1e-4, givers=givers, takers=takers)
+
+    def runs_without(dropped: Collection[int]) -> bool:
+        return not checks.lacking(block for block in range(8) if block not in dropped)
+
+    assume(runs_without(()))
+    removable = {block for block in range(8) if runs_without({block})}
+    kept = checks.kept_for_others(removable)
+    assert runs_without((left_out & removable) - {kept})
+    # nothing stays without need
+    assert kept is None or not runs_without({block for block in removable if block <= kept})

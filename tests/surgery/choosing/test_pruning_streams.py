@@ -19,8 +19,8 @@ from bathyscope.model import Model, load
 
 QUICK = ("deepseek_v4",)
 OTHER = ("gemma3n", "hy_v4", "inkling2", "qwen4_exp", "zaya")
-NEEDED = {"gemma3n": (1,), "zaya": (0,)}
-"""Blocks that later ones need something of: keys and values, and a router's state."""
+NEEDED = {"gemma3n": (1,), "zaya": (0,), "hy_v4": (1,)}
+"""Blocks that later ones need something of: keys and values, a router's state, chosen positions."""
 DROPPED = 2
 LENGTHS = (9, 7, 8)
 

@@ -7,7 +7,7 @@
 5. tail equivalence: a tail on its donor's keys and values equals the full row (decides whether tails are used).
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import isnan
 from typing import Any
@@ -88,6 +88,16 @@ class Checks:
                     "before it"
                 )
         return ""
+
+    def kept_for_others(self, removable: Collection[int]) -> int | None:
+        """Return which of some blocks has to stay so that any others of them can be left out together; None where none.
+
+        Each can be left out alone. But where several pass on what a later block takes, one of them has to run before
+        it: the last one stays.
+        """
+        first = min(self.takers, default=0)
+        before = [block for block in self.givers if block < first]
+        return max(before) if before and set(before) <= set(removable) else None
 
     @property
     def tails(self) -> bool:

@@ -4,6 +4,7 @@ The harness ends a batch only where all of its rows have met the same stop seque
 own at the sequence's text, which is lost where that is a special token. Here every row ends by itself.
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +58,11 @@ class Writer:
             raise ModelError(
                 f"{type(hf).__name__} writes codebooks of sound, each one step behind the one before, and no text; ask "
                 "tasks whose answers are given, such as hellaswag or arc_easy."
+            )
+        if "perm_mask" in inspect.signature(hf.forward).parameters:
+            raise ModelError(
+                f"{type(hf).__name__} writes each token at a place that it is not shown, by masks that take no "
+                "padding; ask tasks whose answers are given, such as hellaswag or arc_easy."
             )
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
         self._cached = True
