@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from torch import nn
+from torch import Tensor, nn
 
 from bathyscope.model.streaming import lending
 
@@ -24,6 +24,9 @@ class Noting:
     def keeping(self, window: int) -> AbstractContextManager[None]:
         self.window = window
         return nullcontext()
+
+    def absent(self, index: int) -> dict[str, Tensor]:
+        return {}
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from bathyscope.model.anatomy.side_by_side import SideBySide, find_side_by_side
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
 from bathyscope.model.anatomy.streams import FoldedStreams, additive_writes, find_streams
-from bathyscope.model.streaming.lending import lender_of
+from bathyscope.model.streaming.lending import lasting_parameters, lender_of
 
 # rows and tokens differ in number, so that a transposed stream is seen
 _OBSERVED = (1, 2)
@@ -106,7 +106,7 @@ class Anatomy:
         blocks = []
         for index, block in enumerate(self.blocks):
             # a block without weights shares none
-            weights = tuple(id(weight) for weight in block.parameters()) or (-1 - index,)
+            weights = tuple(id(weight) for weight in lasting_parameters(block)) or (-1 - index,)
             blocks.append(numbers.setdefault(weights, len(numbers)))
         return cycle_of(tuple(blocks))
 

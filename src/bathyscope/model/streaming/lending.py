@@ -5,11 +5,11 @@ as they are needed. Streamed blocks also lend themselves whenever they are calle
 that are not there; asking beforehand keeps them for several calls, and is what reading weights takes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Protocol
 
-from torch import nn
+from torch import Tensor, nn
 
 
 class Lender(Protocol):
@@ -21,6 +21,10 @@ class Lender(Protocol):
 
     def keeping(self, window: int) -> AbstractContextManager[None]:
         """Keep so many blocks in memory inside, once they are there."""
+        ...
+
+    def absent(self, index: int) -> Mapping[str, Tensor]:
+        """Return what stands in the place of a block's weights while they are elsewhere, by name."""
         ...
 
 
@@ -37,6 +41,13 @@ def register(blocks: Iterable[nn.Module], lender: Lender) -> None:
 def lender_of(block: nn.Module) -> Any:
     """Return who lends a block; None = its weights are in memory."""
     return block.__dict__.get(_ATTRIBUTE, (None, 0))[0]
+
+
+def lasting_parameters(block: nn.Module) -> list[Tensor]:
+    """Return the parameters of a block; of one that is lent, what stands for them, wherever they are at the moment."""
+    lender, index = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    absent = {} if lender is None else lender.absent(index)
+    return [absent.get(name, parameter) for name, parameter in block.named_parameters()]
 
 
 @contextmanager

@@ -143,6 +143,10 @@ class BlockStore:
                 first.setdefault(where, f"{path}.{name}")
         return self.names - set(first.values())
 
+    def absent(self, index: int) -> Mapping[str, Tensor]:
+        """Return what stands in the place of a block's weights while they are elsewhere, by name."""
+        return self._absent[index]
+
     @contextmanager
     def lend(self, index: int) -> Iterator[None]:
         """Keep a block's weights in memory inside.
