@@ -21,7 +21,7 @@ def test_layers_take_the_kind_of_their_block() -> None:
     """The zoo's Gemma 2 alternates sliding windows and full attention, beginning with a window."""
     cache = DynamicCache(config=zoo.build("gemma2").config)
     assert cache.is_sliding == [True, False, True, False, True]
-    assert SlotCache(SWAPPED, SWAPPED, 5).lay_out(cache)
+    SlotCache(SWAPPED, SWAPPED, 5).lay_out(cache)
     assert cache.is_sliding == [True, True, False, False, True]
 
 
@@ -35,10 +35,12 @@ def test_a_kind_that_no_slot_has_keeps_a_layer_at_the_end() -> None:
 
 def test_a_block_that_runs_twice_has_two_layers() -> None:
     cache, slots = DynamicCache(), SlotCache(REPEATED, REPEATED, 5)
-    assert slots.lay_out(cache)
+    assert not slots.owns(cache)
+    slots.lay_out(cache)
+    assert slots.owns(cache)
     for slot, block in enumerate(REPEATED):
         slots.view(cache, slot).update(keys(slot), keys(slot), block)
-    assert not slots.lay_out(cache)
+    slots.lay_out(cache)
     for slot, block in enumerate(REPEATED):
         seen, _ = slots.view(cache, slot).update(keys(10 + slot, 1), keys(10 + slot, 1), block)
         assert seen[0, 0, :, 0].tolist() == [slot] * 3 + [10 + slot]

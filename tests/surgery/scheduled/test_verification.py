@@ -6,6 +6,7 @@ import pytest
 import torch
 from support import waves
 
+import bathyscope
 from bathyscope.errors import ModelError
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.order.chain import Chain
@@ -46,6 +47,16 @@ def test_where_only_the_cache_is_wrong_the_chain_refuses_it(name: str, said: str
     chain = chain_of(name, standard)
     require_parity(model.hf, expected_logits(model.anatomy, standard, "block"), chain, standard)
     assert said in chain.refuses_cache
+
+
+def test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the_reason() -> None:
+    """Qwen 4 keeps the positions of its indexers at the place of the first block that has one."""
+    ids = torch.tensor([[5, 6, 7]])
+    with bathyscope.scheduled(waves.loaded("qwen4_exp"), "drop:0") as hf:
+        begun = hf(ids, use_cache=True).past_key_values
+        with pytest.raises(ModelError, match=r"cannot go on from a cache under a schedule: .*with use_cache=False\."):
+            hf(ids[:, :1], past_key_values=begun)
+        assert hf.generate(ids, max_new_tokens=2, use_cache=False, do_sample=False).shape == (1, 5)
 
 
 def test_expected_logits_follow_the_slot_where_asked() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -50,24 +50,26 @@ class SlotCache:
         self._order, self._kinds, self._n_blocks = tuple(order), tuple(kinds), n_blocks
         self._looped = looped
 
-    def lay_out(self, cache: Cache) -> bool:
-        """Give a new cache its layers; return whether it was new.
+    def lay_out(self, cache: Cache) -> None:
+        """Give a new cache its layers.
 
         Raises:
             ModelError: the cache was filled, or laid out, under another order of blocks.
         """
         # Laid out once: later steps of a generation come with the same cache, filled by this order.
-        owner = _OWNERS.get(cache)
-        if owner is self:
-            return False
-        if owner is not None or any(_is_filled(layer) for layer in cache.layers):
+        if self.owns(cache):
+            return
+        if _OWNERS.get(cache) is not None or any(_is_filled(layer) for layer in cache.layers):
             raise ModelError(
                 "This cache was filled under another order of the blocks, so that its layers belong to other slots; "
                 "begin with a new cache inside scheduled()."
             )
         cache.layers = self._make_layers(cache)
         _OWNERS[cache] = self
-        return True
+
+    def owns(self, cache: Cache) -> bool:
+        """Return whether a cache was laid out here, and so filled by this order."""
+        return _OWNERS.get(cache) is self
 
     def view(self, cache: Cache, slot: int) -> Cache:
         """Return the cache as the block in ``slot`` must see it; its layers are the cache's own."""
@@ -174,6 +176,15 @@ class Chain:
         self.refuses_cache = ""
         """Why nothing may be continued from a cache; empty where it may."""
 
+    def require_new_caches(self, values: Iterable[Any]) -> None:
+        """Refuse to go on from a cache where that is not right, before the model's own forward looks into it.
+
+        Raises:
+            ModelError: with the reason.
+        """
+        if self.refuses_cache and any(isinstance(value, Cache) and self._cache.owns(value) for value in values):
+            raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
+
     def stand_ins(self) -> nn.ModuleList:
         """Return one for every block, in the model's order; of a looped model one for all runs of a block."""
         blocks = self._blocks if self._loops is None else self._loops.calls.sources
@@ -267,8 +278,7 @@ class Chain:
         hidden = hidden if self._dtype is None else hidden.to(self._dtype)
         values = [value for call in self._calls for value in by_name(call).values()]
         for cache in {id(value): value for value in values if isinstance(value, Cache)}.values():
-            if not self._cache.lay_out(cache) and self.refuses_cache:
-                raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
+            self._cache.lay_out(cache)
         if self._loops is not None:
             hidden = self._loops.fold(hidden)
         out: Any = hidden

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -71,7 +72,7 @@ def scheduled(
     with evaluating(hf):
         expected = expected_logits(anatomy, chosen, arguments)
     with chain.in_place(anatomy) as owner:
-        watch = owner.register_forward_pre_hook(_adjust_forward, with_kwargs=True)
+        watch = owner.register_forward_pre_hook(partial(_adjust_forward, chain), with_kwargs=True)
         try:
             with evaluating(hf):
                 require_parity(hf, expected, chain, chosen)
@@ -191,12 +192,14 @@ def _mixer_kind(layer: Any) -> str:
     return type(layer).__name__.removeprefix("Dynamic").replace("SlidingWindowLayer", "Layer")
 
 
-def _adjust_forward(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _adjust_forward(chain: Chain, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Keep a model's loop from doing what holds only for the standard order.
 
     Raises:
-        ModelError: states or attention are asked for that this loop would collect from the stand-ins.
+        ModelError: states or attention are asked for that this loop would collect from the stand-ins; it would go on
+            from a cache that does not fit.
     """
+    chain.require_new_caches([*args, *kwargs.values()])
     by_hooks = getattr(module, "_can_record_outputs", None) or {}
     for flag, recorded in _RECORDED.items():
         argument = kwargs.get(flag)
