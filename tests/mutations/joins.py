@@ -160,4 +160,33 @@ BUGS: tuple[Bug, ...] = (
         "if steps_by_precision:",
         "surveying/training/test_course.py::test_each_precision_is_said_with_its_steps",
     ),
+    Bug(
+        "model/anatomy/anatomy",
+        "a-step-whose-weights-are-there-is-in-no-loop",
+        "lasting_parameters(block)) or",
+        "block.parameters()) or",
+        "model/streaming/test_surveys.py::test_steps_of_loops_are_the_same_wherever_weights_are",
+    ),
+    Bug(
+        "model/anatomy/checks",
+        "all-that-choose-positions-may-go",
+        "return max(before) if before and set(before) <= set(removable) else None",
+        "return None",
+        "model/anatomy/test_checks.py::test_any_removable_blocks_but_the_kept_one_can_be_left_out_together",
+    ),
+    Bug(
+        "measures/pairs",
+        "pairs-run-without-what-they-take",
+        "if missing := facts.checks.lacking(standard.drop_runs(pair)):",
+        'if missing := "":',
+        "measures/test_streams_parity.py::test_blocks_that_cannot_be_left_out_together_are_told",
+    ),
+    Bug(
+        "surgery/scheduled/running",
+        "a-cache-that-does-not-fit-is-gone-on-from",
+        "    chain.require_new_caches([*args, *kwargs.values()])\n",
+        "    chain.require_new_caches([])\n",
+        "surgery/scheduled/test_verification.py"
+        "::test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the_reason",
+    ),
 )

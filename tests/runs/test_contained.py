@@ -320,8 +320,15 @@ def test_a_fifo_in_place_of_a_manifest_or_shard_does_not_hang(tmp_path: Path) ->
     with pytest.raises(StoreError, match="it is a link that leaves") as caught:
         bathyscope.open(tmp_path / "run")
     assert hashlib.sha256(content).hexdigest() not in str(caught.value)
-    (tmp_path / "run" / "manifest.json").unlink()
-    os.mkfifo(tmp_path / "run" / "manifest.json")
+    manifest = tmp_path / "run" / "manifest.json"
+    (tmp_path / "manifest").write_bytes(manifest.read_bytes())
+    manifest.unlink()
+    manifest.symlink_to(tmp_path / "manifest")
+    with pytest.raises(StoreError, match=r"There is no run in .*: manifest\.json .* a link that leaves") as caught:
+        bathyscope.open(tmp_path / "run")
+    assert "It holds" not in str(caught.value)
+    manifest.unlink()
+    os.mkfifo(manifest)
     with pytest.raises(StoreError, match="it is a FIFO"):
         bathyscope.open(tmp_path / "run")
 

@@ -212,7 +212,7 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise StoreError(
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
-            f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder)}"
+            f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder, kind)}"
         ) from error
     try:
         tree: dict[str, Any] = read_json(content, MOST_DEEP)
@@ -228,9 +228,10 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     return tree
 
 
-def _holds(folder: Path) -> str:
+def _holds(folder: Path, asked: Kind) -> str:
     """What opens a folder that is of another kind; empty where none does."""
-    contents = next((what for name, what in _HOLDS.items() if (folder / name).is_file()), None)
+    others = {name: what for name, what in _HOLDS.items() if name != asked.manifest}
+    contents = next((what for name, what in others.items() if (folder / name).is_file()), None)
     if contents is None:
         return ""
     how = "" if contents == "a model" else f", which bathyscope.open({str(folder)!r}) opens (bathyscope show)"

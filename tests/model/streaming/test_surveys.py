@@ -16,6 +16,7 @@ import bathyscope.surveying.computing
 import bathyscope.surveying.plan
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import Model, load
+from bathyscope.model.streaming.lending import lent
 from bathyscope.model.streaming.store import BlockStore, Readings
 from bathyscope.surveying.engines import survey
 from bathyscope.wavefront import histories
@@ -61,6 +62,17 @@ def possible(measure: str, model: Model) -> bool:
     except BathyscopeError:
         return False
     return True
+
+
+def test_steps_of_loops_are_the_same_wherever_weights_are(tmp_path: Path) -> None:
+    """A step whose weights are in memory has the place that it has while they are not."""
+    folder = streamed.saved("universal", tmp_path / "model", shards="200KB")
+    there, resident = streamed.streamed(folder).anatomy, load(folder, placement="resident").anatomy
+    assert resident.cycle is not None
+    for block in (there.blocks[-1], there.blocks[0]):
+        there.__dict__.pop("cycle", None)
+        with lent(block):
+            assert there.cycle == resident.cycle
 
 
 def test_blocks_are_read_once_at_load_and_once_for_each_convoy(tmp_path: Path) -> None:
