@@ -15,6 +15,7 @@ import torch
 import xarray as xr
 from bathyscope_lab.models import UniversalTransformerConfig, UniversalTransformerForCausalLM
 from support import waves, zoo
+from support.rounding import floor
 from support.unshared import unshared
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -52,8 +53,12 @@ def without_loops(dataset: xr.Dataset) -> xr.Dataset:
 @pytest.mark.parametrize("name", ["universal", "moeut"])
 def test_steps_with_copies_of_the_weights_give_the_same_measures(name: str) -> None:
     found, wanted = measured(waves.loaded(name)), measured(load(unshared(zoo.build(name))))
+    # what is one block here are several there, so that calls differ in size
+    bound = floor(zoo.build(name))
     for measure in OPTIONS:
-        xr.testing.assert_identical(without_loops(found[measure]), wanted[measure])
+        own = without_loops(found[measure])
+        assert own.attrs == wanted[measure].attrs
+        xr.testing.assert_allclose(own, wanted[measure], rtol=bound, atol=bound)
 
 
 def test_a_plain_decoder_with_the_weights_copied_out_gives_the_same_measures() -> None:

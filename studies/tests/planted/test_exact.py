@@ -146,7 +146,8 @@ def test_a_relay_shows_its_one_use_and_nothing_else(run_of: Runs) -> None:
 
 def test_blocks_with_the_same_weights_can_be_dropped_alike_and_swapped_for_nothing(run_of: Runs) -> None:
     run = run_of("shared_weights")
-    assert (run["swap"]["kl"] == 0).all()
+    # of rows in calls of other sizes rounding is left, and nothing else
+    assert run["swap"]["kl"].max() < 1e-9
     dropped = run["drop"]["kl"]
     # whichever is dropped, eleven steps are left
     np.testing.assert_allclose(dropped, dropped.isel(dropped=[0] * 12), atol=1e-9)

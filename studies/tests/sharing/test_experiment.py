@@ -199,9 +199,11 @@ def test_differences_are_the_first_recipe_less_the_second(found: xr.Dataset) -> 
 
 @pytest.mark.thorough
 def test_what_is_finished_is_not_done_again(found: xr.Dataset, options: Sharing, folder: Path) -> None:
-    kept = sorted([*folder.rglob("model.safetensors"), *folder.rglob("answers/*.json"), *folder.rglob("*.nc")])
+    # beside it stand the folders of other tests
+    out = folder / "out"
+    kept = sorted([*out.rglob("model.safetensors"), *out.rglob("answers/*.json"), *out.rglob("*.nc")])
     before = [path.stat().st_mtime_ns for path in kept]
-    again = sharing(options, folder / "out", device="cpu", progress=False)
+    again = sharing(options, out, device="cpu", progress=False)
     assert len([path for path in kept if path.suffix == ".safetensors"]) == 4
     assert [path.stat().st_mtime_ns for path in kept] == before
     xr.testing.assert_identical(again, found)
