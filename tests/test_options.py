@@ -228,3 +228,10 @@ def test_arguments_that_a_call_does_not_take_are_told_with_its_name() -> None:
         TypeError, match=r"^compare\(\): got an unexpected keyword argument 'levle'\. Did you mean 'level'\?"
     ):
         compare([], levle=0.9)  # type: ignore[call-arg]
+
+
+def test_items_are_a_list_or_one_text() -> None:
+    assert items_of("lens, skip,") == ["lens", "skip"]
+    assert items_of(("lens",)) == ["lens"]
+    with pytest.raises(OptionError, match=r"^3 is no list; give one, or a text with commas between its items\.$"):
+        items_of(3)  # type: ignore[arg-type]

@@ -82,12 +82,17 @@ class NoOptions:
 def items_of(value: str | Iterable[T]) -> list[T]:
     """Return the items of a list; a single text stands for the names in it, with commas between them, as at a shell.
 
+    Raises:
+        OptionError: neither.
+
     Example:
         >>> items_of("lens, skip"), items_of(["lens"])
         (['lens', 'skip'], ['lens'])
     """
     if isinstance(value, str):
         return [name.strip() for name in value.split(",") if name.strip()]  # type: ignore[misc]
+    if not isinstance(value, Iterable):
+        raise OptionError(f"{describe_value(value)} is no list; give one, or a text with commas between its items.")
     return list(value)
 
 

@@ -228,9 +228,9 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     return tree
 
 
-def _holds(folder: Path, asked: Kind) -> str:
+def _holds(folder: Path, refused: Kind) -> str:
     """What opens a folder that is of another kind; empty where none does."""
-    others = {name: what for name, what in _HOLDS.items() if name != asked.manifest}
+    others = {name: what for name, what in _HOLDS.items() if name != refused.manifest}
     contents = next((what for name, what in others.items() if (folder / name).is_file()), None)
     if contents is None:
         return ""

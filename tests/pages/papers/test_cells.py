@@ -10,6 +10,7 @@ import pytest
 import xarray as xr
 from support import stand_ins
 
+import bathyscope
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.pages.papers import cells as module
 from bathyscope.pages.papers.cells import measured, plan_cells
@@ -163,3 +164,8 @@ def test_a_run_of_other_prompts_or_measures_is_not_taken_for_the_asked_one(tmp_p
         [named], PAPER, PAPER.figures, {"gsm8k": ("lens", "drop")}, "csordas2025", tmp_path / "out", rows, 2
     )
     assert more.finished() is None
+
+
+def test_an_option_that_loading_lacks_is_refused_before_anything_is_planned() -> None:
+    with pytest.raises(TypeError, match=r"^reproduce\(\): got an unexpected keyword .*'dtyp'\. Did you mean 'dtype'\?"):
+        bathyscope.reproduce("no paper", dtyp="float32")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError, describe_value, did_you_mean
+from bathyscope.model import load
 from bathyscope.pages.figures.render import check_format
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
@@ -63,10 +65,22 @@ def reproduce(
     Example:
         >>> bathyscope.reproduce("hu2025-table1", "DeepSeek-R1-Distill-Qwen-1.5B", out="runs/table1")  # doctest: +SKIP
     """
+    _require_known(loading)
     plan = ReproductionPlan.of(
         target, models, data=data, figures=figures, prompts=prompts, as_published=as_published, out=out, formats=formats
     )
     return plan.result([*measured(plan.cells, loading, progress)])
+
+
+def _require_known(loading: Mapping[str, Any]) -> None:
+    """Refuse options that ``load`` lacks before anything is planned."""
+    of_reproduce, of_load = ([*inspect.signature(function).parameters] for function in (reproduce, load))
+    for name in loading:
+        if name not in of_load[1:]:
+            near = did_you_mean(name, [*of_reproduce, *of_load])
+            raise TypeError(
+                f"reproduce(): got an unexpected keyword argument {name!r}.{near} See help(bathyscope.reproduce)."
+            )
 
 
 @dataclass(frozen=True)

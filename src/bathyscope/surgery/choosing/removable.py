@@ -107,8 +107,8 @@ def units_of(model: Model, kinds: Sequence[str]) -> tuple[Unit, ...]:
         return units
     standard = Schedule.standard(n_blocks)
     droppable = [block for block in range(n_blocks) if not model.checks.lacking(standard.drop(block))]
-    if (kept := model.checks.kept_for_others(droppable)) is not None:
-        droppable.remove(kept)
+    if (giver := model.checks.kept_for_others(droppable)) is not None:
+        droppable.remove(giver)
     if len(droppable) < n_blocks:
         lenders = ", ".join(str(block) for block in range(n_blocks) if block not in droppable)
         warn(f"prune: blocks {lenders} stay, since later blocks take what they pass on, such as keys and values.")
