@@ -59,6 +59,18 @@ def test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the
         assert hf.generate(ids, max_new_tokens=2, use_cache=False, do_sample=False).shape == (1, 5)
 
 
+@pytest.mark.parametrize("name", ["minimax", "mllama"])
+def test_a_model_that_fills_no_cache_under_a_schedule_says_so_and_runs_without(name: str) -> None:
+    """Both keep what they computed by the numbers of blocks in lists of their own."""
+    ids = torch.tensor([[5, 6, 7]])
+    with bathyscope.scheduled(waves.loaded(name), "drop:0") as hf:
+        assert torch.equal(hf(ids).logits, hf(ids, use_cache=False).logits)
+        with pytest.raises(
+            ModelError, match=r"under a schedule: (Index|Value)Error.*[^.]\. Run it with use_cache=False\."
+        ):
+            hf(ids, use_cache=True)
+
+
 def test_expected_logits_follow_the_slot_where_asked() -> None:
     anatomy, swapped = waves.loaded("gemma2").anatomy, Schedule.standard(5).swap(1)
     by_block, by_slot = (expected_logits(anatomy, swapped, arguments) for arguments in ("block", "slot"))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -175,15 +175,21 @@ class Chain:
         """Whether the blocks are run at the moment, after the last call of the model's loop."""
         self.refuses_cache = ""
         """Why nothing may be continued from a cache; empty where it may."""
+        self.takes_caches = True
+        """Whether a new cache can be filled."""
 
-    def require_new_caches(self, values: Iterable[Any]) -> None:
-        """Refuse to go on from a cache where that is not right, before the model's own forward looks into it.
+    def without_wrong_caches(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of the model's own forward, which makes no cache where it cannot fill one.
 
         Raises:
-            ModelError: with the reason.
+            ModelError: it would go on from a cache where that is not right, or fill one that it cannot.
         """
-        if self.refuses_cache and any(isinstance(value, Cache) and self._cache.owns(value) for value in values):
+        caches = [value for value in (*args, *arguments.values()) if isinstance(value, Cache)]
+        refused = [cache for cache in caches if not self.takes_caches or self._cache.owns(cache)]
+        is_asked_for = not self.takes_caches and bool(arguments.get("use_cache"))
+        if self.refuses_cache and (refused or is_asked_for):
             raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
+        return arguments if self.takes_caches else {**arguments, "use_cache": False}
 
     def stand_ins(self) -> nn.ModuleList:
         """Return one for every block, in the model's order; of a looped model one for all runs of a block."""

@@ -199,7 +199,7 @@ def _adjust_forward(chain: Chain, module: nn.Module, args: tuple[Any, ...], kwar
         ModelError: states or attention are asked for that this loop would collect from the stand-ins; it would go on
             from a cache that does not fit.
     """
-    chain.require_new_caches([*args, *kwargs.values()])
+    kwargs = chain.without_wrong_caches(args, kwargs)
     by_hooks = getattr(module, "_can_record_outputs", None) or {}
     for flag, recorded in _RECORDED.items():
         argument = kwargs.get(flag)
@@ -251,9 +251,9 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
             f"{type(hf).__name__} does not run this schedule ({schedule}) rightly: its logits differ from those of "
             f"replayed blocks by {apart:.1e} of the largest (allowed {allowed:.0e})."
         )
-    continued = _logits_on_cache(hf, ids)
+    continued = _logits_on_cache(hf, ids, chain)
     if isinstance(continued, str):
-        chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued}."
+        chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued.rstrip('.')}."
     elif not (apart := gap(continued, logits)) <= max(allowed, _STEPWISE):
         chain.refuses_cache = (
             f"Going on from a cache changes this model's logits under a schedule by {apart:.1e} of the largest "
@@ -261,16 +261,22 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
         )
 
 
-def _logits_on_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
-    """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
+def _logits_on_cache(hf: nn.Module, ids_BT: Tensor, chain: Chain) -> Tensor | str:
+    """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done.
+
+    The chain is told where not even the first call takes a cache.
+    """
     name = next((name for name in CACHE_NAMES if name in inspect.signature(hf.forward).parameters), None)
     if name is None:
         return "it takes no cache of the library's kind"
     cache: dict[str, Any] = {name: DynamicCache(config=hf.config)}  # type: ignore[arg-type]
     pieces = [ids_BT[:, :-_CONTINUED], *ids_BT[:, -_CONTINUED:].split(1, dim=1)]
+    outs = []
     try:
-        outs = [hf(input_ids=piece, use_cache=True, return_dict=True, **cache) for piece in pieces]
+        for piece in pieces:
+            outs.append(hf(input_ids=piece, use_cache=True, return_dict=True, **cache))
     except (RuntimeError, TypeError, AttributeError, ValueError, LookupError) as error:
         # whatever a family raises when it goes on from a cache answers the question
+        chain.takes_caches = bool(outs)
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return torch.cat([out.logits for out in outs], dim=1)
