@@ -107,7 +107,7 @@ def _watching(name: str, method: str, see: Callable[..., None]) -> Callable[...,
         with _named(name, place):
             see(view)
         # what the view forms when it is first asked for it, such as the size of a change, is new
-        changed = [(field, one) for field, one in _tensors(view) if one._version != before.get(id(one), 0)]
+        changed = [(field, tensor) for field, tensor in _tensors(view) if tensor._version != before.get(id(tensor), 0)]
         # of a tensor and its other shapes, whose writes count together, it is named itself
         bases = {id(tensor) for _, tensor in changed}
         written = {field for field, tensor in changed if tensor._base is None or id(tensor._base) not in bases}

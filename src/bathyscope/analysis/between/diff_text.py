@@ -10,6 +10,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.analysis.between.weights import SCALING_OF_ADAPTERS
 from bathyscope.core.result import rows_of, tabulate_over
 
 _FACTOR: Final = 2.0
@@ -120,8 +121,8 @@ def _tell_weights(data: xr.Dataset) -> str:
         return f"adapters are in {_name_places(places)}"
     places = data.attrs.get("weights_differ")
     if places:
-        scaled = "the scaling of the adapters" in data.attrs.get("setting_details", [])
-        return f"the weights of {_name_places(places)} differ{', with the scaling of the adapters' if scaled else ''}"
+        scaled = SCALING_OF_ADAPTERS in data.attrs.get("setting_details", [])
+        return f"the weights of {_name_places(places)} differ{f', with {SCALING_OF_ADAPTERS}' if scaled else ''}"
     if places is None:
         states = [
             detail for detail in data.attrs.get("setting_details", []) if detail.startswith("the state of the ad")

@@ -23,6 +23,7 @@ from bathyscope.wavefront.adapters import acting_adapters, adapter_scalings, eff
 EMBEDDING: Final = "embedding"
 FINAL_NORM: Final = "final norm"
 UNEMBEDDING: Final = "unembedding"
+SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _MOST_NAMES: Final = 3
 _ROWS: Final = 4096
 """Rows of a matrix that are compared at once."""
@@ -105,7 +106,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     if acting[0] != acting[1]:
         states = [adapters_of(model.hf) for model in (a, b)]
         if states[0] == states[1]:
-            details["adapters"] = ["the scaling of the adapters"]
+            details["adapters"] = [SCALING_OF_ADAPTERS]
         elif None not in states:
             details["adapters"] = [f"the state of the adapters ({states[0]} and {states[1]})"]
     if a.anatomy.dtype != b.anatomy.dtype:

@@ -40,12 +40,18 @@ def register(blocks: Iterable[nn.Module], lender: Lender) -> None:
 
 def lender_of(block: nn.Module) -> Any:
     """Return who lends a block; None = its weights are in memory."""
-    return block.__dict__.get(_ATTRIBUTE, (None, 0))[0]
+    return _lending_of(block)[0]
+
+
+def _lending_of(block: nn.Module) -> tuple[Any, int]:
+    """Return who lends a block, and its number there; None = its weights are in memory."""
+    lending: tuple[Any, int] = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    return lending
 
 
 def lasting_parameters(block: nn.Module) -> list[Tensor]:
     """Return the parameters of a block; of one that is lent, what stands for them, wherever they are at the moment."""
-    lender, index = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    lender, index = _lending_of(block)
     absent = {} if lender is None else lender.absent(index)
     return [absent.get(name, parameter) for name, parameter in block.named_parameters()]
 
@@ -53,7 +59,7 @@ def lasting_parameters(block: nn.Module) -> list[Tensor]:
 @contextmanager
 def lent(block: nn.Module) -> Iterator[nn.Module]:
     """Give the block, with its weights in memory inside. What is used of them later must be a copy."""
-    lender, index = block.__dict__.get(_ATTRIBUTE, (None, 0))
+    lender, index = _lending_of(block)
     with nullcontext() if lender is None else lender.lend(index):
         yield block
 

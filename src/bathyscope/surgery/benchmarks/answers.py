@@ -40,6 +40,15 @@ class Question:
     most: int
 
 
+def _obstacle_to_text(hf: PreTrainedModel) -> str:
+    """Say what the model's ``generate`` writes where that is no text, or none in batches; empty elsewhere."""
+    if hasattr(hf, "build_delay_pattern_mask"):
+        return "codebooks of sound, each one step behind the one before, and no text"
+    if "perm_mask" in inspect.signature(hf.forward).parameters:
+        return "each token at a place that it is not shown, by masks that take no padding"
+    return ""
+
+
 class Writer:
     """Writes with a model as it runs at the moment.
 
@@ -54,15 +63,10 @@ class Writer:
     """
 
     def __init__(self, hf: PreTrainedModel, tokenizer: Any, batch_size: int, advance: Callable[[int], None]) -> None:
-        if hasattr(hf, "build_delay_pattern_mask"):
+        if obstacle := _obstacle_to_text(hf):
             raise ModelError(
-                f"{type(hf).__name__} writes codebooks of sound, each one step behind the one before, and no text; ask "
-                "tasks whose answers are given, such as hellaswag or arc_easy."
-            )
-        if "perm_mask" in inspect.signature(hf.forward).parameters:
-            raise ModelError(
-                f"{type(hf).__name__} writes each token at a place that it is not shown, by masks that take no "
-                "padding; ask tasks whose answers are given, such as hellaswag or arc_easy."
+                f"{type(hf).__name__} writes {obstacle}; ask tasks whose answers are given, such as hellaswag or "
+                "arc_easy."
             )
         self._hf, self._tokenizer, self._batch_size, self._advance = hf, tokenizer, batch_size, advance
         self._cached = True
