@@ -59,3 +59,25 @@ def test_a_token_of_weight_three_counts_as_three_tokens() -> None:
 def test_what_one_source_takes() -> None:
     one = NormalEquations(1, TARGETS, (D, E), torch.device("cpu"))
     assert one.bytes(TARGETS, (D, E)) == one.xx_SDD.nbytes + one.xy_STDE.nbytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_a_channel_of_rounding_alone_has_no_weight(dtype: torch.dtype) -> None:
+    """What cancels in a block is 0 for some prompts and a unit in the last place for others, by the sizes of calls."""
+    draw = torch.Generator().manual_seed(0)
+    x = torch.randn(3, N, D, generator=draw, dtype=torch.float64).to(dtype)
+    unit = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+    small = torch.randint(-4, 5, (3, N), generator=draw) * unit
+    fit, choose, read = x
+    fit[:, 2], choose[:, 2], read[:, 2] = small[0] * 1e-17, small[1], small[2]
+    weak = 300 * unit
+    fit[:, 3], choose[:, 3], read[:, 3] = fit[:, 3] * weak, choose[:, 3] * weak, read[:, 3] * weak
+    target = torch.tensor([1.0, -2.0, 0.0, 1 / weak, 3.0], dtype=torch.float64)
+    sums = [NormalEquations(1, 1, (D, 1), torch.device("cpu")) for _ in range(2)]
+    for equations, states_ND in zip(sums, (fit, choose)):
+        equations.add([states_ND], [(states_ND.double() @ target)[:, None]])
+    assert sums[0].solve(0, sums[1], (0.0, 1e-3)) == [0.0]
+    weights = sums[0].xy_STDE[0, 0, :, 0]
+    assert weights[2] == 0
+    mean = sums[0].mean_y_TE[0] - sums[0].mean_x_SD[0] @ weights
+    torch.testing.assert_close(read.double() @ weights + mean, read.double() @ target, rtol=1e-6, atol=1e-6)

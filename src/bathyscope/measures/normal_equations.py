@@ -6,6 +6,7 @@ from zero loses no digits, and the intercept is the means.
 Suffixes: S sources, D their width, T targets, E their width, N tokens.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -16,6 +17,8 @@ from torch import Tensor
 from bathyscope.statistics.least_squares import Array, RidgeMaps, Sums
 
 _BYTES = 8
+_NOISE = 8
+"""By how many units in the last place of a state's size rounding may move a channel that should not vary."""
 
 
 class NormalEquations:
@@ -31,6 +34,7 @@ class NormalEquations:
             return torch.zeros(shape, dtype=torch.float64, device=device)
 
         self.count = 0.0
+        self._precision = 0.0
         self.mean_x_SD = zeros(sources, d)
         self.mean_y_TE = zeros(targets, e)
         self.xx_SDD = zeros(sources, d, d)
@@ -50,6 +54,7 @@ class NormalEquations:
             weight_N: how much each token counts, 0 or more and not all 0; None = as one each.
         """
         n_tokens = len(x_SND[0]) if weight_N is None else float(weight_N.sum())
+        self._precision = max(self._precision, *(_precision(x) for x in x_SND))
         # how far the new means are from the old ones, and what that adds to second moments
         share, weight = n_tokens / (self.count + n_tokens), self.count * n_tokens / (self.count + n_tokens)
         # Each batch is centred on its own mean: in float64 no digits are lost, however far from 0 a channel lies.
@@ -71,8 +76,11 @@ class NormalEquations:
     def of(self, source: int) -> Iterator[Sums]:
         """The sums of one source with each target, one target after the other."""
         mean_x, xx = array(self.mean_x_SD[source]), array(self.xx_SDD[source])
+        # What cancels in a block leaves rounding of what it cancelled, which is as large as the state's other channels.
+        size = math.sqrt(np.mean(np.diagonal(xx) / self.count + mean_x**2))
+        noise = _NOISE * self._precision * size
         for mean_y, xy, yy in zip(self.mean_y_TE, self.xy_STDE[source], self.yy_T):
-            yield Sums(self.count, mean_x, array(mean_y), xx, array(xy), float(yy))
+            yield Sums(self.count, mean_x, array(mean_y), xx, array(xy), float(yy), noise)
 
     def solve(self, source: int, held_out: Self, penalties: Sequence[float]) -> list[float]:
         """The penalty of each target's map from one source; the maps W take the place of its Σ (x − x̄)(y − ȳ)'.
@@ -93,6 +101,11 @@ class NormalEquations:
         values = states.to(mean)
         batch_mean = values.mean(0) if weight_N is None else weight_N @ values / weight_N.sum()
         return values - batch_mean, batch_mean - mean
+
+
+def _precision(states: Tensor) -> float:
+    """A unit in the last place of 1 in what products of these states are summed in, which is float32 for shorter dtypes."""
+    return torch.finfo(torch.promote_types(states.dtype, torch.float32)).eps
 
 
 def array(values: Tensor) -> Array:

@@ -45,6 +45,7 @@ class Sums:
         xx_DD: Σ (x − x̄)(x − x̄)'.
         xy_DE: Σ (x − x̄)(y − ȳ)'.
         yy: Σ ‖y − ȳ‖².
+        noise: what a channel of x may deviate by rounding alone; one that deviates by no more has no weight.
     """
 
     count: float
@@ -53,6 +54,7 @@ class Sums:
     xx_DD: Array
     xy_DE: Array
     yy: float
+    noise: float = 0.0
 
 
 class RidgeMaps:
@@ -65,7 +67,7 @@ class RidgeMaps:
     """
 
     def __init__(self, fit: Sums, held_out: Sums, penalties: Sequence[float]) -> None:
-        self._values_K, self._basis_DK = _decomposed(fit.xx_DD / fit.count, fit.mean_x_D)
+        self._values_K, self._basis_DK = _decomposed(fit)
         self._shares_RK = 1.0 / (self._values_K + np.asarray(penalties, dtype=np.float64)[:, None])
         # Held-out tokens are centred on the fitted tokens' means, because the maps go through these.
         self._offset_K = self._basis_DK.T @ (held_out.mean_x_D - fit.mean_x_D)
@@ -99,10 +101,11 @@ class RidgeMaps:
         return rotated_KE
 
 
-def _decomposed(covariance_DD: Array, mean_D: Array) -> tuple[Array, Array]:
+def _decomposed(fit: Sums) -> tuple[Array, Array]:
     """Eigenvalues [K] of the correlation matrix, and P [D, K], for the directions that have variance."""
+    covariance_DD = fit.xx_DD / fit.count
     deviation_D = np.sqrt(np.maximum(np.diagonal(covariance_DD), 0.0))
-    varies_D = deviation_D > _CONSTANT * np.abs(mean_D)
+    varies_D = deviation_D > np.maximum(_CONSTANT * np.abs(fit.mean_x_D), fit.noise)
     inverse_D = np.divide(1.0, deviation_D, out=np.zeros_like(deviation_D), where=varies_D)
     values, vectors = np.linalg.eigh(covariance_DD * inverse_D[:, None] * inverse_D)
     least = max(_ROUNDING, len(values) * np.finfo(np.float64).eps * max(values[-1], 0.0))

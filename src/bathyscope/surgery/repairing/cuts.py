@@ -118,8 +118,8 @@ def _gather_sums(model: Model, copy_model: Model, cut: Cut, batches: IdBatches, 
         batch = Batch.of(ids, model.device)
         added, stream = _run_slot(copy_model, cut.slot, batch)
         target = _stream_at(model, cut.boundary, batch)
-        x, y, streams = (value.flatten(0, 1).double() for value in (added, target - stream, target))
-        squares = streams.square().sum(1)
+        x, y, streams = (value.flatten(0, 1) for value in (added, target - stream, target))
+        squares = streams.double().square().sum(1)
         # a stream that is 0 has no direction to be near to
         sums.add([x], [y], torch.where(squares > 0, 1 / squares, 0.0))
     gathered = next(iter(sums.of(0)))
@@ -138,6 +138,7 @@ def _uncentre(sums: Sums) -> Sums:
         sums.xx_DD + n * np.outer(x, x),
         sums.xy_DE + n * np.outer(x, y),
         sums.yy + n * float(y @ y),
+        sums.noise,
     )
 
 
