@@ -104,7 +104,7 @@ class NormalEquations:
 
 
 def _precision(states: Tensor) -> float:
-    """A unit in the last place of 1 in what products of these states are summed in, which is float32 for shorter dtypes."""
+    """A unit in the last place of 1 where products of these states are summed: in float32 for shorter dtypes."""
     return torch.finfo(torch.promote_types(states.dtype, torch.float32)).eps
 
 
