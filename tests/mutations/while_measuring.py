@@ -93,6 +93,13 @@ _WAVEFRONT = (
 
 _MEASURES = (
     Bug(
+        "measures/normal_equations",
+        "rounding-of-a-channel-is-a-feature",
+        "noise = _NOISE * self._precision * size",
+        "noise = 0.0",
+        "measures/test_normal_equations.py",
+    ),
+    Bug(
         "measures/effects",
         "the-noise-floor-is-the-quietest-token",
         "0.0).amax((0, 2))",

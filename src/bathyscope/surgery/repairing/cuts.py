@@ -14,6 +14,7 @@ matrix, m T = z (W T) + b T is the output of another one, so that the map is fol
 (ReplaceMe, 2505.02819, folds the map of a run of dropped blocks so.)
 """
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -131,14 +132,13 @@ def _uncentre(sums: Sums) -> Sums:
     x, y, n = sums.mean_x_D, sums.mean_y_E, sums.count
     # Σxy = Σ(x − x̄)(y − ȳ) + n x̄ȳ: the raw sums come back from the centred ones.
     nothing: Array = np.zeros_like(x)
-    return Sums(
-        n,
-        nothing,
-        nothing,
-        sums.xx_DD + n * np.outer(x, x),
-        sums.xy_DE + n * np.outer(x, y),
-        sums.yy + n * float(y @ y),
-        sums.noise,
+    return dataclasses.replace(
+        sums,
+        mean_x_D=nothing,
+        mean_y_E=nothing,
+        xx_DD=sums.xx_DD + n * np.outer(x, x),
+        xy_DE=sums.xy_DE + n * np.outer(x, y),
+        yy=sums.yy + n * float(y @ y),
     )
 
 
