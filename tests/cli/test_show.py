@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support import waves
 from support.synthetic import in_books, synthetic_run
 
 import bathyscope
@@ -251,3 +252,19 @@ def test_what_is_of_all_prompts_is_no_part_of_some(run_folder: Path) -> None:
     assert "effective_depth" not in some
     assert [prompt.id for prompt in some.prompts] == [run.prompts[0].id]
     assert "1 of " in some.caption()
+
+
+def test_csv_is_exact_unless_it_is_to_be_opened_in_a_spreadsheet(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prompts = [bathyscope.Prompt(ids=[3, 4, n], id=name) for n, name in enumerate(("=1+1", "-2", "plain"), 5)]
+    bathyscope.survey(waves.loaded("llama"), prompts, ["lens"], tmp_path / "run", progress=False)
+    asked = (str(tmp_path / "run"), "--measure", "lens", "--raw", "--format", "csv")
+    before, after = [
+        list(csv.DictReader(io.StringIO(printed(capsys, *asked, *more)))) for more in ((), ("--safe-csv",))
+    ]
+    assert {row["prompt_id"] for row in before} == {"=1+1", "-2", "plain"}
+    assert {row["prompt_id"] for row in after} == {"'=1+1", "'-2", "plain"}
+    numbers = [name for name in before[0] if name != "prompt_id"]
+    assert [[row[name] for name in numbers] for row in after] == [[row[name] for name in numbers] for row in before]
+    assert "=1+1" in {row["prompt_id"] for row in json.loads(printed(capsys, *asked[:-1], "json", "--safe-csv"))}

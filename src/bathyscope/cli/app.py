@@ -10,6 +10,7 @@ from cyclopts import App, Group, Parameter
 from bathyscope import __version__
 from bathyscope.cli import session
 from bathyscope.cli.console import log_lines
+from bathyscope.core.csv_text import written_safely
 from bathyscope.core.plug_ins import declared
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.registry import MEASURES
@@ -26,6 +27,8 @@ Exit codes: 0 done, 1 unexpected, 2 usage or options, 3 prompts, 4 model,
 command has its own --help."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
+EVERYWHERE = ("--debug", "--log-level", "--log-json", "--safe-csv")
+"""Flags of ``launch``, which stand in front of a command or behind it."""
 
 app = App(
     name="bathyscope",
@@ -124,7 +127,7 @@ def short_help() -> str:
         *wrapped,
         "",
     ]
-    flags = "Options: --help, --help-all (all commands), --version, --debug, --log-level, --log-json"
+    flags = f"Options: --help, --help-all (all commands), --version, {', '.join(EVERYWHERE)}"
     return "\n".join([*head, *wrap(flags, 80), "", _EXAMPLES])
 
 
@@ -134,6 +137,7 @@ def launch(
     debug: Annotated[bool, Parameter(negative=(), show_default=False, group=_EVERYWHERE)] = False,
     log_level: Annotated[session.Level | None, Parameter(show_default=False, group=_EVERYWHERE)] = None,
     log_json: Annotated[bool, Parameter(negative=(), show_default=False, group=_EVERYWHERE)] = False,
+    safe_csv: Annotated[bool, Parameter(negative=(), show_default=False, group=_EVERYWHERE)] = False,
 ) -> Any:
     """Run one command.
 
@@ -141,11 +145,17 @@ def launch(
         debug: show tracebacks, and what libraries print (also: BATHYSCOPE_DEBUG=1).
         log_level: the least urgent messages on standard error; progress is among those of info.
         log_json: messages as JSON, one a line, with time and level.
+        safe_csv: in CSV, texts that a spreadsheet would run as a formula stand behind an apostrophe.
     """
     if log_level is not None or log_json:
         log_lines(log_level or "info", log_json)
     if debug:
         session.log("debug", log_json)
+    with written_safely(safe_csv):
+        return _run(tokens)
+
+
+def _run(tokens: Sequence[str]) -> Any:
     if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:
         from bathyscope.cli.commands.survey import show_measures
 

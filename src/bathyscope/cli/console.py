@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TextIO
 
 from bathyscope.cli import session
 from bathyscope.cli.wrapping import units, wrap
+from bathyscope.core.csv_text import csv_text
 from bathyscope.core.strict import plain
 from bathyscope.core.text import shown
 from bathyscope.errors import BathyscopeError
@@ -235,7 +236,7 @@ def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format
         import pandas as pd
 
         frame = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(list(rows), dtype=object)
-        _print(frame.to_csv(index=False, lineterminator="\n").rstrip("\n"), exactly=True)
+        _print(csv_text(frame).rstrip("\n"), exactly=True)
     elif isinstance(rows, Sequence):
         write_json(rows)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
 
 from bathyscope.cli import session
-from bathyscope.cli.app import app, expand_measures_help, short_help
+from bathyscope.cli.app import EVERYWHERE, app, expand_measures_help, short_help
 from bathyscope.cli.console import (
     OutputError,
     drop_output,
@@ -142,15 +142,7 @@ def _describe_usage(error: CycloptsError, program: str) -> str:
         if name == "--help-all":
             return f"--help-all stands alone: {program} --help-all lists every command; COMMAND --help explains one."
         if name.startswith("-"):
-            flags = (
-                "--help",
-                "--help-all",
-                "--version",
-                "--install-completion",
-                "--debug",
-                "--log-level",
-                "--log-json",
-            )
+            flags = ("--help", "--help-all", "--version", "--install-completion", *EVERYWHERE)
             return f"Unknown option {name!r}.{did_you_mean(name, flags)} See {program} --help."
         names = [name for name in app if not name.startswith("-")]
         if name in _PACKAGES:

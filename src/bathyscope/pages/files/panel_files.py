@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from bathyscope.core.csv_text import csv_text
 from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.pages.figures.arguments import read_one_run
@@ -47,5 +48,5 @@ def save_panels(
                 keep(f"{name}.{panel.name}.{format_}", render(panel_figure, format_))
         keep(f"{name}.txt", f"{drawing.note} {run.caption()}\n".encode())
         if rows := list(numbers(drawing, run[kinds[name].measure])):
-            keep(f"{name}.csv", pd.DataFrame(rows).to_csv(index=False).encode())
+            keep(f"{name}.csv", csv_text(pd.DataFrame(rows)).encode())
     return written

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from bathyscope.core.csv_text import csv_text
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
@@ -113,7 +114,7 @@ def evaluate(
                 # Written last, so that an interruption never leaves a table that lacks results which are stored.
                 # table and arrays of everything that is on disk, also from earlier calls
                 everything = open_evaluation(shelf.path)
-                shelf.put(TABLE, everything.to_dataframe().to_csv(index=False).encode())
+                shelf.put(TABLE, csv_text(everything.to_dataframe()).encode())
                 shelf.put(ARRAYS, encode_results({"evaluation": everything.data}))
         return assemble(plan, scores, settings)
 
