@@ -48,3 +48,10 @@ def test_programs_of_programs_are_reached_and_those_told_nothing_are_not() -> No
     )
     assert "any_machine.py" in told
     assert "any_machine.py" not in untold
+
+
+def test_a_program_that_looked_for_torch_first_is_reached() -> None:
+    code = "import importlib.util as u; assert u.find_spec('torch'); import torch; "
+    code += "print(torch.library.get_kernel('aten::mm', 'CPU'))"
+    ran = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, check=True)
+    assert "any_machine.py" in ran.stdout
