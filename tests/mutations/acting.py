@@ -6,6 +6,13 @@ from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
     Bug(
+        "surgery/plan/text",
+        "random-subsets-are-compared-with-the-best",
+        'return _p_against_choice(data, name) < 1 - float(data.attrs["level"])',
+        'return float(data["p_value"].sel(candidate=name)) < 1 - float(data.attrs["level"])',
+        "surgery/plan/test_text.py",
+    ),
+    Bug(
         "surgery/exits/times",
         "a-check-is-cheaper-than-a-step",
         "np.maximum(self.forward(draft + 1) + round_, plain)",

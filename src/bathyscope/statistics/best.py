@@ -41,6 +41,8 @@ class Compared:
     """Of no difference from the best, corrected for all pairs; 1 for the best, NaN from a single prompt."""
     indistinguishable: NDArray[np.bool_]
     """The difference from the best is within what chance does at the level; True where there is no p-value."""
+    p_against_first: FloatArray
+    """Of no difference from the first candidate, corrected alike; 1 for the first, NaN from a single prompt."""
 
 
 def compared_with_best(
@@ -61,22 +63,21 @@ def compared_with_best(
     best = int(np.argmin(mean))
     none = np.full(len(mean), math.nan)
     if weights.size < 2:
-        return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool))
+        return Compared(mean, none, none, best, none, np.ones(len(mean), dtype=bool), none)
     intervals = [
         bootstrap_interval(float(estimate), row, weights, level=sampling.level, limits=(-math.inf, math.inf))
         for estimate, row in zip(mean, resampled)
     ]
     pairs = list(combinations(range(len(mean)), 2))
-    p_value = np.ones(len(mean))
+    p_of_pairs = np.ones((len(mean), len(mean)))
     if pairs:
         first, second = np.array(pairs).T
         apart = _Apart(mean[first] - mean[second], resampled[first] - resampled[second], weights)
-        # All pairs share one bound on the error, though only those with the best are reported.
-        for pair, p in zip(pairs, apart.p_values()):
-            if best in pair:
-                p_value[sum(pair) - best] = p
+        # All pairs share one bound on the error, though only those with the best and with the first are reported.
+        p_of_pairs[first, second] = p_of_pairs[second, first] = apart.p_values()
     low, high = (np.array(ends) for ends in zip(*intervals))
-    return Compared(mean, low, high, best, p_value, p_value >= 1 - sampling.level)
+    p_value = p_of_pairs[best]
+    return Compared(mean, low, high, best, p_value, p_value >= 1 - sampling.level, p_of_pairs[0])
 
 
 @dataclass(frozen=True)

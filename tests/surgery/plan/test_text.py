@@ -114,6 +114,35 @@ def test_a_choice_like_random_ones_is_not_proved() -> None:
     assert "A random subset does as well here" in bounded
 
 
+def test_random_subsets_are_compared_with_the_choice_and_not_with_the_best() -> None:
+    """They cost much more than another candidate, and as much as the choice: nothing of the search is proved."""
+    rng = np.random.default_rng(0)
+    cost = np.stack([rng.normal(0.3, 0.2, 12), rng.normal(0.3, 0.02, 12), rng.normal(0.2, 0.02, 12)])
+    compared = compared_with_best(cost, Sampling(200))
+    assert compared.indistinguishable.tolist() == [True, False, True]
+    values = {
+        "subset": ("candidate", ["drop:0", "drop:1", "drop:2"]),
+        "calibration_cost": ("candidate", compared.mean),
+        "test_cost": ("candidate", compared.mean),
+        "test_cost_low": ("candidate", compared.low),
+        "test_cost_high": ("candidate", compared.high),
+        "p_value": ("candidate", compared.p_value),
+        "indistinguishable": ("candidate", compared.indistinguishable.astype(int)),
+        "p_against_choice": ("candidate", compared.p_against_first),
+        "test_kl": ("candidate", compared.mean),
+        "test_agreement": ("candidate", np.full(3, 0.9)),
+        "cost": (("candidate", "prompt"), cost),
+    }
+    attrs = {"parts": "block", "n_units": 6, "n_blocks": 6, "size": 1, "level": 0.95, "how": "all", "model": "m"}
+    for known in (True, False):
+        data = xr.Dataset(values, {"candidate": ["choice", "random", "greedy"]}, attrs)
+        plan = Plan(data if known else data.drop_vars("p_against_choice"))
+        assert not plan.proved
+        assert plan.text.startswith("Not proved on 12 test prompts: the choice (drop:0, 1 of 6 blocks) cannot be told")
+        assert "less than random" not in plan_headline(plan)
+        assert "nan" not in plan.text
+
+
 def test_the_better_candidate_is_not_said_to_do_as_well() -> None:
     lost = planned({"choice": 0.4, "block influence": 0.1, "last": 0.12}, ["block influence", "last"])
     assert "since block influence (drop:1) is better" in lost
@@ -169,17 +198,33 @@ def plans(draw: st.DrawFn) -> Plan:
         "test_agreement": ("candidate", rng.uniform(size=n_candidates)),
         "cost": (("candidate", "prompt"), cost),
     }
+    if draw(st.booleans()):  # older plans lack it
+        values["p_against_choice"] = ("candidate", compared.p_against_first)
+    names = NAMES[:n_candidates]
+    if n_candidates > 1 and draw(st.booleans()):
+        names = (*names[:-1], "random")
     if draw(st.booleans()):
         values["full_loss"] = ("prompt", rng.uniform(0.5, 4, n_prompts))
     attrs = {"parts": "block", "n_units": 6, "n_blocks": 6, "size": 1, "level": 0.95, "how": "all were measured"}
+    attrs["one cluster"] = int(cluster is not None)
     fits = int(max_cost == 0 or compared.high[0] < max_cost)
     return Plan(
         xr.Dataset(
             values,
-            {"candidate": list(NAMES[:n_candidates])},
+            {"candidate": list(names)},
             {**attrs, "model": "m", "max_cost": max_cost, "fits": fits},
         )
     )
+
+
+def _is_random_dearer(data: xr.Dataset) -> bool:
+    """Whether random subsets cost more than the choice, judged by these two alone, as no corrected p is smaller."""
+    if "random" not in data["candidate"]:
+        return False
+    cost = data["cost"].sel(candidate=[data["candidate"].values[0], "random"]).values
+    cluster = np.zeros(cost.shape[1], dtype=np.int64) if data.attrs["one cluster"] else None
+    compared = compared_with_best(cost, Sampling(60, cluster=cluster))
+    return bool(compared.mean[1] > compared.mean[0] and compared.p_value[1] < 1 - data.attrs["level"])
 
 
 @pytest.mark.contract
@@ -221,6 +266,11 @@ def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:
         assert float(share) == pytest.approx(100 * cost / full, rel=0.06, abs=0.51)
     assert f"{1 - float(data['test_agreement'][0]):.0%} of the top-1 predictions change" in text
     assert "nan" not in both
+    # what is said of random subsets compares them with the choice, and not with a candidate that is better than both
+    dearer = _is_random_dearer(data)
+    assert ("less than random subsets" in headline) <= dearer
+    if "random" in data["candidate"] and not limit:
+        assert plan.proved <= dearer
     if not plan.fits:
         assert "no other was put to this test" in text
         assert "no other was put to this test" in headline

@@ -17,7 +17,7 @@ from bathyscope.pages.head.section import Fact
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
-from bathyscope.surgery.plan.text import RANDOM
+from bathyscope.surgery.plan.text import RANDOM, is_dearer_than_choice
 
 if TYPE_CHECKING:
     from bathyscope.core.cycles import Cycle
@@ -68,7 +68,7 @@ def plan_headline(plan: Plan) -> str:
         )
     if plan.proved:
         doubt = ", which cannot be told from 0" if price.may_be_nothing else ""
-        chance = ", less than random subsets" if _is_less_than_random(plan) else ""
+        chance = ", less than random subsets" if is_dearer_than_choice(plan.data, RANDOM) else ""
         lead = f"Leaving out {parts}"
         if limit:
             lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
@@ -85,12 +85,6 @@ def _base(price: Price) -> str:
     """Return the losses before and after and how many predictions change, in brackets; empty where neither is known."""
     consequences = "; ".join(part for part in (price.base, price.change) if part)
     return f" ({consequences})".replace("%", " %") if consequences else ""
-
-
-def _is_less_than_random(plan: Plan) -> bool:
-    """Return whether random subsets are shown to cost more than the best candidate."""
-    data = plan.data
-    return RANDOM in data["candidate"].values and not bool(data["indistinguishable"].sel(candidate=RANDOM))
 
 
 def plan_basis(plan: Plan) -> str:

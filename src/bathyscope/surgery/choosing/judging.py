@@ -68,6 +68,7 @@ class Proof:
             "test_cost_high": comparison.high,
             "p_value": comparison.p_value,
             "indistinguishable": comparison.indistinguishable.astype(np.int64),
+            "p_against_choice": comparison.p_against_first,
             "test_kl": np.where(several, np.nan, detailed["kl"][first_rows].mean(axis=1)),
             "test_agreement": np.where(several, np.nan, detailed["agreement"][first_rows].mean(axis=1)),
             "cost": cost,
@@ -114,6 +115,8 @@ class Proof:
             int(np.flatnonzero(finite_C)[compared.best]),
             with_gaps(compared.p_value),
             indistinguishable_C,
+            # a choice without a number is told from nothing
+            with_gaps(compared.p_against_first) if finite_C[0] else np.full(len(cost_CP), np.nan),
         )
 
     def _measure_stability(

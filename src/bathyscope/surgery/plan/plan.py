@@ -45,6 +45,7 @@ _TABLE: Final = {
     **interval("test_cost", _label, "the interval of the test cost", "nats"),
     "p_value": _label("p of no difference from the best, corrected for all pairs"),
     "indistinguishable": _label("cannot be told from the best on the test prompts"),
+    "p_against_choice": _label("p of no difference from the choice, corrected for all pairs", optional=True),
     "test_kl": _label("mean KL on the test prompts", "nats", "mean of KL(full ‖ S)"),
     "test_agreement": _label("top-1 agreement with the full model"),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),

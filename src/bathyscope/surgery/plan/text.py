@@ -5,6 +5,7 @@ A block "can go" only within a bound on the cost that the user gave; without one
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -101,13 +102,38 @@ def _address_sentences(data: xr.Dataset) -> list[str]:
 
 
 def is_like_chance(data: xr.Dataset) -> bool:
-    """Return whether random subsets cannot be told from the best candidate, so that nothing of a search is proved.
+    """Return whether random subsets are not shown to cost more than the choice, so that nothing of a search is proved.
 
     A bound on the cost is proved by the interval of the choice alone.
     """
     if data.attrs.get("max_cost") or RANDOM not in data["candidate"].values:
         return False
-    return bool(data["indistinguishable"].sel(candidate=RANDOM))
+    return not is_dearer_than_choice(data, RANDOM)
+
+
+def is_dearer_than_choice(data: xr.Dataset, name: str) -> bool:
+    """Return whether a candidate is shown to cost more than the choice on the test prompts; False for none such.
+
+    One without a number costs more than any that has one.
+    """
+    if name not in data["candidate"].values:
+        return False
+    cost, choice = float(data["test_cost"].sel(candidate=name)), float(data["test_cost"][0])
+    return not math.isnan(choice) and (math.isnan(cost) or (cost > choice and _is_told_from_choice(data, name)))
+
+
+def _is_told_from_choice(data: xr.Dataset, name: str) -> bool:
+    """Return whether the difference is more than chance makes; False where it is unknown."""
+    if "p_against_choice" in data:
+        return _p_against_choice(data, name) < 1 - float(data.attrs["level"])
+    return _best_place(data) == 0 and not bool(data["indistinguishable"].sel(candidate=name))
+
+
+def _p_against_choice(data: xr.Dataset, name: str) -> float:
+    """Return p of no difference from the choice; NaN = unknown, as in older plans whose choice was not the best."""
+    if "p_against_choice" in data:
+        return float(data["p_against_choice"].sel(candidate=name))
+    return float(data["p_value"].sel(candidate=name)) if _best_place(data) == 0 else math.nan
 
 
 def refusal(data: xr.Dataset) -> str:
@@ -168,7 +194,7 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         )
         return [
             f"Not proved on {prompts}: the choice ({subset}, {counted}) cannot be told from random subsets there "
-            f"({_cost_text(random)}; p = {_p_text(float(random['p_value']))}). {remedy}",
+            f"({_cost_text(random)}; p = {_p_text(_p_against_choice(data, RANDOM))}). {remedy}",
             price_sentence,
         ]
     best = data.isel(candidate=_best_place(data))
