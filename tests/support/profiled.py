@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,9 @@ from support.synthetic import plain_run
 from bathyscope.runs.run import Run
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {"lens": {}, "skip": {}, "drop": {}}
+
+
+_MODELS = itertools.count()
 
 
 def profiled_run(
@@ -75,5 +79,7 @@ def profiled_run(
     drop["loss"].attrs["units"] = "nats"
     datasets = {name: data for name, data in (("lens", lens), ("skip", skip), ("drop", drop)) if name in measures}
     run = plain_run(datasets, {name: SETTINGS[name] for name in datasets}, controls)
-    run.manifest["identity"] |= {"model": model, "dataset": dataset, "n_blocks": n_blocks}
+    # each of them is a model of its own, as controls of several seeds are
+    weights = f"{next(_MODELS):064x}"
+    run.manifest["identity"] |= {"model": model, "dataset": dataset, "n_blocks": n_blocks, "weight_hash": weights}
     return run

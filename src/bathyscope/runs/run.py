@@ -24,6 +24,7 @@ from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
+from bathyscope.runs.paired import is_of_its_shape, paired_controls
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
@@ -358,9 +359,7 @@ class Run:
             return self._verdicts[cluster]
         member = None if cluster is None else self.prompts.clusters(cluster)
         measures = {name: self[name] for name in self}
-        controls = {
-            label: {name: run[name] for name in run} for label, run in self.controls.items() if is_paired(self, run)
-        }
+        controls = {label: {name: run[name] for name in run} for label, run in paired_controls(self).items()}
         # A page, a card and a terminal ask again and again, and each time means resampling every reading.
         self._verdicts[cluster] = verdict_of(
             measures,
@@ -492,17 +491,6 @@ class Run:
         return "in memory" if self.path is None else str(self.path)
 
 
-def is_paired(run: Run, control: Run) -> bool:
-    """Return whether depths of a control can be subtracted by prompt: it has them, and of the same prompts."""
-    return (
-        run.judged
-        and control.judged
-        and control.identity.prompt_hash == run.identity.prompt_hash
-        # one of both may be unfinished
-        and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
-    )
-
-
 def open_run(path: str | Path, *, partial: bool = False) -> Run:
     """Read a run from its folder; every file's checksum is verified.
 
@@ -519,7 +507,14 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         4
     """
     folder = pulled(path) if isinstance(path, str) and path.startswith(HUB) else folder_path(path)
-    return replace(_open_alone(folder, partial), controls=controls_in(folder, partial=partial))
+    run = replace(_open_alone(folder, partial), controls=controls_in(folder, partial=partial))
+    for label, control in run.controls.items():
+        if not is_of_its_shape(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
+                "compared with it."
+            )
+    return run
 
 
 def _open_alone(folder: Path, partial: bool) -> Run:

@@ -83,7 +83,7 @@ def test_a_page_of_such_a_run_is_sound_on_every_screen(show: Show, tmp_path: Pat
 
 def test_controls_of_other_prompts_are_told(show: Show, tmp_path: Path) -> None:
     page = show(bathyscope.report([controlled()], tmp_path / "page.html"))
-    assert "1 control has other prompts or no depths" in page.page.locator(".basis").inner_text()
+    assert "1 control is of other prompts or without depths" in page.page.locator(".basis").inner_text()
     assert page.page.locator(".bp-wide").get_by_text("grey: 3 untrained, 1 shuffled blocks").count() == 1
 
 

@@ -99,7 +99,9 @@ def test_a_control_of_other_prompts_is_drawn_and_not_subtracted(as_many: bool) -
     assert len(profile.controls[0].curves) == 2
     assert profile.verdict is not None
     assert profile.verdict.half.nulls["untrained"].seeds == 1
-    assert profile.notes == ("1 control has other prompts or no depths, and no difference from the run is given.",)
+    assert profile.notes == (
+        "1 control is of other prompts or without depths, and no difference from the run is given.",
+    )
 
 
 def test_a_part_of_the_blocks_has_no_profile() -> None:

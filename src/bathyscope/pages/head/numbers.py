@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.text import without_folders
+from bathyscope.core.text import counted, without_folders
 from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.labels import mean_limits
 from bathyscope.measures.curves import in_blocks_done
@@ -18,8 +18,9 @@ from bathyscope.runs.by_place import ByPlace, check_whole_depth, cost_of_leaving
 from bathyscope.runs.depth_rows import MEASURE
 from bathyscope.runs.kept import AGREEMENT, KEPT, token_shares
 from bathyscope.runs.names import model_names
+from bathyscope.runs.paired import is_of_its_shape, is_paired, paired_controls
 from bathyscope.runs.readings import DepthReading
-from bathyscope.runs.run import Run, is_paired
+from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.sampling import Sampling
 
@@ -184,12 +185,23 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
 
 
 def _note_unpaired(run: Run) -> list[str]:
-    """Name the controls that are not compared with the run, because they are of other prompts, or unfinished."""
-    unpaired = [label for label, control in run.controls.items() if not is_paired(run, control)]
+    """Count the controls that are not compared with the run, by the reason."""
+    unpaired = run.controls.keys() - paired_controls(run).keys()
     if not unpaired or not run.judged:
         return []
-    subject = "control has" if len(unpaired) == 1 else "controls have"
-    return [f"{len(unpaired)} {subject} other prompts or no depths, and no difference from the run is given."]
+    others = [label for label in unpaired if not is_of_its_shape(run, label)]
+    copies = [label for label in unpaired if is_paired(run, label)]
+    reasons = {
+        "of another model": len(others),
+        "copied from another": len(copies),
+        "of other prompts or without depths": len(unpaired) - len(others) - len(copies),
+    }
+    counts = {
+        reason: f"{counted(number, 'control')} {'is' if number == 1 else 'are'}"
+        for reason, number in reasons.items()
+        if number
+    }
+    return [f"{subject} {reason}, and no difference from the run is given." for reason, subject in counts.items()]
 
 
 def _read_share(run: Run, cluster: str | None) -> Points | None:

@@ -1,0 +1,65 @@
+"""Which controls of a run are compared with it by prompt: those of its model, on its prompts or on their tokens."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from bathyscope.errors import StoreError
+
+if TYPE_CHECKING:
+    from bathyscope.runs.run import Run
+
+_UNTRAINED = "untrained"
+
+
+def paired_controls(run: Run) -> dict[str, Run]:
+    """Return the controls whose depths can be subtracted from the run's by prompt; an untrained model counts once."""
+    paired: dict[str, Run] = {}
+    for label, control in run.controls.items():
+        if not is_paired(run, label):
+            continue
+        # Other orders of tokens or blocks may be drawn twice; the same untrained weights are one draw, copied.
+        untrained = [other for name, other in paired.items() if name.startswith(_UNTRAINED)]
+        if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in untrained)):
+            paired[label] = control
+    return paired
+
+
+def _is_the_same(control: Run, other: Run) -> bool:
+    """Return whether two controls are one model with the same results."""
+    same_weights = control.identity.weight_hash == other.identity.weight_hash
+    return same_weights and control["lens"].equals(other["lens"])
+
+
+def is_paired(run: Run, label: str) -> bool:
+    """Return whether a control has depths, is of a model like the run's, and read the same prompts."""
+    control = run.controls[label]
+    return (
+        run.judged
+        and control.judged
+        and is_of_its_shape(run, label)
+        # one of both may be unfinished
+        and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
+        and _has_its_prompts(run, control)
+    )
+
+
+def is_of_its_shape(run: Run, label: str) -> bool:
+    """Return whether nothing that both tell of their models differs but weights and the order of blocks."""
+    one, other = run.identity, run.controls[label].identity
+    hashes = {one.config_hash, other.config_hash}
+    # An order of blocks is part of a configuration, and so are adapters, which an untrained control is without.
+    if not label.startswith(_UNTRAINED) or one.adapters != other.adapters:
+        hashes = set()
+    return run.n_blocks == run.controls[label].n_blocks and one.dtype == other.dtype and len(hashes - {None}) < 2
+
+
+def _has_its_prompts(run: Run, control: Run) -> bool:
+    """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text."""
+    if control.identity.prompt_hash == run.identity.prompt_hash:
+        return True
+    try:
+        prompts = [[(one.id, one.ids[0], sorted(one.ids)) for one in each.prompts] for each in (run, control)]
+    except StoreError:  # older runs do not keep their tokens
+        return False
+    return prompts[0] == prompts[1]

@@ -1,0 +1,91 @@
+"""Which controls are compared with a run: of its model, once each, on its prompts or on the same tokens reordered."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support import waves
+
+import bathyscope
+from bathyscope.model import load
+from bathyscope.pages.head.numbers import read_profile
+from bathyscope.runs.paired import is_paired, paired_controls
+
+KINDS = "untrained:3,shuffled_blocks:2,shuffled_text:3"
+IDS = np.random.default_rng(0).integers(2, 60, (6, 9)).tolist()
+
+
+@pytest.fixture(scope="module")
+def surveyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with controls of all kinds, beside one of a model with a block more."""
+    folder = tmp_path_factory.mktemp("runs")
+    bathyscope.survey(waves.loaded("llama"), IDS, ["lens", "skip"], folder / "run", control=KINDS, progress=False)
+    config = waves.loaded("llama").hf.config.to_dict()
+    config["num_hidden_layers"] += 1
+    config.pop("layer_types", None)
+    deeper = type(waves.loaded("llama").hf)(type(waves.loaded("llama").hf.config)(**config)).eval()
+    bathyscope.survey(load(deeper), IDS, ["lens", "skip"], folder / "deeper", control="untrained:2", progress=False)
+    return folder
+
+
+@pytest.fixture
+def run(surveyed: Path, tmp_path: Path) -> Path:
+    """A copy that a test may change."""
+    return shutil.copytree(surveyed / "run", tmp_path / "run")
+
+
+def test_each_kind_of_control_has_its_differences(run: Path) -> None:
+    opened = bathyscope.open(run)
+    assert list(paired_controls(opened)) == sorted(opened.controls)
+    nulls = opened.verdict.half.nulls
+    assert {kind: null.seeds for kind, null in nulls.items()} == {
+        "untrained": 3,
+        "shuffled_blocks": 2,
+        "shuffled_text": 3,
+    }
+    by_hand = np.mean([opened.controls[f"shuffled_text-{seed}"].verdict.half.value for seed in range(3)])
+    row = next(row for row in opened.verdict.rows() if (row["reading"], row["control"]) == ("half", "shuffled_text"))
+    assert row["null"] == pytest.approx(by_hand)
+    assert row["difference"] == pytest.approx(opened.verdict.half.value - by_hand)
+    assert read_profile(opened).notes == ()
+
+
+def test_shuffled_text_alone_is_a_control_and_no_untrained_one(tmp_path: Path) -> None:
+    run = bathyscope.survey(waves.loaded("llama"), IDS, ["lens"], control="shuffled_text:2", progress=False)
+    assert run.verdict.half.nulls["shuffled_text"].seeds == 2
+    assert "no untrained control" in run.verdict.text
+
+
+def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run: Path) -> None:
+    shutil.rmtree(run / "controls")
+    shutil.copytree(surveyed / "deeper" / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=r"The control untrained-\d in .* is of another model .* nothing is compared"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == {}
+    assert opened.verdict.half.nulls == {}
+    assert "(no control: an untrained model has depths too)" in opened.verdict.text
+    assert read_profile(opened).notes == ("2 controls are of another model, and no difference from the run is given.",)
+
+
+def test_a_copied_control_counts_once(run: Path) -> None:
+    before = bathyscope.open(run).verdict
+    for number in (7, 8):
+        shutil.copytree(run / "controls/untrained-1", run / f"controls/untrained-{number}")
+    opened = bathyscope.open(run)
+    assert is_paired(opened, "untrained-7")
+    assert opened.verdict.half.nulls["untrained"].seeds == 3
+    assert opened.verdict.text == before.text
+    assert read_profile(opened).notes == (
+        "2 controls are copied from another, and no difference from the run is given.",
+    )
+
+
+def test_controls_of_other_tokens_under_the_same_names_are_not_paired(run: Path) -> None:
+    other = bathyscope.survey(waves.loaded("llama"), [ids[::-1] for ids in IDS], ["lens", "skip"], progress=False)
+    opened = bathyscope.open(run)
+    opened.controls["shuffled_text-9"] = other
+    # the first token of a prompt stays where it is in shuffled text
+    assert not is_paired(opened, "shuffled_text-9")
