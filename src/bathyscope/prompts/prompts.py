@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.core.text import html_table, shown
-from bathyscope.errors import PromptError
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.parts import clusters, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import pieces, special_places, tokenizer_hash
@@ -216,3 +216,13 @@ def prompts_hash(prompts: Iterable[TokenizedPrompt]) -> str:
 def count_repeats(prompts: Sequence[TokenizedPrompt]) -> int:
     """Return how many prompts have the tokens and the answer of an earlier one."""
     return len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
+
+
+def warn_of_repeats(prompts: Sequence[TokenizedPrompt]) -> None:
+    """Warn of prompts that have the tokens of others, where each counts as a draw of its own."""
+    repeats = count_repeats(prompts)
+    if repeats:
+        warn(
+            f"{repeats} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "
+            "and are too narrow. Give each prompt once."
+        )

@@ -25,7 +25,7 @@ from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.paired import is_of_its_shape, paired_controls
-from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
+from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, count_copies, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.runs.shards import encode, read_shard
@@ -369,6 +369,8 @@ class Run:
             n_blocks=self.n_blocks,
             settings=self.identity.measures,
             cycle=self.cycle,
+            # copies that are resampled together are no draws of their own
+            copies=count_copies(self) if member is None else 0,
         )
         return self._verdicts[cluster]
 

@@ -64,6 +64,7 @@ class Verdict:
         skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
+        copies: prompts that have the tokens of others, each of which the intervals take for a draw of its own.
     """
 
     half: DepthReading
@@ -76,6 +77,7 @@ class Verdict:
     skipped_parts: tuple[str, ...] = ("block",)
     cut: bool = False
     has_means: bool = True
+    copies: int = 0
 
     @property
     def n_blocks(self) -> int:
@@ -175,7 +177,8 @@ class Verdict:
         if not sentences:
             sentences = ["No depth was read: no prompt has one"]
         *first, last = sentences
-        return [*(f"{sentence}." for sentence in first), f"{last}{self._caveats()}."]
+        caveats = f" ({'; '.join(self.caveats)})" if self.caveats else ""
+        return [*(f"{sentence}." for sentence in first), f"{last}{caveats}."]
 
     def _agreement_sentence(self) -> str:
         """How far tokens and effects lie apart at 90 % of each; empty where one was not measured."""
@@ -194,15 +197,20 @@ class Verdict:
             f"done by {effect:.1f}: {agreement_words} ({self.apart.estimate:+z.1f}{_ends(interval)})."
         )
 
-    def _caveats(self) -> str:
-        """What a reader must know to read the number right, in brackets: no control, departures from the definition."""
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What a reader must know to read the numbers right: no control, departures from the definition, copies."""
         caveats = []
         if self._untrained is None:
             other = "untrained " if self.head.tokens.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
         if self.departed:
             caveats.append(f"not the standard definition: {', '.join(departure.option for departure in self.departed)}")
-        return f" ({'; '.join(caveats)})" if caveats else ""
+        if self.copies:
+            verb = "is a copy" if self.copies == 1 else "are copies"
+            count = f"{self.copies} of {self.readable.by_prompt.size} prompts"
+            caveats.append(f"{count} {verb} of others, for which intervals are too narrow")
+        return tuple(caveats)
 
     def _later_sentence(self) -> str:
         if math.isnan(self.later.value):
@@ -326,6 +334,7 @@ def verdict_of(
     n_blocks: int | None = None,
     settings: Settings | None = None,
     cycle: Cycle | None = None,
+    copies: int = 0,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -337,6 +346,7 @@ def verdict_of(
         n_blocks: L; None = as the lens's boundaries tell.
         settings: measure → its options, as they were surveyed; None = the defaults.
         cycle: which loop and block each step is, of a model that runs blocks several times.
+        copies: prompts that have the tokens of others.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -377,6 +387,7 @@ def verdict_of(
         skipped_parts=() if skip is None or "part" not in skip.coords else tuple(map(str, skip["part"].values)),
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
+        copies=copies,
     )
 
 

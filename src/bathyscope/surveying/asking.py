@@ -18,7 +18,7 @@ from bathyscope.model.reading import tokenized
 from bathyscope.options import items_of
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import Prompts, count_repeats
+from bathyscope.prompts.prompts import Prompts, warn_of_repeats
 from bathyscope.prompts.source import Source
 from bathyscope.prompts.withholding import without_text_labels
 from bathyscope.runs.merge import PROMPT
@@ -84,7 +84,7 @@ class Survey:
         if not self.keep_text:
             survey_prompts = without_text_labels(survey_prompts)
         if warns_of_repeats:
-            _warn_of_repeats(survey_prompts)
+            warn_of_repeats(survey_prompts)
         facts = ModelFacts(ready.anatomy, ready.checks, survey_prompts.tokenizer, self.keep_text, identity_of(ready))
         named = _named(self.measures, preset_of(self.preset))
         names = {measure if isinstance(measure, str) else measure.name for measure in named}
@@ -153,15 +153,6 @@ class Survey:
             measure=partial(measure_rates, model, mean_length, model.device) if self.measures_pace else None,
         )
         return tokens, shards
-
-
-def _warn_of_repeats(prompts: Prompts) -> None:
-    repeats = count_repeats(prompts)
-    if repeats:
-        warn(
-            f"{repeats} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "
-            "and are too narrow. Give each prompt once."
-        )
 
 
 def _names(measure: Measure[Any]) -> set[str]:

@@ -35,7 +35,7 @@ from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import Coverage, Resamples, checked
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import Prompts, warn_of_repeats
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch, plan_batches
@@ -118,6 +118,7 @@ def _diff(
         if b is not None and getattr(a, "hf", a) is not getattr(b, "hf", b):
             _require_two_models(*(side.model for side in sides))
         read = tokenized(first, prompts, seed=seed, beyond_context=beyond_context)
+        warn_of_repeats(read)
         apart = vocabularies_differ(first, sides[1].model, {token for prompt in read for token in prompt.ids})
         if apart is not None:
             raise ModelError(

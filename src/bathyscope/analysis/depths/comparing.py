@@ -31,6 +31,8 @@ from bathyscope.analysis.options import Against, Question, Unit
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
+from bathyscope.runs.names import run_names
+from bathyscope.runs.prompts import count_copies
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
@@ -102,7 +104,7 @@ def compare(
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may stand in several contrasts; its own estimate is computed and listed once.
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
-    rows, notes = [], [*plan.notes, *_cluster_notes(compared, cluster)]
+    rows, notes = [], [*plan.notes, *_copy_notes(opened, cluster), *_cluster_notes(compared, cluster)]
     # prompts that cannot be paired are refused before any resampling
     matched = [_cohorts(comparison.sides, paired) for comparison in plan.contrasts]
     sampling = Sampling(resamples, level, seed)
@@ -240,6 +242,17 @@ def _require_same_clusters(
             f"({unlike.size} of {prompts.size}, the first of them {first.prompt_ids[prompts[unlike[0]]]!r}). Label "
             "them alike, or compare them as two samples: paired=False (--unpaired)."
         )
+
+
+def _copy_notes(runs: Sequence[Run], label: str | None) -> list[str]:
+    """Which runs have prompts that are copies of others, each of which counts as a draw of its own."""
+    copies = {name: count_copies(run) for name, run in zip(run_names(runs), runs)} if label is None else {}
+    return [
+        f"{number} of the prompts of {name} {'is a copy' if number == 1 else 'are copies'} of others, for which "
+        "intervals are too narrow"
+        for name, number in copies.items()
+        if number
+    ]
 
 
 def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[str]:

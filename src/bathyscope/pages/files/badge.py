@@ -9,7 +9,7 @@ from typing import Final
 
 from bathyscope.core.output import write_output
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.core.text import counted, shown
+from bathyscope.core.text import counted, elided, shown
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head.canvas import text_width
@@ -22,6 +22,8 @@ _HEIGHT: Final = 28
 _BARS: Final = 150
 """Widest room of the bars."""
 _TALLEST: Final = 20.0
+_OPTIONS: Final = 48
+"""Letters that options have in the line."""
 _LEAST: Final = 0.03
 """Loss in nats of the lowest bar; heights are logarithmic."""
 
@@ -63,8 +65,13 @@ def badge(run: Run, out: str | Path | None = None) -> str:
 
 
 def depth_words(profile: Profile) -> str:
-    """Return ``half of the tokens from 8.6 of 12 blocks``: the depth that heads the run, or the one that it has."""
-    blocks = f"of {counted(profile.n_blocks, 'block')}"
+    """Return ``half of the tokens from 8.6 of 12 blocks``: the depth that heads the run, or the one that it has.
+
+    Options under which it is another quantity than the definition's stand behind it.
+    """
+    departed = () if profile.verdict is None else profile.verdict.departed
+    under = f" ({elided(', '.join(departure.option for departure in departed), _OPTIONS)})" if departed else ""
+    blocks = f"of {counted(profile.n_blocks, 'block')}{under}"
     for mark in profile.marks:
         if mark.name != "own":
             subject = "half of the tokens" if mark.name == "half" else "a token on average"

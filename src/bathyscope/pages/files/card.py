@@ -74,6 +74,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
         "prompts": profile.prompts,
         "tokens": profile.tokens,
         "blocks": profile.n_blocks,
+        "caveats": [] if profile.verdict is None else list(profile.verdict.caveats),
         "depths": {mark.name: _mark_record(mark) for mark in profile.marks},
         "share_final_by_boundary": _points_record(profile.share),
         "added_loss_by_block": _points_record(profile.costs),

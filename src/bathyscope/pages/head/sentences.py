@@ -49,8 +49,9 @@ def basis(profile: Profile) -> str:
         effect = head.effect.null
         if effect is not None and effect.seeds > 1 and not math.isnan(effect.moved):
             sentences.append(f"90 % of the effect on the output: {_write_moved(head.effect.value, effect)}.")
-    if profile.verdict is not None and profile.verdict.advice:
-        sentences.append(profile.verdict.advice)
+    if profile.verdict is not None:
+        sentences += [f"{capitalised(caveat)}." for caveat in profile.verdict.caveats]
+        sentences += [advice] if (advice := profile.verdict.advice) else []
     return " ".join([*sentences, *profile.notes])
 
 
