@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support import edited
-from transformers import LlamaForSequenceClassification
+from transformers import LlamaForSequenceClassification, LlavaConfig
 
 import bathyscope
 from bathyscope.errors import BathyscopeError, ModelError
@@ -60,11 +60,49 @@ def test_names_in_the_wrapper_of_a_framework(prefix: str, helps: str, folder: Pa
     )
 
 
+@pytest.mark.parametrize(
+    ("prefix", "helps"), [("_orig_mod.", "torch.compile"), ("wrapped.", "Rename them without it.")]
+)
+def test_an_export_says_it_too(prefix: str, helps: str, folder: Path, tmp_path: Path) -> None:
+    rewrite(folder, lambda tensors: {f"{prefix}{name}": value for name, value in tensors.items()})
+    told = message_of(lambda: bathyscope.export(folder, "drop:1", tmp_path / "copy"))
+    assert told.startswith(f"The names of all 30 tensors of {folder} begin with {prefix!r}")
+    assert helps in told
+    assert not (tmp_path / "copy").exists()
+
+
 def test_empty_tensors_of_scattered_trainings(folder: Path) -> None:
     rewrite(folder, lambda tensors: {name: torch.empty(0) for name in tensors})
     assert message_of(lambda: bathyscope.load(folder)) == (
         f"{folder} holds empty tensors, which DeepSpeed ZeRO-3 leaves in place of weights that are scattered over its "
         "processes. Put them together first: python zero_to_fp32.py CHECKPOINT OUTPUT."
+    )
+
+
+@pytest.mark.parametrize("act", ["export", "stream"])
+def test_empty_tensors_are_known_wherever_a_checkpoint_is_read(act: str, folder: Path, tmp_path: Path) -> None:
+    rewrite(folder, lambda tensors: {name: torch.empty(0) for name in tensors})
+    acts = {
+        "export": lambda: bathyscope.export(folder, "drop:1", tmp_path / "copy"),
+        "stream": lambda: bathyscope.load(folder, placement="stream"),
+    }
+    assert "holds empty tensors, which DeepSpeed ZeRO-3 leaves" in message_of(acts[act])
+    assert not (tmp_path / "copy").exists()
+
+
+@pytest.mark.parametrize("act", ["load", "estimate"])
+def test_a_folder_that_another_class_opens_is_measured_in_memory(act: str, tmp_path: Path) -> None:
+    """A model of images and text, of which transformers has no causal language model."""
+    place = tmp_path / "seeing"
+    LlavaConfig(text_config=edited.tiny(2).config, image_token_index=60).save_pretrained(place)
+    acts = {
+        "load": lambda: bathyscope.load(place),
+        "estimate": lambda: bathyscope.estimate(place, [[1, 2, 3]], ["lens"]),
+    }
+    assert message_of(acts[act]) == (
+        f"{place} is no causal language model alone (its configuration is a LlavaConfig). Where it writes text, load "
+        "it by its own class, such as AutoModelForImageTextToText.from_pretrained(FOLDER), and give that model in "
+        "memory."
     )
 
 

@@ -1,7 +1,7 @@
 """Whether every weight of a model came from its checkpoint, and what the checkpoint holds beyond them."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from transformers import PreTrainedModel
@@ -32,11 +32,8 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
     """
     unexpected = set(report["unexpected_keys"])
     if report["mismatched_keys"]:
-        if all(tuple(in_file) == (0,) for _, in_file, _ in report["mismatched_keys"]):
-            raise ModelError(
-                f"{name} holds empty tensors, which DeepSpeed ZeRO-3 leaves in place of weights that are scattered "
-                "over its processes. Put them together first: python zero_to_fp32.py CHECKPOINT OUTPUT."
-            )
+        if all(is_scattered(in_file) for _, in_file, _ in report["mismatched_keys"]):
+            raise ModelError(scattered(name))
         shapes = {
             f"{tensor} is {_shape(in_file)} in the file and {_shape(configured)} by the configuration"
             for tensor, in_file, configured in report["mismatched_keys"]
@@ -46,7 +43,7 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
         )
     if report["missing_keys"]:
         missing = set(report["missing_keys"])
-        _require_no_prefix(name, missing, unexpected)
+        require_no_prefix(name, missing, unexpected)
         also = (
             f"; it holds {_number(unexpected)} that the model does not know ({_listed(unexpected)})"
             if unexpected
@@ -60,8 +57,25 @@ def require_complete(name: str, hf: PreTrainedModel, report: Mapping[str, Any]) 
     return _left_over(hf, unexpected) if unexpected else None
 
 
-def _require_no_prefix(name: str, missing: Collection[str], unexpected: Collection[str]) -> None:
-    """Refuse a checkpoint whose names all begin with that of the wrapper they were saved in, saying which."""
+def is_scattered(shape: Iterable[int]) -> bool:
+    """Return whether a stored tensor is the empty one that stands for weights of several processes."""
+    return tuple(shape) == (0,)
+
+
+def scattered(name: str) -> str:
+    """Say what a checkpoint of empty tensors is, and what helps."""
+    return (
+        f"{name} holds empty tensors, which DeepSpeed ZeRO-3 leaves in place of weights that are scattered over its "
+        "processes. Put them together first: python zero_to_fp32.py CHECKPOINT OUTPUT."
+    )
+
+
+def require_no_prefix(name: str, missing: Collection[str], unexpected: Collection[str]) -> None:
+    """Refuse a checkpoint whose names all begin with that of the wrapper they were saved in, saying which.
+
+    Raises:
+        ModelError: with the prefix, and how the model inside is saved.
+    """
     first = min(missing, key=len)
     prefixes = (stored.removesuffix(first) for stored in unexpected if stored.endswith(f".{first}"))
     prefix = next((text for text in prefixes if all(f"{text}{tensor}" in unexpected for tensor in missing)), None)
@@ -70,8 +84,8 @@ def _require_no_prefix(name: str, missing: Collection[str], unexpected: Collecti
     wrapper = next((words for start, words in _WRAPPERS.items() if prefix.startswith(start)), None)
     saved = "Rename them without it" if wrapper is None else f"Save the model inside of {wrapper}"
     raise ModelError(
-        f"The names of all {len(missing)} tensors of {name} begin with {prefix!r}, and those of its configuration do "
-        f"not. {saved}."
+        f"The names of all {len(unexpected)} tensors of {name} begin with {prefix!r}, and those of its configuration "
+        f"do not. {saved}."
     )
 
 

@@ -45,9 +45,25 @@ def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> st
             f"{name} comes with code of its own, which is not run unless it is asked for: trust_remote_code=True "
             "(--trust-remote-code). Read it first."
         )
-    reason = " ".join([reason_of(error), *(_joined(report) for report in reports if "above report" in str(error))])
+    if other := of_other_inputs(name, error):
+        return other
+    reason = " ".join([reason_of(error), *(joined(report) for report in reports if "above report" in str(error))])
     hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
     return f"{name} cannot be loaded as a causal language model: {reason}{' ' if hint else ''}{hint}"
+
+
+def of_other_inputs(name: str, error: Exception) -> str:
+    """Say how a model is measured whose folder the library opens by another class; empty for other errors."""
+    configuration = re.search(
+        r"Unrecognized configuration class <class '[\w.]*?(\w+)'> for this kind of AutoModel", str(error)
+    )
+    if configuration is None:
+        return ""
+    return (
+        f"{name} is no causal language model alone (its configuration is a {configuration[1]}). Where it writes text, "
+        "load it by its own class, such as AutoModelForImageTextToText.from_pretrained(FOLDER), and give that model "
+        "in memory."
+    )
 
 
 def needs_code(error: BaseException | None) -> bool:
@@ -58,11 +74,11 @@ def needs_code(error: BaseException | None) -> bool:
 def reason_of(error: Exception) -> str:
     """Return an error's text in one line; the type of errors that say too little without it comes first."""
     plain = isinstance(error, OSError | ValueError | RuntimeError | ImportError) and not isinstance(error, UnicodeError)
-    text = _joined(str(error))
+    text = joined(str(error))
     return text if plain and text else f"{type(error).__name__}: {text}"
 
 
-def _joined(text: str) -> str:
+def joined(text: str) -> str:
     """Return a text in one line, without colours of a terminal and not too long."""
     text = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
     return text if len(text) <= _LONGEST else text[:_LONGEST] + " …"

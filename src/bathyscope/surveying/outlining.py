@@ -22,6 +22,7 @@ from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_state
 from bathyscope.model.gguf import is_gguf, open_gguf
+from bathyscope.model.load_errors import joined, of_other_inputs
 from bathyscope.model.placement import blocks_of
 
 
@@ -36,8 +37,9 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
             hf = AutoModelForCausalLM.from_config(config, dtype=weight_dtype, trust_remote_code=trust_remote_code)
     # a class of models may raise anything on what a configuration says
     except Exception as error:
-        reason = " ".join(str(error).split())
-        raise ModelError(f"{name} is no causal language model that can be built: {reason}") from error
+        reason = joined(str(error))
+        built = f"{name} is no causal language model that can be built: {reason}"
+        raise ModelError(of_other_inputs(name, error) or built) from error
     _leave_memory(hf)
     family = family_for(config.model_type) or family_for(text.model_type)
     refusal = "" if family is None else family.refusal(text)

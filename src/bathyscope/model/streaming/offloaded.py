@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from bathyscope.errors import ModelError
+from bathyscope.model.completeness import is_scattered, scattered
 from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.files import CheckpointFile
 from bathyscope.model.streaming.lending import lender_of
@@ -144,6 +145,8 @@ def _require_shape(name: str, expected: Tensor, stored: StoredTensor) -> None:
     if place is None:
         raise ModelError(f"{stored.file.path} holds no {stored.name}, which should be {name}.")
     if place.shape != tuple(expected.shape):
+        if is_scattered(place.shape):
+            raise ModelError(scattered(str(stored.file.path.parent)))
         in_file, configured = ("×".join(map(str, shape)) for shape in (place.shape, expected.shape))
         raise ModelError(
             f"{stored.file.path.parent} does not fit its configuration: {name} is {in_file} in the file and "

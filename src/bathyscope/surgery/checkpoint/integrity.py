@@ -10,6 +10,7 @@ from torch import Tensor
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, StoreError
+from bathyscope.model.completeness import is_scattered, scattered
 from bathyscope.model.weights import WeightReading
 from bathyscope.surgery.checkpoint.source import Source, beside
 from bathyscope.surgery.checkpoint.weight_files import TensorInFile, stored_in
@@ -47,6 +48,8 @@ def require_shape(name: str, shape: tuple[int, ...], configured: Iterable[int]) 
     """
     expected = tuple(configured)
     if tuple(shape) != expected:
+        if is_scattered(shape):
+            raise ModelError(scattered("The checkpoint"))
         raise ModelError(
             f"{name} is {_shape_text(shape)} in the checkpoint, and its configuration makes it "
             f"{_shape_text(expected)}; the copy could not be loaded. Give the config.json that the weights were saved "

@@ -17,6 +17,7 @@ from transformers.core_model_loading import (
 )
 
 from bathyscope.errors import ModelError
+from bathyscope.model.completeness import require_no_prefix
 from bathyscope.model.files import list_names, places_of_weights, remedy
 from bathyscope.surgery.checkpoint.integrity import require_shape
 from bathyscope.surgery.checkpoint.tensor_names import Layout
@@ -72,7 +73,10 @@ def from_files(
     lacking -= {target_names.of(tensor.name) for tensor in written}
     if lacking:
         stored_names = {source_names.of(name) for name in stored} | set(source.all_tied_weights_keys)
-        _require_stored({layout.source(name) for name in lacking} - stored_names, files, source_names)
+        missing = {layout.source(name) for name in lacking} - stored_names
+        if missing:
+            require_no_prefix(str(files[0].parent), missing, stored)
+        _require_stored(missing, files, source_names)
         raise ModelError(
             f"The checkpoint holds nothing for {len(lacking)} tensors of the copy ({list_names(lacking)}): blocks that "
             "would be left out lend weights to others. Load the model and export it from memory."
