@@ -219,7 +219,8 @@ class FittedLens:
             unfinished: how many prompts a fit that was interrupted had taken; None = it is finished.
 
         Raises:
-            StoreError: the file cannot be written.
+            OptionError: ``path`` does not end in .safetensors.
+            StoreError: the file cannot be written, or is there and no lens.
         """
         about = {
             "origin": self.origin.record(),
