@@ -7,6 +7,7 @@ import csv
 import difflib
 import gzip
 import json
+import math
 import os
 import zlib
 from collections import Counter
@@ -21,7 +22,7 @@ from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regul
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean, warn
-from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt import Prompt, require_words
 
 Row = Mapping[str, Any]
 
@@ -181,7 +182,7 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     """Prompts of a JSONL file, in order; a PromptError with the number of a line that is none.
 
     Fields: ``text`` or ``ids``, ``answer`` or ``answer_tokens``, ``id``, ``labels`` (an object). Every other
-    field that holds a text or a number is a label too; lists, objects and nulls are left aside.
+    field is a label too, which holds a text or a number.
     """
     # No more lines than are asked for are read, or can be wrong.
     rows = list(islice(read_rows(path), count))
@@ -199,6 +200,8 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
 def prompt_lines(prompts: Iterable[Prompt]) -> str:
     """Prompts as the text of such a file; ``read_prompts`` gives them back."""
     rows = [{field: getattr(prompt, field) for field in FIELDS} for prompt in prompts]
+    # NaN stands for no value, and JSON has no such number
+    rows = [{**row, "labels": {k: v for k, v in row["labels"].items() if v == v}} for row in rows]
     set_fields = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
     return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in set_fields)
 
@@ -212,13 +215,14 @@ def _prompt(row: Row, where: str) -> Prompt:
     labels = row.get("labels") or {}
     if not isinstance(labels, Mapping):
         raise PromptError(f'{where}: labels must be an object such as {{"level": 3}}, not {labels!r}.')
-    extra = {key: row[key] for key in row if key not in FIELDS and isinstance(row[key], (str, int, float))}
+    extra = {key: row[key] for key in row if key not in FIELDS}
     both = sorted(set(extra) & set(labels))
     if both:
         raise PromptError(f"{where}: {both[0]!r} stands both inside and outside labels; keep one.")
     name = row.get("id")
     try:
-        return Prompt(
+        _require_numbers({**labels, **extra})
+        prompt = Prompt(
             text=row.get("text"),
             ids=row.get("ids"),
             answer=row.get("answer"),
@@ -226,11 +230,20 @@ def _prompt(row: Row, where: str) -> Prompt:
             id=None if name is None else str(name),
             labels={**labels, **extra},
         )
+        require_words(prompt)
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
         if not hint and not {"text", "ids"} & row.keys():
             hint = _renaming(row) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
         raise PromptError(f"{where}: {error}{hint}") from error
+    return prompt
+
+
+def _require_numbers(labels: Mapping[str, Any]) -> None:
+    """Refuse NaN, which JSON does not have and Python's reader takes."""
+    for name, value in labels.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise PromptError(f"the label {name!r} is NaN, which is no number; leave the label out.")
 
 
 def _renaming(row: Row) -> str:
