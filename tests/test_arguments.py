@@ -12,6 +12,7 @@ import pytest
 import torch
 import xarray as xr
 from support import waves
+from support.synthetic import synthetic_run
 
 import bathyscope
 from bathyscope.analysis.probes.wic_rows import read_pairs
@@ -48,7 +49,7 @@ def test_only_plain_values_are_written_out() -> None:
         (lambda: bathyscope.demo(5), OptionError, "out=5 is no path"),
         (lambda: bathyscope.fit_lens("model", IDS, out=5), OptionError, "out=5 is no path"),
         (lambda: bathyscope.fit_lens("model", IDS, out="l.npz"), OptionError, "must end in .safetensors"),
-        (lambda: bathyscope.reproduce(None), OptionError, "None cannot be reproduced"),
+        (lambda: bathyscope.reproduce(None), OptionError, "target takes a text; None given"),
         (lambda: bathyscope.grid(None, "out"), OptionError, "recipe=None is no grid"),
         (lambda: bathyscope.grid({}, "out", each=5), OptionError, "each=5 cannot be called"),
         (
@@ -133,3 +134,32 @@ def test_a_refused_survey_does_not_block_the_corrected_one(tmp_path: Path) -> No
     with pytest.raises(BathyscopeError):
         bathyscope.survey(model, IDS, "jacobian_lens", tmp_path, progress=False, **texts)
     bathyscope.survey(model, IDS, "lens", tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(0, 1), (0, 1)], r"The pair \(0, 1\) is compared twice; give every two runs once"),
+        ([(0, 1), (1, 0)], r"The pair \(1, 0\) is compared twice"),
+        ([(0.0, 1)], r"The pair \(0\.0, 1\) does not name two of the 2 runs"),
+        ([(0, True)], "does not name two"),
+        ([5], "The pair 5 does not name two"),
+        (5, "pairs=5 is no list"),
+    ],
+)
+def test_pairs_to_compare(pairs: Any, message: str) -> None:
+    runs = [synthetic_run(blocks, prompts=3) for blocks in (2, 3)]
+    with pytest.raises(OptionError, match=message):
+        bathyscope.compare(runs, pairs=pairs)
+
+
+@pytest.mark.parametrize("label", ["a/b", "x\ny", ".", "prompt", " "])
+def test_a_label_that_no_run_can_keep_is_refused_before_a_model_is_loaded(label: str) -> None:
+    with pytest.raises(OptionError, match=r"^label="):
+        bathyscope.solved_by("no/model", "no/model", IDS, label=label)
+
+
+@pytest.mark.parametrize("sets", [["a"], None, [], 5])
+def test_unions_are_of_prompt_sets(sets: Any) -> None:
+    with pytest.raises(OptionError, match=r"takes a list of prompt sets; .* given"):
+        bathyscope.PromptSet.union(sets)
