@@ -184,7 +184,7 @@ def _public_name(function: Callable[..., Any]) -> tuple[str, str]:
     listed = getattr(package, "__all__", ())
     places = getattr(package, "_LAZY", {})
     for name in listed:
-        if name == function.__name__ or places.get(name, "").rpartition(":")[2] == function.__name__:
+        if function.__qualname__ in (name, places.get(name, "").rpartition(":")[2]):
             return name, "bathyscope"
     return function.__qualname__, function.__module__
 

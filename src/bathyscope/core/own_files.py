@@ -34,10 +34,10 @@ def require_own(path: Path, kind: str, is_own: Callable[[Path], object]) -> None
     if not path.is_file() or not path.stat().st_size:
         return
     try:
-        own = is_own(path)
+        may_replace = bool(is_own(path))
     except (StoreError, *DAMAGED):
-        own = False
-    if not own:
+        may_replace = False
+    if not may_replace:
         raise StoreError(
             f"{str(path)!r} exists and is not {kind} that bathyscope wrote, so it is not replaced. Give another name, "
             "or remove that file first."

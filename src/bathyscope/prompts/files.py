@@ -70,6 +70,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     Values of a CSV file are strings; those of the other two have the types the file gives them.
     """
     path = Path(path)
+    check_exists(path)
     readers = {
         ".jsonl": _read_jsonl,
         ".jsonl.gz": _read_jsonl,
@@ -80,7 +81,6 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     reader = next((reader for suffix, reader in readers.items() if path.name.endswith(suffix)), None)
     if reader is None:
         raise PromptError(f"{path}: unknown kind of file; allowed: {', '.join(readers)}.")
-    check_exists(path)
     return reader(path)
 
 
@@ -125,8 +125,10 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
 def _read_csv(path: Path) -> Iterator[Row]:
     with open_text(path) as file:
         try:
-            table = csv.DictReader(file)
+            # strict: a quote that is never closed would take all that follows for one value
+            table = csv.DictReader(file, strict=True)
             names = table.fieldnames or ()
+            _require_commas(path, names)
             _require_distinct(path, names)
             for row in table:
                 if None in row:
@@ -137,6 +139,16 @@ def _read_csv(path: Path) -> Iterator[Row]:
                 yield row
         except csv.Error as error:
             raise PromptError(f"{path} is not a CSV table: {error}.") from error
+
+
+def _require_commas(path: Path, columns: Sequence[str]) -> None:
+    """Refuse a table with one column whose name holds the separator of other dialects."""
+    separator = next((sign for sign in ";\t|" if len(columns) == 1 and sign in columns[0]), None)
+    if separator is not None:
+        raise PromptError(
+            f"{path}: its columns are separated by {separator!r}; write it with commas between them, and points in "
+            "numbers."
+        )
 
 
 def _require_distinct(path: Path, columns: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ def reproduce(
     models: Sequence[str] = (),
     *,
     data: Sequence[str] = (),
-    figures: Sequence[str | int] = (),
+    figures: Sequence[str] | Sequence[int] = (),
     prompts: int | str | Path | None = None,
     as_published: bool = False,
     out: str | Path | None = None,

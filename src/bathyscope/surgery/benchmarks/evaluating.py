@@ -40,7 +40,7 @@ TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
-    schedules: Sequence[str | Plan] = ("drop", "swap"),
+    schedules: Sequence[str] | Sequence[str | Plan] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
     limit: Annotated[int, Range(1)] | None = None,
     batch_size: Annotated[int, Range(1)] = 8,

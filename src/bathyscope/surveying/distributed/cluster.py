@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from typing import Any, Final
 
-import torch
-
 from bathyscope.errors import OptionError
 
 _SECONDS: Final = 5.0
@@ -36,6 +34,7 @@ def connected(address: str | None, workers: int | None, use_gpus: bool) -> Itera
     if importlib.util.find_spec("ray") is None:
         raise OptionError("engine='ray' needs Ray; pip install 'bathyscope[ray]'.")
     import ray
+    import torch
 
     if ray.is_initialized():
         yield _workers(workers, use_gpus)
