@@ -196,7 +196,7 @@ def checked_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]
 
 def _known_hints(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the annotations that can be read; those of names imported for type checkers alone are not plain ones."""
-    hints = {}
+    hints: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
         holder = types.SimpleNamespace(__annotations__={name: annotation})
         try:
