@@ -12,13 +12,17 @@ import pytest
 import torch
 import xarray as xr
 from support import waves
+from support.synthetic import synthetic_run
 
 import bathyscope
 from bathyscope.analysis.probes.wic_rows import read_pairs
+from bathyscope.analysis.probes.words import read_words
 from bathyscope.cli import main
 from bathyscope.core.result import LabelledResult
-from bathyscope.errors import BathyscopeError, OptionError, PromptError, describe_type, describe_value
+from bathyscope.errors import BathyscopeError, OptionError, PromptError, StoreError, describe_type, describe_value
+from bathyscope.runs.hub import listing
 
+RUN = synthetic_run(2, prompts=2)
 IDS = [[5, 9, 7, 30, 44, 12, 8], [3, 8, 1, 22, 40, 2]]
 
 
@@ -48,7 +52,7 @@ def test_only_plain_values_are_written_out() -> None:
         (lambda: bathyscope.demo(5), OptionError, "out=5 is no path"),
         (lambda: bathyscope.fit_lens("model", IDS, out=5), OptionError, "out=5 is no path"),
         (lambda: bathyscope.fit_lens("model", IDS, out="l.npz"), OptionError, "must end in .safetensors"),
-        (lambda: bathyscope.reproduce(None), OptionError, "None cannot be reproduced"),
+        (lambda: bathyscope.reproduce(None), OptionError, "target takes a text; None given"),
         (lambda: bathyscope.grid(None, "out"), OptionError, "recipe=None is no grid"),
         (lambda: bathyscope.grid({}, "out", each=5), OptionError, "each=5 cannot be called"),
         (
@@ -133,3 +137,103 @@ def test_a_refused_survey_does_not_block_the_corrected_one(tmp_path: Path) -> No
     with pytest.raises(BathyscopeError):
         bathyscope.survey(model, IDS, "jacobian_lens", tmp_path, progress=False, **texts)
     bathyscope.survey(model, IDS, "lens", tmp_path, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        ([(0, 1), (0, 1)], r"The pair \(0, 1\) is compared twice; give every two runs once"),
+        ([(0, 1), (1, 0)], r"The pair \(1, 0\) is compared twice"),
+        ([(0.0, 1)], r"The pair \(0\.0, 1\) does not name two of the 2 runs"),
+        ([(0, True)], "does not name two"),
+        ([5], "The pair 5 does not name two"),
+        (5, "pairs=5 is no list"),
+    ],
+)
+def test_pairs_to_compare(pairs: Any, message: str) -> None:
+    runs = [synthetic_run(blocks, prompts=3) for blocks in (2, 3)]
+    with pytest.raises(OptionError, match=message):
+        bathyscope.compare(runs, pairs=pairs)
+
+
+@pytest.mark.parametrize("label", ["a/b", "x\ny", ".", "prompt", " "])
+def test_a_label_that_no_run_can_keep_is_refused_before_a_model_is_loaded(label: str) -> None:
+    with pytest.raises(OptionError, match=r"^label="):
+        bathyscope.solved_by("no/model", "no/model", IDS, label=label)
+
+
+@pytest.mark.parametrize("sets", [["a"], None, [], 5])
+def test_unions_are_of_prompt_sets(sets: Any) -> None:
+    with pytest.raises(OptionError, match=r"takes a list of prompt sets; .* given"):
+        bathyscope.PromptSet.union(sets)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: bathyscope.evaluate("m", ["arc_easy"], data=5), OptionError, "data=5 is no dict"),
+        (lambda: bathyscope.evaluate("m", ["arc_easy"], None), OptionError, "schedules=None is no list"),
+        (lambda: bathyscope.reproduce("hu2025-table1", prompts=2.5), OptionError, "prompts=2.5 is neither"),
+        (lambda: bathyscope.reproduce("hu2025-table1", prompts=True), OptionError, "prompts=True is neither"),
+        (lambda: read_words(5, None), OptionError, "words=5 is no list"),
+        (lambda: read_words(None, None), OptionError, "words=None is no list"),
+        (lambda: bathyscope.Schedule.standard(4).drop_runs(1), OptionError, "runs=1 is no list of blocks"),
+        (lambda: bathyscope.show("run", "lens", cluster=5), OptionError, "cluster takes a text; 5 given"),
+        (lambda: bathyscope.survey("m", IDS, preset=""), OptionError, "Unknown preset ''"),
+        (
+            lambda: bathyscope.export(waves.loaded("llama"), "drop:1", "e", revision="main"),
+            OptionError,
+            "revision='main' is of a model on the hub, and the model given is in memory",
+        ),
+        (
+            lambda: bathyscope.survey(waves.loaded("llama"), IDS, ["patching"], patching={"pairs": [[0, 0]]}),
+            PromptError,
+            "pairs names the prompt '0' as its own source",
+        ),
+        (lambda: bathyscope.report([RUN, RUN], "page.html"), OptionError, "The same run was given twice"),
+        *(
+            (lambda to=to: listing(Path("none"), to), OptionError, "names no data set on the hub")
+            for to in ("../x", "a/ ", "us er/na me", "a/..", "a/-b", "a/b.", "ä/b", "a/b/c", f"a/{'b' * 97}")
+        ),
+    ],
+)
+def test_values_without_a_meaning(
+    call: Callable[[], Any],
+    error: type[BathyscopeError],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(error, match=message):
+        call()
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("to", ["user/name", "user/na.me_1-b", "u/n", f"a/{'b' * 96}"])
+def test_names_on_the_hub_are_taken(to: str, tmp_path: Path) -> None:
+    assert f"hf://datasets/{to}" in listing(tmp_path, to)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("compare a b --paired --unpaired", "--paired and --unpaired contradict each other; give one of them"),
+        ("push r to --private --no-private", "--private and --no-private contradict each other"),
+        ("compare a b --level 0.9 --level 0.8", "--level is given twice; give it once"),
+        ("export model --schedule drop:1 --emit layers --json", "--json is the record of a checkpoint, and --emit"),
+    ],
+)
+def test_flags_that_do_not_go_together(line: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(line.split()) == OptionError.exit_code
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("file", "contents"), [("config.json", "a model"), ("manifest.json", "a run"), ("course.json", "a course")]
+)
+def test_runs_of_a_grid_are_not_written_into_something_else(file: str, contents: str, tmp_path: Path) -> None:
+    (tmp_path / file).write_text("{}")
+    with pytest.raises(StoreError, match=f"holds {contents}, and runs do not belong in between"):
+        bathyscope.grid({"models": ["m"], "prompts": ["p.jsonl"]}, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [file]

@@ -37,6 +37,10 @@ class OptionError(BathyscopeError, ValueError):
     exit_code = 2
 
 
+class ArgumentError(OptionError, TypeError):
+    """A call has a keyword that its function lacks, or lacks an argument; also Python's own error of such calls."""
+
+
 class PromptError(BathyscopeError, ValueError):
     """A prompt, a data set or a text file cannot be used."""
 

@@ -6,6 +6,7 @@ so that each mistake is refused in the same words, before any model is loaded.
 """
 
 import inspect
+import math
 import operator
 import sys
 import types
@@ -15,7 +16,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, Literal, ParamSpec, TypeVar
 
-from bathyscope.errors import OptionError, describe_value, did_you_mean
+from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -48,7 +49,8 @@ class Range:
 
     def check(self, value: float, where: str) -> None:
         """Raise OptionError for a number outside."""
-        if not (self.low <= value and (self.high is None or value <= self.high)):
+        # without an upper limit a number may be as large as it likes, and infinity is none
+        if not (self.low <= value and (value < math.inf if self.high is None else value <= self.high)):
             raise OptionError(f"{where}={value} is out of range; allowed: {self}.")
 
 
@@ -145,24 +147,64 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> R:
-        try:
-            bound = signature.bind(*args, **options)
-        except TypeError as error:
-            unknown = [name for name in options if name not in signature.parameters]
-            near = "".join(did_you_mean(name, signature.parameters) for name in unknown)
-            public = function.__name__ in getattr(sys.modules.get("bathyscope"), "__all__", ())
-            home = "bathyscope" if public else function.__module__
-            message = f"{function.__name__}(): {error}.{near} See help({home}.{function.__name__})."
-            raise TypeError(message) from None
+        bound = bind_arguments(function, signature, args, options)
         bound.arguments.update(checked_arguments(function, bound.arguments))
         return function(*bound.args, **bound.kwargs)
 
     return call
 
 
+def bind_arguments(
+    function: Callable[..., Any], signature: inspect.Signature, args: Sequence[Any], options: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """Return the arguments of a call by name.
+
+    Args:
+        signature: of the function, or one of several functions that share their keywords.
+
+    Raises:
+        ArgumentError: an unknown keyword (with a near miss), one that is missing, or too many arguments.
+    """
+    try:
+        return signature.bind(*args, **options)
+    except TypeError as error:
+        parameters = signature.parameters
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+        unknown = [] if takes_any else [name for name in options if name not in parameters]
+        # Python names what is missing first, which is often what was misspelt
+        reason = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+        near = did_you_mean(unknown[0], parameters) if unknown else ""
+        name, home = _public_name(function)
+        raise ArgumentError(f"{name}(): {reason}.{near} See help({home}.{name}).") from None
+
+
+def _public_name(function: Callable[..., Any]) -> tuple[str, str]:
+    """Return a function's name and the module that it is called in: the package's own where it is public."""
+    package = sys.modules.get("bathyscope")
+    listed = getattr(package, "__all__", ())
+    places = getattr(package, "_LAZY", {})
+    called = function.__qualname__.rpartition("<locals>.")[2]
+    for name in listed:
+        if called in (name, places.get(name, "").rpartition(":")[2]):
+            return name, "bathyscope"
+    return called, function.__module__
+
+
 def checked_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments by name as a ``checked`` function takes them; arguments that it lacks stay unchanged."""
-    return _convert_plain_values(typing.get_type_hints(function, include_extras=True), arguments)
+    return _convert_plain_values(_known_hints(inspect.unwrap(function)), arguments)
+
+
+def _known_hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the annotations that can be read; those of names imported for type checkers alone are not plain ones."""
+    hints: dict[str, Any] = {}
+    for name, annotation in function.__annotations__.items():
+        holder = types.SimpleNamespace(__annotations__={name: annotation})
+        try:
+            hints |= typing.get_type_hints(holder, function.__globals__, include_extras=True)
+        except NameError:
+            continue
+    return hints
 
 
 def check_plain_options(options_type: type, values: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby, pairwise
@@ -84,6 +84,8 @@ class Schedule:
 
     def drop_runs(self, runs: Sequence[int]) -> Schedule:
         """Without several blocks, such as all runs of one block of a loop."""
+        if isinstance(runs, str | bytes) or not isinstance(runs, Iterable):
+            raise OptionError(f"runs={runs!r} is no list of blocks; give one, such as [1, 2].")
         schedule = self
         for run in runs:
             schedule = schedule.drop(run)

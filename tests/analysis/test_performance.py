@@ -181,3 +181,22 @@ def test_mistakes_in_files(tmp_path: Path) -> None:
 def test_arguments_of_another_type_are_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         bathyscope.depth_performance(**{"table": TABLE, **given})
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "message"),
+    [
+        ({}, {"score": "layers"}, "'layers' cannot be the score"),
+        ({}, {"score": "family"}, "'family' cannot be the score"),
+        ({"score": LAYERS.mean() < LAYERS}, {}, r"score is not a number in row 1 \("),
+        ({"layers": LAYERS + 0.6}, {}, r"layers is no whole number in row 1 \("),
+    ],
+)
+def test_columns_that_are_no_score_or_no_layers(changes: dict[str, Any], options: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        bathyscope.depth_performance(TABLE.assign(**changes), **options)
+
+
+def test_a_column_that_stands_twice() -> None:
+    with pytest.raises(OptionError, match=r"several columns named 'score'; keep one"):
+        bathyscope.depth_performance(pd.concat([TABLE, TABLE[["score"]] * 2], axis=1))

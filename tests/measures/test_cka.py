@@ -236,3 +236,14 @@ def test_of_all_measures_it_is_left_out_where_prompts_are_few() -> None:
     assert "swap_cosine" in run.measures
     with pytest.raises(OptionError, match="needs at least 4 of them; 3 given"):
         bathyscope.survey(model, prompts, "all", cka={"batch": 8}, **options)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_prompts_that_do_not_differ_have_no_cka_and_are_told_so() -> None:
+    model = waves.loaded("llama")
+    with pytest.warns(
+        UserWarning, match=r"no boundary has a CKA \(tokens: last\), because the compared points are all"
+    ):
+        equal = bathyscope.cka(model, model, [[5, 9, 7, 30, 8]] * 5)
+    assert equal["cka"].sel(tokens="last").isnull().all()
+    assert equal["cka"].sel(tokens="all").notnull().any()

@@ -9,7 +9,8 @@ import pytest
 
 from bathyscope.errors import PromptError
 from bathyscope.prompts.files import prompt_lines, read_prompts
-from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt import Prompt, PromptSet
+from bathyscope.prompts.spec import parse
 
 Write = Callable[..., str]
 
@@ -17,7 +18,7 @@ Write = Callable[..., str]
 def test_every_field(write_jsonl: Write) -> None:
     path = write_jsonl(
         {"text": "1 + 1 = 2", "answer": "2", "id": "sum", "labels": {"level": 3}, "hops": 2, "by": "deep"},
-        {"ids": [4, 5, 6], "answer_tokens": 1, "id": 17, "tags": ["left", "aside"], "note": None},
+        {"ids": [4, 5, 6], "answer_tokens": 1, "id": 17},
         {"text": "plain"},
     )
     assert read_prompts(path) == (
@@ -104,3 +105,42 @@ def test_what_is_called_otherwise_elsewhere_is_to_be_renamed(
     with pytest.raises(PromptError) as caught:
         read_prompts(write_jsonl(row))
     assert str(caught.value).endswith(f"neither given. {renamed}")
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, [1], None, float("nan")])
+def test_a_label_of_another_kind_is_refused(write_jsonl: Callable[..., str], value: object) -> None:
+    row = {"text": "words", "labels": {"level": value}}
+    with pytest.raises(PromptError, match=r"prompt 1: the label 'level' (must be a text or a number|is NaN)"):
+        read_prompts(write_jsonl(row))
+
+
+@pytest.mark.parametrize(("value", "told"), [({"a": 1}, True), ([1], True), (None, False), (float("nan"), False)])
+def test_a_further_field_that_is_no_label_is_left_aside_and_said(
+    write_jsonl: Callable[..., str], value: object, told: bool, recwarn: pytest.WarningsRecorder
+) -> None:
+    read = read_prompts(write_jsonl({"text": "words", "level": value, "n": 2}, {"text": "more words", "level": 3}))
+    assert [dict(prompt.labels) for prompt in read] == [{"n": 2}, {"level": 3}]
+    messages = [str(warning.message) for warning in recwarn]
+    assert len(messages) == told
+    assert not told or "'level' hold lists or objects, which cannot be labels, and are left aside." in messages[0]
+
+
+def test_labels_without_a_value_are_not_written() -> None:
+    prompts = [Prompt("a", labels={"level": float("nan")}), Prompt("b", labels={"level": 2.0, "other": float("nan")})]
+    assert prompt_lines(prompts) == '{"text": "a"}\n{"text": "b", "labels": {"level": 2.0}}\n'
+
+
+@pytest.mark.parametrize("row", [{"text": " "}, {"text": "a b", "answer": ""}])
+def test_a_prompt_without_words_is_named_by_its_file(write_jsonl: Callable[..., str], row: dict[str, str]) -> None:
+    path = write_jsonl({"text": "fine"}, row)
+    with pytest.raises(PromptError, match=r"\.jsonl, prompt 2: .* is empty; give"):
+        read_prompts(path)
+
+
+def test_names_that_no_run_can_keep_are_refused() -> None:
+    for text in ("caf\udce9.jsonl", "caf\udce9.txt", "texts\udce9/", "gsm8k:4@caf\udce9.jsonl"):
+        with pytest.raises(PromptError, match=r"the name is no UTF-8 text.* Rename the file\."):
+            parse(text)
+    for dataset, message in (("\ud800", "lone surrogate"), (5, "must be a text that names the prompts, not 5")):
+        with pytest.raises(PromptError, match=rf"dataset= .*{message}"):
+            PromptSet((Prompt("x"),), dataset)  # type: ignore[arg-type]

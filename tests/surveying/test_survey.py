@@ -353,7 +353,7 @@ def test_options_by_class_and_by_dict_are_the_same() -> None:
         ({"measures": ["lense"]}, "Unknown measure 'lense'. Did you mean 'lens'?"),
         ({"measures": []}, "No measure asked for"),
         ({"measures": "lens, drpo"}, "Unknown measure 'drpo'. Did you mean 'drop'?"),
-        ({"lense": {"k": 3}}, "survey() has no option 'lense'. Did you mean 'lens'? Options of a measure go under"),
+        ({"lense": {"k": 3}}, "There is no option 'lense'. Did you mean 'lens'? Options of a measure go under"),
         ({"batch_token": 3}, "survey() has no option 'batch_token'."),
         ({"dtype": "bfloat16"}, "survey() has no option 'dtype', which is one of load(): give loading={'dtype': …}"),
         ({"lens": {"kk": 3}}, "lens has no option 'kk'. Did you mean 'k'?"),

@@ -88,3 +88,21 @@ def test_mistakes_name_what_is_allowed(arguments: list[str], message: str, capsy
 def test_texts_without_their_folder_are_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lab", "train", "depth_6", "--out", str(tmp_path / "model"), "--device", "cpu"]) == 3
     assert "no data folder was given; point --data at the folder that holds it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["smallest", "--set", "model.num_hidden_layers=0"],
+        ["depth_12"],
+        ["fine_tune", "--set", "from=no/such-folder"],
+    ],
+)
+def test_a_training_that_is_refused_leaves_nothing(arguments: list[str], tmp_path: Path) -> None:
+    out = tmp_path / "new"
+    assert main(["lab", "train", *arguments, "--out", str(out), "--quiet"]) in (2, 3, 4)
+    assert not [*tmp_path.iterdir()]
+    # a folder of the user's stays
+    out.mkdir()
+    assert main(["lab", "train", *arguments, "--out", str(out), "--quiet"]) in (2, 3, 4)
+    assert out.is_dir()

@@ -83,6 +83,8 @@ def depth_performance(
         0.0155
     """
     _require_others(covariates, score)
+    if score in (*_TEXTS, LAYERS):
+        raise OptionError(f"{score!r} cannot be the score, since it is a part of the regression already (--score).")
     rows = _rows(table)
     columns = list(dict.fromkeys([*_TEXTS, LAYERS, *covariates, score]))
     _require_columns(rows, columns)
@@ -136,6 +138,9 @@ def counted(data: xr.Dataset) -> str:
 
 def _rows(table: str | Path | pd.DataFrame) -> Sequence[Mapping[Any, Any]]:
     if isinstance(table, pd.DataFrame):
+        repeated = [str(name) for name, is_repeated in zip(table.columns, table.columns.duplicated()) if is_repeated]
+        if repeated:
+            raise OptionError(f"The table has several columns named {repeated[0]!r}; keep one, or rename the others.")
         return table.to_dict("records")
     if not isinstance(table, str | Path):
         raise OptionError(
@@ -184,10 +189,14 @@ def _numbers(rows: Sequence[Mapping[Any, Any]], column: str) -> FloatArray:
         raise OptionError(f"{column} is not a number in {_places(rows, column, wrong)}. {_ROWS}")
     if column in _POSITIVE and (numbers <= 0).any():
         raise OptionError(f"{column} must be positive, and is not in {_places(rows, column, numbers <= 0)}. {_ROWS}")
+    if column == LAYERS and (numbers % 1 != 0).any():
+        raise OptionError(f"{column} is no whole number in {_places(rows, column, numbers % 1 != 0)}. {_ROWS}")
     return numbers
 
 
 def _number(value: Any) -> float:
+    if isinstance(value, bool | np.bool_):
+        return math.nan
     try:
         return float(value)
     except (TypeError, ValueError):

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.core.text import without_folders
+from bathyscope.core.text import elided, without_folders
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
@@ -27,7 +27,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import checked
-from bathyscope.prompts.label_checks import RESERVED_LABELS
+from bathyscope.prompts.label_checks import RESERVED_LABELS, checked_labels
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
@@ -149,6 +149,10 @@ def solved_by(
             raise OptionError(
                 f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
             )
+        try:
+            checked_labels({label: BOTH})
+        except PromptError as error:
+            raise OptionError(f"label={elided(repr(label), 40)}: {error}") from error
         models = [loaded(model) for model in (shallow, deep)]
         _require_order(*models)
         _warn_of_one_model(*models)

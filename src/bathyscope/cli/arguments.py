@@ -19,6 +19,7 @@ import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
+from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.model.options import LoadOptions
@@ -174,6 +175,7 @@ def check_picture(out: Path | None) -> None:
 
         check_format(out.suffix.removeprefix("."))
         require_writable(out)
+        require_own_picture(out)
 
 
 def write_picture(out: Path | None, figure: str, data: xr.Dataset, quiet: bool = False) -> None:

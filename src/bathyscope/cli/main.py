@@ -6,7 +6,14 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from cyclopts import App, CycloptsError, MissingArgumentError, UnknownCommandError, UnusedCliTokensError
+from cyclopts import (
+    App,
+    CycloptsError,
+    MissingArgumentError,
+    RepeatArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 
 from bathyscope.cli import session
 from bathyscope.cli.app import EVERYWHERE, app, expand_measures_help, short_help
@@ -37,6 +44,7 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 _PACKAGES = {"lab": "bathyscope-lab"}
 """Command → the package that it comes with."""
 BROKEN_PIPE = 141
+_NEGATION = re.compile("^--(?:no-|un)")
 
 
 def main(argv: Sequence[str] | None = None, application: App = app.meta, program: str = "bathyscope") -> int:
@@ -159,5 +167,17 @@ def _describe_usage(error: CycloptsError, program: str) -> str:
         if negative is not None:
             need = f"{need} A value that begins with a dash is joined to its flag: {flag}={negative[1]}."
         return f"{need} See {where} --help."
+    if isinstance(error, RepeatArgumentError) and error.token.keyword is not None:
+        return f"{_describe_repetition(error.token.keyword)} See {where} --help."
     text = str(error)
     return f"{text}{'' if text.endswith(('.', '?')) else '.'} See {where} --help."
+
+
+def _describe_repetition(flag: str) -> str:
+    """Say that a flag stands twice, or with the one that says the opposite (``--paired --unpaired``)."""
+    stem = _NEGATION.sub("--", flag)
+    typed = re.findall(r"--[\w.-]+", session.current().command_line)
+    variants = [word for word in dict.fromkeys(typed) if _NEGATION.sub("--", word) == stem]
+    if len(variants) > 1:
+        return f"{' and '.join(variants)} contradict each other; give one of them."
+    return f"{flag} is given twice; give it once."

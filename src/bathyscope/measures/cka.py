@@ -17,7 +17,7 @@ import torch
 import xarray as xr
 from torch import Tensor
 
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
 from bathyscope.model.anatomy.plain import home_of
@@ -181,6 +181,12 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     cka_of = {kind: ratio(kind_sums, level) for kind, kind_sums in sums.items()}
     ends = {"cka": "values", "ci_low": "low", "ci_high": "high"}
     data = {name: np.stack([getattr(estimate, field) for estimate in cka_of.values()]) for name, field in ends.items()}
+    equal = [kind for kind, values in zip(cka_of, data["cka"]) if np.isnan(values).all()]
+    if equal:
+        warn(
+            f"cka: no boundary has a CKA (tokens: {', '.join(equal)}), because the compared points are all equal; give "
+            "prompts that differ."
+        )
     first, second = data["cka"].shape[1:]
     coords = {"tokens": list(cka_of), "boundary": np.arange(first), "boundary_other": np.arange(second)}
     labelled = DECLARATION.dataset(data, coords, percent=f"{100 * level:g} %")

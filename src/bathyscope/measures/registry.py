@@ -121,7 +121,7 @@ def chosen(
         if name not in names:
             near = meant_by(name) or did_you_mean(name, names)
             raise OptionError(
-                f"survey() has no option {name!r}.{near} Options of a measure go under its "
+                f"There is no option {name!r}.{near} Options of a measure go under its "
                 f"name ({', '.join(names)}), as a dict."
             )
         raise OptionError(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bathyscope.model import Model, load
 from bathyscope.model.options import Attention, Placement
+from bathyscope.options import checked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,6 +46,7 @@ class CheckResult(dict[str, Any]):
         return dict(self)
 
 
+@checked
 def check(
     model: Model | PreTrainedModel | str | Path,
     dtype: str | torch.dtype | None = None,

@@ -49,6 +49,10 @@ def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> st
         return other
     reason = " ".join([reason_of(error), *(joined(report) for report in reports if "above report" in str(error))])
     hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
+    if isinstance(error, LookupError | ArithmeticError | AttributeError | TypeError):
+        # the library's own code has failed on a value of the configuration, and says nothing of which
+        hint = "Its config.json has a value that transformers cannot use; compare it with the original's."
+        reason = f"{reason}."
     return f"{name} cannot be loaded as a causal language model: {reason}{' ' if hint else ''}{hint}"
 
 

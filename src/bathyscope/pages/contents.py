@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
+from bathyscope.options import checked
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
@@ -35,6 +36,7 @@ def _opened_act(run: object) -> Plan | Repaired | Course | None:
     return open_course(run) if is_course(Path(run).expanduser()) else None
 
 
+@checked
 def show(
     run: Run | Plan | Repaired | Course | str | Path,
     measure: str | None = None,

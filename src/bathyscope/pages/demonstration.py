@@ -10,6 +10,7 @@ from bathyscope.core.cache import stored_smollm2
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path
+from bathyscope.options import checked
 from bathyscope.runs.run import Run
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ REAL_MEASURES = ("residual", "lens", "skip", "drop", "tokens", "effective_depth"
 REAL_COST = "270 MB to download unless stored, 1.7 GB of memory, about four minutes of one core"
 
 
+@checked
 def demo(
     out: str | Path = Path("runs/demo"), *, real: bool = False, progress: bool = True, command: str | None = None
 ) -> Run:

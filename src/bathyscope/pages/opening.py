@@ -1,15 +1,19 @@
 """Whatever a command wrote, opened as the object that it is."""
 
 import os
+import re
 from pathlib import Path
 from typing import Any, Final
 
+from bathyscope.core.text import elided
+from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB
 from bathyscope.runs.run import open_run
 
 _LENSES: Final = (".safetensors", ".pt")
+_ADDRESS: Final = re.compile("[a-z][a-z0-9+.-]*://")
 _ARRAYS: Final = ".nc"
 """Endings of files that stand for themselves; everything else is a folder."""
 
@@ -37,6 +41,8 @@ def open_result(path: str | Path, *, partial: bool = False) -> Any:
     """
     if isinstance(path, str) and path.startswith(HUB):
         return open_run(path, partial=partial)
+    if isinstance(path, str) and _ADDRESS.match(path):
+        raise OptionError(f"{elided(repr(path), 60)} is no address of a run; of the hub, give {HUB}owner/name.")
     place = folder_path(path)
     # Each kind imports what it needs: reading a run waits for no model library.
     if place.suffix in _LENSES and not place.is_dir():

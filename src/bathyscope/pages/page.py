@@ -10,6 +10,7 @@ import xarray as xr
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
+from bathyscope.core.own_files import require_own_page
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, describe_type, warn
@@ -127,7 +128,7 @@ def check_page(out: object) -> Path:
 
     Raises:
         OptionError: no path, or not that of an HTML file.
-        StoreError: it cannot be written.
+        StoreError: it cannot be written, or is there and is no page of this package.
     """
     if not isinstance(out, str | Path):
         raise OptionError(f"out must be the path of an HTML file, such as 'page.html', not {describe_type(out)}.")
@@ -138,6 +139,7 @@ def check_page(out: object) -> Path:
         )
     path = given_path(out, "out")
     require_writable(path)
+    require_own_page(path)
     return path
 
 

@@ -1,6 +1,5 @@
 """One panel at a time: in the caller's axes, or as a figure of any width."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, did_you_mean
+from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs
 from bathyscope.pages.figures.kind import Member, Panel, draw_for_user, fill_axes
 from bathyscope.pages.figures.kit.curve_axes import cut_curves
@@ -35,6 +35,8 @@ COLUMN: Final = 3.3
 """Inches of one column of a journal."""
 PAGE: Final = 6.75
 """Inches of both columns."""
+_WIDEST: Final = 50
+"""Inches of the widest figure: pixels, and the time and memory that they take, grow with the square of the width."""
 _FIRST_OF: Final = {"skip": "future", "direct": "future"}
 """Panels that a figure's name alone stands for: the maps that are quoted."""
 _REDUCED: Final = ("skip", "direct", "depth_score")
@@ -81,6 +83,7 @@ def plot(
 ) -> list[Artist]: ...
 
 
+@checked
 def plot(
     run: Place | Sequence[Place],
     panel: str,
@@ -296,9 +299,11 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         )
     if ax is not None and width is not None:
         raise OptionError("width= is of a new figure, and ax= has its own. Leave out one of them.")
-    length = isinstance(width, int | float) and not isinstance(width, bool) and 0 < width < math.inf
+    length = isinstance(width, int | float) and not isinstance(width, bool) and width > 0
     if width is not None and not length:
         raise OptionError(f"width={elided(repr(width), 40)} is not a length. Give inches above 0, such as {COLUMN}.")
+    if isinstance(width, int | float) and width > _WIDEST:
+        raise OptionError(f"width={width} is out of range: width is in inches; allowed: above 0 to {_WIDEST}.")
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title={elided(repr(title), 40)} is not a text. Give one; an empty one removes the title.")
     names = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels

@@ -7,6 +7,7 @@ import csv
 import difflib
 import gzip
 import json
+import math
 import os
 import zlib
 from collections import Counter
@@ -21,7 +22,7 @@ from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regul
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean, warn
-from bathyscope.prompts.prompt import Prompt
+from bathyscope.prompts.prompt import Prompt, require_words
 
 Row = Mapping[str, Any]
 
@@ -69,6 +70,7 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     Values of a CSV file are strings; those of the other two have the types the file gives them.
     """
     path = Path(path)
+    check_exists(path)
     readers = {
         ".jsonl": _read_jsonl,
         ".jsonl.gz": _read_jsonl,
@@ -79,7 +81,6 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     reader = next((reader for suffix, reader in readers.items() if path.name.endswith(suffix)), None)
     if reader is None:
         raise PromptError(f"{path}: unknown kind of file; allowed: {', '.join(readers)}.")
-    check_exists(path)
     return reader(path)
 
 
@@ -124,8 +125,10 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
 def _read_csv(path: Path) -> Iterator[Row]:
     with open_text(path) as file:
         try:
-            table = csv.DictReader(file)
+            # strict: a quote that is never closed would take all that follows for one value
+            table = csv.DictReader(file, strict=True)
             names = table.fieldnames or ()
+            _require_commas(path, names)
             _require_distinct(path, names)
             for row in table:
                 if None in row:
@@ -136,6 +139,16 @@ def _read_csv(path: Path) -> Iterator[Row]:
                 yield row
         except csv.Error as error:
             raise PromptError(f"{path} is not a CSV table: {error}.") from error
+
+
+def _require_commas(path: Path, columns: Sequence[str]) -> None:
+    """Refuse a table with one column whose name holds the separator of other dialects."""
+    separator = next((sign for sign in ";\t|" if len(columns) == 1 and sign in columns[0]), None)
+    if separator is not None:
+        raise PromptError(
+            f"{path}: its columns are separated by {separator!r}; write it with commas between them, and points in "
+            "numbers."
+        )
 
 
 def _require_distinct(path: Path, columns: Sequence[str]) -> None:
@@ -181,7 +194,8 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     """Prompts of a JSONL file, in order; a PromptError with the number of a line that is none.
 
     Fields: ``text`` or ``ids``, ``answer`` or ``answer_tokens``, ``id``, ``labels`` (an object). Every other
-    field that holds a text or a number is a label too; lists, objects and nulls are left aside.
+    field that holds a text or a number is a label too; null and NaN are no value, and lists and objects are left aside
+    with a warning.
     """
     # No more lines than are asked for are read, or can be wrong.
     rows = list(islice(read_rows(path), count))
@@ -193,12 +207,18 @@ def read_prompts(path: str, *, count: int | None = None) -> tuple[Prompt, ...]:
     # the text of a misspelt field would be missing from the prompt
     for name, meant in {name: meant for row in rows for name, meant in _misspelt(row).items()}.items():
         warn(f"{path}: {name!r} is no field of a prompt and is taken for a label. Did you mean {meant!r}?")
+    aside = {name: None for row in rows for name, value in row.items() if name not in FIELDS and _is_nested(value)}
+    if aside:
+        listed = ", ".join(map(repr, aside))
+        warn(f"{path}: {listed} hold lists or objects, which cannot be labels, and are left aside.")
     return prompts
 
 
 def prompt_lines(prompts: Iterable[Prompt]) -> str:
     """Prompts as the text of such a file; ``read_prompts`` gives them back."""
     rows = [{field: getattr(prompt, field) for field in FIELDS} for prompt in prompts]
+    # NaN stands for no value, and JSON has no such number
+    rows = [{**row, "labels": {k: v for k, v in row["labels"].items() if v == v}} for row in rows]
     set_fields = [{field: value for field, value in row.items() if value is not None and value != {}} for row in rows]
     return "".join(json.dumps(row, ensure_ascii=False, default=_in_json) + "\n" for row in set_fields)
 
@@ -212,13 +232,14 @@ def _prompt(row: Row, where: str) -> Prompt:
     labels = row.get("labels") or {}
     if not isinstance(labels, Mapping):
         raise PromptError(f'{where}: labels must be an object such as {{"level": 3}}, not {labels!r}.')
-    extra = {key: row[key] for key in row if key not in FIELDS and isinstance(row[key], (str, int, float))}
+    extra = {key: row[key] for key in row if key not in FIELDS and not (_is_nested(row[key]) or _is_none(row[key]))}
     both = sorted(set(extra) & set(labels))
     if both:
         raise PromptError(f"{where}: {both[0]!r} stands both inside and outside labels; keep one.")
     name = row.get("id")
     try:
-        return Prompt(
+        _require_numbers(labels)
+        prompt = Prompt(
             text=row.get("text"),
             ids=row.get("ids"),
             answer=row.get("answer"),
@@ -226,11 +247,29 @@ def _prompt(row: Row, where: str) -> Prompt:
             id=None if name is None else str(name),
             labels={**labels, **extra},
         )
+        require_words(prompt)
     except PromptError as error:
         hint = "".join(f" Did you mean {meant!r} by {name!r}?" for name, meant in _misspelt(row).items())
         if not hint and not {"text", "ids"} & row.keys():
             hint = _renaming(row) or f" Fields of this line: {', '.join(map(repr, row)) or 'none'}."
         raise PromptError(f"{where}: {error}{hint}") from error
+    return prompt
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, list | dict)
+
+
+def _is_none(value: Any) -> bool:
+    """Return whether a field has no value here: null, or the NaN that Python writes for a missing number."""
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _require_numbers(labels: Mapping[str, Any]) -> None:
+    """Refuse NaN, which JSON does not have and Python's reader takes."""
+    for name, value in labels.items():
+        if isinstance(value, float) and math.isnan(value):
+            raise PromptError(f"the label {name!r} is NaN, which is no number; leave the label out.")
 
 
 def _renaming(row: Row) -> str:

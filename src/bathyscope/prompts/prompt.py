@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
-from bathyscope.errors import PromptError, describe_value
+from bathyscope.errors import OptionError, PromptError, describe_value
 
 Label = str | int | float
 
@@ -99,6 +99,18 @@ def _require_label(name: str, value: Any) -> None:
         raise PromptError(f"the label {name!r} must be a text or a number, not {type(value).__name__}.")
 
 
+def require_words(prompt: Prompt) -> None:
+    """Refuse a text or an answer without any words; prompts of token ids pass.
+
+    Raises:
+        PromptError: one of them is empty, or white space alone.
+    """
+    if prompt.text is not None and not prompt.text.strip():
+        raise PromptError("the text is empty; give at least a few words.")
+    if prompt.answer is not None and not prompt.answer.strip():
+        raise PromptError("its answer is empty; give the answer's text, or leave answer= out.")
+
+
 def whole_number(value: Any) -> int | None:
     """A whole number of Python, NumPy or torch as Python's; None for anything else, truth values included."""
     # Numbers of NumPy and torch are arrays without dimensions; True is an int to Python, and no token id.
@@ -171,12 +183,17 @@ class PromptSet:
     def __post_init__(self) -> None:
         if not isinstance(self.prompts, tuple | list) or not all(isinstance(prompt, Prompt) for prompt in self.prompts):
             raise PromptError("prompts= must be a tuple of Prompt objects; write a text as Prompt('…').")
+        if not isinstance(self.dataset, str):
+            raise PromptError(f"dataset= must be a text that names the prompts, not {describe_value(self.dataset)}.")
+        _require_whole("dataset=", self.dataset)
         if self.parts and self.prompts != tuple(prompt for part in self.parts for prompt in part.prompts):
             raise PromptError("prompts= must be those of parts=, in order; make unions with PromptSet.union.")
 
     @classmethod
     def union(cls, sets: Sequence[PromptSet]) -> PromptSet:
         """All prompts of several sets, one set after the other; ``dataset`` stays known for each prompt."""
+        if not isinstance(sets, Sequence) or not sets or not all(isinstance(each, cls) for each in sets):
+            raise OptionError(f"PromptSet.union() takes a list of prompt sets; {describe_value(sets)} given.")
         if len(sets) == 1:
             return sets[0]
         return cls(

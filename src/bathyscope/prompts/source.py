@@ -18,9 +18,9 @@ from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.levels import as_range
 from bathyscope.prompts.padding import NO_EDGES, EdgeTokens, encoded_prompts, is_encoding, require_unpadded
-from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids
+from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids, require_words
 from bathyscope.prompts.spec import HUB, SourceSpec, parse
-from bathyscope.prompts.tokenize import prompt_names, require_words
+from bathyscope.prompts.tokenize import prompt_names
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

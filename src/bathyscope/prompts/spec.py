@@ -116,6 +116,12 @@ class SourceSpec:
 
 def parse(text: str) -> SourceSpec:
     """Parse one source; a PromptError where the text is none, or its count or options are not allowed."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise PromptError(
+            f"Prompts {elided(repr(text), 60)}: the name is no UTF-8 text, and a run keeps it as text. Rename the file."
+        ) from error
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     is_registered = match is None and named is not None and _taker(named["name"]) is not None

@@ -16,7 +16,7 @@ from bathyscope.prompts.chat import Turns
 from bathyscope.prompts.encode import Encoded, Encoder
 from bathyscope.prompts.label_checks import checked_labels, require_exact
 from bathyscope.prompts.notices import Notices
-from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt
+from bathyscope.prompts.prompt import Prompt, PromptSet, TokenizedPrompt, require_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -73,18 +73,6 @@ def tokenize(
 def needs_words(prompts: PromptSet) -> bool:
     """Return whether any of the prompts is text."""
     return any(prompt.ids is None for prompt in prompts.prompts)
-
-
-def require_words(prompt: Prompt) -> None:
-    """Refuse a text or an answer without any words; prompts of token ids pass.
-
-    Raises:
-        PromptError: one of them is empty, or white space alone.
-    """
-    if prompt.text is not None and not prompt.text.strip():
-        raise PromptError("the text is empty; give at least a few words.")
-    if prompt.answer is not None and not prompt.answer.strip():
-        raise PromptError("its answer is empty; give the answer's text, or leave answer= out.")
 
 
 def prompt_names(prompts: PromptSet) -> list[str]:

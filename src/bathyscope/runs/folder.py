@@ -238,6 +238,23 @@ def _holds(folder: Path, refused: Kind) -> str:
     return f" It holds {contents}{how}."
 
 
+def refuse_holder(path: Path, what: str) -> None:
+    """Refuse a folder for several runs or other results that holds one itself, or a model.
+
+    Args:
+        what: is to be written there, such as ``runs``.
+
+    Raises:
+        StoreError: it does, with what it holds.
+    """
+    contents = next((kind for name, kind in _HOLDS.items() if (path / name).is_file()), None)
+    if contents is not None:
+        raise StoreError(
+            f"The folder {str(path)!r} holds {contents}, and {what} do not belong in between. Give a new or empty "
+            "folder (out=..., --out ...); nothing was written."
+        )
+
+
 def unreadable(where: str, kind: Kind, error: Exception) -> StoreError:
     """What is said of a manifest that is none."""
     return StoreError(

@@ -1,5 +1,6 @@
 """Runs on the Hugging Face hub, each a data set of its own that holds the files of a run's folder."""
 
+import re
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +15,8 @@ from bathyscope.runs.publishing import listed
 _PIECES: Final = "pieces"
 """The field of a prompt that holds its text."""
 HUB: Final = "hf://datasets/"
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[\w.-]{0,94}[A-Za-z0-9_])?", re.ASCII)
+"""The name of an owner, or of a data set."""
 _OF_A_RUN: Final = (RUN.manifest, "*.nc", PROMPTS_FILE, "controls/*")
 
 
@@ -105,7 +108,8 @@ def pulled(address: str) -> Path:
 def _named(to: object) -> tuple[str, str | None]:
     address = to.removeprefix(HUB) if isinstance(to, str) else ""
     name, _, revision = address.partition("@")
-    if len(name.split("/")) != 2 or not all(name.split("/")):
+    # of letters, digits and -_. that neither begin nor end with a sign, as the hub has it
+    if len(name.split("/")) != 2 or not all(_NAME.fullmatch(part) for part in name.split("/")):
         raise OptionError(f"{describe_value(to)} names no data set on the hub; give owner/name, or {HUB}owner/name.")
     return name, revision or None
 

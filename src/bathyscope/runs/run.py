@@ -16,6 +16,7 @@ from bathyscope.core.above import from_above
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
+from bathyscope.options import checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
@@ -238,6 +239,7 @@ class Run:
             entries[name] = FileEntry(file, folder.write(file, content))
         return manifest.with_record(files=entries)
 
+    @checked
     def push(self, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False) -> str:
         """The run as a data set on the hub, and the address that ``bathyscope.open`` takes; see ``bathyscope.push``.
 
@@ -254,6 +256,7 @@ class Run:
                 return listing(folder, to)
             return push_folder(folder, to, private)
 
+    @checked
     def select(self, *, prompts: Some | None = None, variables: Some | None = None, blocks: Some | None = None) -> Run:
         """A part of the run.
 
@@ -341,6 +344,7 @@ class Run:
         """
         return self.verdict_by()
 
+    @checked
     def verdict_by(self, cluster: str | None = None) -> Verdict:
         """The verdict with intervals over clusters of prompts.
 
@@ -391,6 +395,7 @@ class Run:
         parts = [run[measure].drop_attrs(deep=False) for run in every.values()]
         return xr.concat(parts, xr.Variable("control", list(every)), join="outer", coords="minimal", compat="override")
 
+    @checked
     def headline(self) -> str:
         """The verdict's text; empty where the run has no lens to judge by, or not all blocks."""
         return self.verdict.text if self.judged else ""
@@ -574,6 +579,7 @@ def tree_of(datasets: Mapping[str, xr.Dataset]) -> xr.DataTree:
     return xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in datasets.items()})
 
 
+@checked
 def push(
     run: Run | str | Path, to: str, *, private: bool = True, keep_paths: bool = False, dry_run: bool = False
 ) -> str:

@@ -72,6 +72,11 @@ def export(
     """
     _require_model_first(model)
     _require_one_result(folder, emit)
+    if revision is not None and not isinstance(model, str | Path):
+        raise OptionError(
+            f"revision={revision!r} is of a model on the hub, and the model given is in memory already; leave revision "
+            "out, or give the model's name."
+        )
     target = Path() if folder is None else folder_path(folder, "folder")
     if emit is None:
         require_apart(here(str(model)) if isinstance(model, str | Path) else None, target)

@@ -16,7 +16,7 @@ import torch
 import xarray as xr
 
 from bathyscope.core.text import duration, in_bytes, scaled, shown
-from bathyscope.errors import ModelError, OptionError, describe_value
+from bathyscope.errors import ModelError, OptionError, PromptError, describe_value
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
@@ -215,9 +215,20 @@ def estimate(
     source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)
     request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
-    plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
+    try:
+        plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
+    except PromptError as error:
+        needing = [name for name, (declared, _) in request.declared.items() if declared.needs_answers]
+        if tokens is None or not needing:
+            raise
+        raise OptionError(
+            f"{needing[0]} needs prompts with answers, and tokens= makes prompts without; give prompts (--prompts) in "
+            "place of tokens."
+        ) from error
     mean_length = round(sum(plan.prompts.lengths) / len(plan.prompts))
     machine = (rates or measure_rates)(outlined, mean_length, place)
+    if not isinstance(machine, Rates):
+        raise OptionError(f"rates= gave {describe_value(machine)}, and a Rates is needed; leave rates out.")
     return cost_of_plan(plan, machine, count / planned if prompts is None else 1, place)
 
 

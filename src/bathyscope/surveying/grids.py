@@ -19,8 +19,9 @@ from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
+from bathyscope.options import checked
 from bathyscope.prompts.source import label_of
-from bathyscope.runs.folder import folder_path
+from bathyscope.runs.folder import folder_path, refuse_holder
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
@@ -121,6 +122,7 @@ class Grid:
         return pd.DataFrame(rows, columns=columns).astype({"prompts": "Int64"})
 
 
+@checked
 def grid(
     recipe: str | Path | Mapping[str, Any],
     out: str | Path,
@@ -161,6 +163,7 @@ def grid(
     if each is not None and not callable(each):
         raise OptionError(f"each={describe_value(each)} cannot be called; give a function that takes the grid.")
     folder = folder_path(out, "out")
+    refuse_holder(folder, "runs")
     require_writable(folder, holds="runs")
     outcome = Grid(tuple(_cells(recipe, folder, allow_code)))
     models = _LastModel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import shutil
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -172,6 +173,15 @@ def test_the_folder_holds_it_all(finished: tuple[Evaluation, Path]) -> None:
     assert stored.attrs["precision"] == "float32"
     xr.testing.assert_equal(stored["value"], again["value"])
     assert len((out / "evaluation.csv").read_text(encoding="utf-8").splitlines()) == 1 + 4 * 9
+
+
+def test_a_result_that_was_removed_is_missed(finished: tuple[Evaluation, Path], tmp_path: Path) -> None:
+    out = tmp_path / "copy"
+    shutil.copytree(finished[1], out)
+    file = next((out / "results" / "standard").glob("*.json"))
+    file.unlink()
+    with pytest.raises(StoreError, match=rf"standard/{file.name}' of the evaluation cannot be read \(No such file"):
+        open_evaluation(out)
 
 
 def test_an_interrupted_evaluation_goes_on(

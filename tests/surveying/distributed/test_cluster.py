@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping
 
 import pytest
+import torch
 
 from bathyscope import OptionError
 from bathyscope.surveying.distributed.cluster import connected
@@ -85,3 +86,28 @@ def test_a_worker_has_a_gpu_or_a_core(
     else:
         with connected(None, workers, use_gpus) as given:
             assert given == found
+
+
+def test_a_number_of_workers_is_asked_for_before_a_cluster_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", lambda **_: pytest.fail("a cluster was started"))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(OptionError, match="Say how many workers"), connected(None, None, True):
+        pass
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(OptionError, match="Say how many workers"), connected(None, None, False):
+        pass
+
+
+def test_a_cluster_that_does_not_start_is_told_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(**_: object) -> None:
+        raise Exception("The current node timed out during startup.")  # noqa: TRY002
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", fail)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    with (
+        pytest.raises(OptionError, match=r"on this machine cannot be used: The current node timed out .*fewer workers"),
+        connected(None, 2, False),
+    ):
+        pass

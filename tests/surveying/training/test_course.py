@@ -210,6 +210,7 @@ def test_a_checkpoint_under_a_passing_name_is_still_being_written(tmp_path: Path
     ("given", "message"),
     [
         ("empty", r"There is no checkpoint-STEP in .*. Give the folder that holds the checkpoints."),
+        ("nope/of/this", r"There is no folder 'nope/of/this'\. Give the folder that holds the checkpoints\."),
         (["a/final"], r"The checkpoint 'final' does not tell its step; name it such as checkpoint-500."),
         (["a/checkpoint-5", "b/checkpoint-5"], r"Two checkpoints are of step 5: .* Give one of them."),
     ],
@@ -238,6 +239,22 @@ def test_a_course_whose_record_was_removed_goes_on(
     (tmp_path / "course" / "course.json").unlink()
     again = bathyscope.course(checkpoints, PROMPTS, tmp_path / "course", progress=False)
     assert again.step.values.tolist() == dataset.step.values.tolist()
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "", '{"model": {"ty', '{"note": 1}'])
+def test_a_damaged_record_is_called_damaged_wherever_it_is_read(
+    content: str, found: tuple[xr.Dataset, Path], checkpoints: Path, tmp_path: Path
+) -> None:
+    course = tmp_path / "course"
+    shutil.copytree(found[1], course)
+    (course / "course.json").write_text(content)
+    for call in (
+        lambda: bathyscope.open(course),
+        lambda: bathyscope.show(course),
+        lambda: bathyscope.course(checkpoints, PROMPTS, course, progress=False),
+    ):
+        with pytest.raises(StoreError, match=r"course\.json' is damaged"):
+            call()
 
 
 def test_a_folder_without_a_course_is_refused(tmp_path: Path) -> None:

@@ -14,12 +14,15 @@ from typing import Any
 import yaml
 
 from bathyscope.core.atomic import write_atomically
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import BathyscopeError, OptionError, StoreError
 from bathyscope.runs.folder import LOCK, OWNER, FolderLock
 from bathyscope_lab import checkpoint
 from bathyscope_lab.recipe import Recipe
 
 RECIPE, METRICS, SUMMARY, CARD, CURVE = "recipe.yaml", "metrics.jsonl", "training.json", "README.md", "loss.png"
+
+BEFORE, AFTER = "before", "after"
+"""Folders of the surveys of the checkpoint that is trained further, and of the finished one."""
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -42,12 +45,13 @@ class RunFolder:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """The exclusive right to write here.
+        """The exclusive right to write here; a run that is refused before it begins leaves nothing in a new folder.
 
         Raises:
             StoreError: another process writes, something was trained here by another recipe, or the folder cannot be
                 written, now or later when the disk is full.
         """
+        is_new = not self.path.exists()
         try:
             self._refuse_others_files()
             self.path.mkdir(parents=True, exist_ok=True)
@@ -61,6 +65,10 @@ class RunFolder:
             if error.errno not in FULL:
                 raise
             raise checkpoint.unwritable(self.path, error, checkpoint.latest(self.checkpoints)) from error
+        except BathyscopeError:
+            if is_new and not self._has_begun() and not (self.path / BEFORE).exists():
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
         finally:
             lock.release()
 

@@ -24,14 +24,12 @@ from bathyscope_lab import checkpoint
 from bathyscope_lab.batches import require_fit
 from bathyscope_lab.data import Prepared, prepare
 from bathyscope_lab.export import export, keep_step
-from bathyscope_lab.folder import RunFolder
+from bathyscope_lab.folder import AFTER, BEFORE, RunFolder
 from bathyscope_lab.model import build_model, context_of
 from bathyscope_lab.progress import TrainingBar
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 from bathyscope_lab.trainer import LabTrainer
-
-BEFORE, AFTER = "before", "after"
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,10 @@ from bathyscope.analysis.depths.questions import (
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
 from bathyscope.analysis.options import Against, Question, Unit
-from bathyscope.errors import OptionError
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
+from bathyscope.prompts.prompt import whole_number
 from bathyscope.runs.names import run_names
 from bathyscope.runs.prompts import count_copies
 from bathyscope.runs.run import Run, open_run
@@ -98,8 +99,8 @@ def compare(
     require_together(question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
+    _check_pairs(pairs, len(opened))
     sides = sides_of(opened, cluster)
-    _check_pairs(pairs, len(sides))
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may stand in several contrasts; its own estimate is computed and listed once.
@@ -280,13 +281,24 @@ def _opened(runs: Sequence[Run | str | Path]) -> list[Run]:
 
 
 def _check_pairs(pairs: Pairs | None, runs: int) -> None:
-    for pair in pairs if pairs is not None else ():
-        if len(pair) != 2 or pair[0] == pair[1] or not all(0 <= number < runs for number in pair):
+    if pairs is None:
+        return
+    if isinstance(pairs, str) or not isinstance(pairs, Sequence):
+        raise OptionError(f"pairs={describe_value(pairs)} is no list; give pairs of numbers, such as [(0, 1)].")
+    compared: set[frozenset[int | None]] = set()
+    for pair in pairs:
+        numbers = [whole_number(number) for number in pair] if isinstance(pair, Sequence) else []
+        is_pair = len(numbers) == 2 and numbers[0] != numbers[1]
+        if not is_pair or not all(number is not None and 0 <= number < runs for number in numbers):
             raise OptionError(
-                f"The pair {tuple(pair)} does not name two of the {runs} runs; a pair is (reference, other), "
+                f"The pair {describe_value(pair)} does not name two of the {runs} runs; a pair is (reference, other), "
                 f"different numbers from 0 to {runs - 1}."
             )
-    if pairs is not None and not pairs:
+        # a pair the other way round is the same difference, and counting it twice would change the corrected p-values
+        if frozenset(numbers) in compared:
+            raise OptionError(f"The pair {describe_value(pair)} is compared twice; give every two runs once.")
+        compared.add(frozenset(numbers))
+    if not pairs:
         raise OptionError("pairs=[] names nothing to compare; leave it out, or give pairs such as [(0, 1)].")
 
 

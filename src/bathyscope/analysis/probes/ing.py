@@ -20,7 +20,7 @@ from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
 from bathyscope.analysis.probes.gather import require_room
 from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.neurons import directions_by_place, effects_by_block, ranked
 from bathyscope.measures.token_classes import CLASSES, members
@@ -199,6 +199,8 @@ def _of_either_kind(
     """``count`` neurons of either kind; moments are computed of no more than needed."""
     chosen: _ByKind = {kind: [] for kind in KINDS}
     order = ranked(effects_LN).tolist()
+    if 0 < len(order) < count:
+        raise OptionError(f"neurons={count} is out of range: the model has {len(order)} whose activations can be read.")
     for first in range(0, len(order), _LOOKED_AT):
         batch = order[first : first + _LOOKED_AT]
         directions = directions_by_place(weights, {(block, neuron) for block, neuron in batch})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, describe_value
 from bathyscope.prompts.files import open_text
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ def read_words(words: str | Path | Sequence[str], characters: int | None) -> lis
         if not matches:
             raise PromptError(f"{words} holds no words; give a text, or a file with a word on every line.")
         return list(dict.fromkeys(matches))
+    if not isinstance(words, Iterable):
+        raise OptionError(f"words={describe_value(words)} is no list of words; give one, or a text file.")
     for word in words:
         if not isinstance(word, str) or not word or len(word.split()) != 1 or word != word.strip():
             raise PromptError(f"{word!r} is no word; give texts without white space.")
@@ -61,9 +63,12 @@ def place_words(
     """
     before = list(tokenizer(context, add_special_tokens=False, verbose=False)["input_ids"])
     if len(before) < window - 1:
+        # a window is longer than the words in it
+        fits = len(before) + 1
+        shorter = f", or window={fits}" if fits > max(pieces) else ""
         raise OptionError(
-            f"context={context!r:.60} has {len(before)} tokens, too few for a window of {window}; give a longer one, "
-            f"or window={len(before) + 1}."
+            f"context={context!r:.60} has {len(before)} tokens, too few for a window of {window}; give a longer "
+            f"one{shorter}."
         )
     start = _in_front(context, before, tokenizer)
     placed_words: dict[int, dict[str, tuple[int, ...]]] = {number: {} for number in pieces}

@@ -54,6 +54,8 @@ def export_command(
         place = order.place
     elif schedule is None:
         raise OptionError("bathyscope export needs --schedule, or the folder of a plan in place of the model.")
+    if json and options.get("emit") is not None:
+        raise OptionError("--json is the record of a checkpoint, and --emit writes none; leave one of them out.")
     with quiet_libraries(downloads=not quiet):
         written = bathyscope.export(place, order, out, **options)
     if isinstance(written, str):

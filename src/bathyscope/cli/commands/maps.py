@@ -14,6 +14,7 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.own_files import require_own, require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 
@@ -80,6 +81,12 @@ def _check_kinds(files: Sequence[Path]) -> None:
         if file.suffix not in kinds:
             raise OptionError(f"--out {str(file)!r} names no kind of file; allowed: {', '.join(kinds)}.")
         require_writable(file)
+        if file.suffix == ARRAYS:
+            from bathyscope.analysis.between.map_results import open_maps
+
+            require_own(file, "a file of maps", open_maps)
+        else:
+            require_own_picture(file)
 
 
 def _table(data: xr.Dataset) -> TextTable:

@@ -12,6 +12,8 @@ import bathyscope
 from bathyscope.cli.arguments import Partial, make_app, open_run, take_options
 from bathyscope.cli.console import write
 from bathyscope.cli.flags import join_options
+from bathyscope.core.own_files import require_own_picture
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import announce_if_long
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
@@ -50,6 +52,8 @@ def plot_command(
     format_ = out.suffix.removeprefix(".").lower()
     if format_ not in PICTURE_FORMATS:
         raise OptionError(f"--out {out.name!r} has no ending that says a format. Allowed: {_list_endings()}.")
+    require_writable(out)
+    require_own_picture(out)
     opened = [open_run(run, partial) for run in runs]
     looks = take_options(_LOOKS, options)
     chosen = take_options(PlotOptions, options)

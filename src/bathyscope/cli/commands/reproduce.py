@@ -90,6 +90,10 @@ def reproduce_command(
     if list_only:
         _show_contents(target, options.get("figures", ()), format)
         return 0
+    if record is not None:
+        from bathyscope.pages.papers.json_record import check_record
+
+        check_record(record)
     loading = take_options(_LOADING, options)
     plan = ReproductionPlan.of(target, models or (), data=data or (), **options)
     with report_interruption(lambda: f"{_count_finished(plan)} saved in {plan.place}"):

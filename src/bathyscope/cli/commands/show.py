@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -67,6 +68,7 @@ def show_command(
         variables: some of them, such as kl,entropy.
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
     """
+    from bathyscope.surgery.benchmarks.shelf import is_evaluation
     from bathyscope.surgery.plan.plan import is_plan
     from bathyscope.surgery.repairing.repaired import is_repaired
     from bathyscope.surveying.training.folder import is_course
@@ -78,6 +80,10 @@ def show_command(
     if is_course(run):
         _show_course(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
+    if is_evaluation(run):
+        raise OptionError(
+            f"{run!r} holds an evaluation, which bathyscope.open({run!r}) opens; its table is in evaluation.csv there."
+        )
     opened = open_run(run, partial)
     if any(part is not None for part in selection.values()):
         opened = opened.select(**selection)
@@ -123,9 +129,12 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
 def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
     """Print a course by step; what is of single surveys is asked of their folders."""
     if measure is not None or any(value not in (None, False) for value in options.values()):
+        from bathyscope.surveying.training.folder import finished_runs
+
+        example = next((f", such as {place}" for place in finished_runs(Path(run).expanduser()).values()), "")
         raise OptionError(
-            f"{run!r} is the folder of a course, with a survey of each step; give one of these, such as "
-            f"{run.rstrip('/')}/step-00000000, or the course without options."
+            f"{run!r} is the folder of a course, with a survey of each step; give one of these{example}, or the course "
+            "without options."
         )
     print_result(bathyscope.open(run), format_)
 

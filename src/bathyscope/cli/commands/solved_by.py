@@ -9,9 +9,10 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, make_app, run_on_mo
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import View, print_result
+from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import SOLVED_BY
+from bathyscope.prompts.parts import CLASSES, SOLVED_BY
 
 _SUFFIX = ".jsonl"
 _EXAMPLES = """\
@@ -46,10 +47,12 @@ def solved_by_command(
     if out.suffix != _SUFFIX:
         raise OptionError(f"The name {str(out)!r} must end in {_SUFFIX}; it is a file of prompts, one a line.")
     require_writable(out)
+    source = read_source(prompts, out)
+    require_own(out, "a file of labelled prompts", _is_labelled)
     labelled = run_on_models(
         bathyscope.solved_by,
         [shallow, deep],
-        read_source(prompts, out),
+        source,
         options=options,
         quiet=quiet,
     )
@@ -62,6 +65,14 @@ def solved_by_command(
     print_result(classes, format, lambda: View([f"{name}: {count}" for name, count in counts.items()]))
     say(f"Written: {out}", quiet)
     return 0
+
+
+def _is_labelled(file: Path) -> bool:
+    """Whether every prompt of a file has one label, of whatever name, that says which models solve it."""
+    from bathyscope.prompts.files import read_prompts
+
+    labels = [{name for name, value in prompt.labels.items() if value in CLASSES} for prompt in read_prompts(str(file))]
+    return bool(set.intersection(*labels))
 
 
 app = make_app(solved_by_command, _EXAMPLES, SolvedByOptions, loading=LOADING_SEVERAL)

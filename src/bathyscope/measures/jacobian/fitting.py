@@ -14,11 +14,12 @@ import transformers
 from torch import Tensor
 
 from bathyscope.core.interrupts import ended_as_interrupted
-from bathyscope.core.paths import given_path, require_writable
+from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.measures.jacobian.files import read_lens
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin, joined, text_key
+from bathyscope.measures.jacobian.writing import lens_place
 from bathyscope.model import AnyModel, alone, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.plain import home_of
@@ -36,7 +37,6 @@ from bathyscope.wavefront.probe import BoundaryReader
 
 FEWEST_PROMPTS: Final = 2
 """A lens of one prompt could not be compared with itself."""
-_SUFFIX: Final = ".safetensors"
 _SAVE_EVERY: Final = 60.0
 """Seconds between two writings of a fit that is not finished."""
 
@@ -169,10 +169,8 @@ def fit_lens(
         >>> lens.matrix(0).shape
         torch.Size([32, 32])
     """
-    place = None if out is None else given_path(out, "out")
+    place = None if out is None else lens_place(out, "out")
     if place is not None:
-        if place.suffix != _SUFFIX:
-            raise OptionError(f"out={str(place)!r} must end in {_SUFFIX}, the kind of file that a lens is.")
         require_writable(place)
     # lenses are added up in place, which tensors of inference mode do not allow outside of it
     with alone(model), torch.inference_mode(False):

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from bathyscope.core.result import rows_of
 from bathyscope.core.text import shown, without_folders
-from bathyscope.errors import OptionError, warn
+from bathyscope.errors import OptionError, describe_value, warn
 from bathyscope.labels import Table, labelled
 from bathyscope.measures.declared.jacobian_lens import DECLARATION
 from bathyscope.measures.jacobian.writing import write_lens
@@ -219,7 +219,8 @@ class FittedLens:
             unfinished: how many prompts a fit that was interrupted had taken; None = it is finished.
 
         Raises:
-            StoreError: the file cannot be written.
+            OptionError: ``path`` does not end in .safetensors.
+            StoreError: the file cannot be written, or is there and no lens.
         """
         about = {
             "origin": self.origin.record(),
@@ -289,7 +290,9 @@ class FittedLens:
     def _place(self, boundary: int) -> int:
         if boundary not in self.boundaries:
             first, last = self.boundaries[0], self.boundaries[-1]
-            raise OptionError(f"This lens has no matrix of boundary {boundary}; it has those of {first} to {last}.")
+            raise OptionError(
+                f"This lens has no matrix of boundary {describe_value(boundary)}; it has those of {first} to {last}."
+            )
         return self.boundaries.index(boundary)
 
     def _properties(self, place: int) -> dict[str, float]:

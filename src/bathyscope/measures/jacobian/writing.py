@@ -12,15 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from bathyscope.core.atomic import create, written_atomically
+from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import given_path
-from bathyscope.errors import StoreError
+from bathyscope.errors import OptionError, StoreError
 
 FORMAT: Final = "bathyscope Jacobian lens 1"
+_SUFFIX: Final = ".safetensors"
 
 
 def write_lens(path: str | Path, about: Mapping[str, Any], sums_HBDD: Tensor, squares_B: Tensor) -> Path:
@@ -30,9 +32,11 @@ def write_lens(path: str | Path, about: Mapping[str, Any], sums_HBDD: Tensor, sq
         about: what the file says of the lens, for JSON.
 
     Raises:
-        StoreError: the file cannot be written.
+        OptionError: as :func:`lens_place`.
+        StoreError: the file cannot be written, or is there and no lens.
     """
-    place = given_path(path, "path")
+    place = lens_place(path, "path")
+    require_own(place, "a lens", _is_lens)
     # a single entry: safetensors writes several in any order, and equal lenses should be equal files
     metadata = {FORMAT: json.dumps(about, sort_keys=True)}
     tensors = {"sums": sums_HBDD.contiguous().cpu(), "squares": squares_B.contiguous().cpu()}
@@ -49,3 +53,23 @@ def write_lens(path: str | Path, about: Mapping[str, Any], sums_HBDD: Tensor, sq
         reason = f"The lens cannot be written to {place} ({error})."
         raise StoreError(f"{reason} Free space, or give another path.") from error
     return place
+
+
+def lens_place(path: str | Path, name: str) -> Path:
+    """Return the path of a lens that a user gave as ``name``.
+
+    Raises:
+        OptionError: no path, or another ending than that of the files of lenses.
+    """
+    place = given_path(path, name)
+    if place.suffix != _SUFFIX:
+        raise OptionError(f"{name}={str(place)!r} must end in {_SUFFIX}, the kind of file that a lens is.")
+    return place
+
+
+def _is_lens(place: Path) -> bool:
+    try:
+        with safe_open(place, "pt") as file:
+            return FORMAT in (file.metadata() or {})
+    except SafetensorError:
+        return False

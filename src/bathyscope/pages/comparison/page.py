@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own_page, require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
 from bathyscope.pages.comparison import curves, forest, size, table
@@ -27,7 +28,12 @@ def check_out(out: str | Path) -> None:
             f"out={str(out)!r} has an unknown ending. Use {_PAGE} for a page, or "
             f"{', '.join(f'.{name}' for name in FORMATS)} for a figure."
         )
-    require_writable(given_path(out, "out"))
+    path = given_path(out, "out")
+    require_writable(path)
+    if path.suffix == _PAGE:
+        require_own_page(path)
+    else:
+        require_own_picture(path)
 
 
 def write_comparison(comparison: Comparison, out: str | Path) -> Path:

@@ -70,7 +70,12 @@ def split_acts(argument: object) -> tuple[list[Run], list[Act]]:
     acts = [item for item in several if isinstance(item, Act)]
     if len(acts) == len(several):
         return [], acts
-    return read_runs([item for item in several if not isinstance(item, Act)] if acts else argument), acts
+    runs = read_runs([item for item in several if not isinstance(item, Act)] if acts else argument)
+    # two objects may be one folder, opened twice or by a link
+    places = [id(run) if run.path is None else run.path.resolve() for run in runs]
+    if len(set(places)) < len(places):
+        raise OptionError("The same run was given twice; a page shows each run once, so give each once.")
+    return runs, acts
 
 
 def name_runs(runs: Sequence[Run], names: Sequence[str] | str | None) -> list[str]:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Final
 
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import counted, elided, shown
 from bathyscope.errors import OptionError
+from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head.canvas import text_width
 from bathyscope.pages.head.classes import COLOURS, class_of
@@ -28,6 +30,7 @@ _LEAST: Final = 0.03
 """Loss in nats of the lowest bar; heights are logarithmic."""
 
 
+@checked
 def badge(run: Run, out: str | Path | None = None) -> str:
     """Draw a run's depth as a badge: its depths in words, and a bar for each block with the loss it would add.
 
@@ -40,7 +43,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
 
     Raises:
         OptionError: a run with nothing to show, or with only some of its blocks; ``out`` does not end in .svg.
-        StoreError: the file cannot be written.
+        StoreError: the file cannot be written, or is there and was not drawn by this package.
 
     Example:
         >>> bathyscope.badge(run, "depth.svg").startswith("<svg ")
@@ -52,6 +55,7 @@ def badge(run: Run, out: str | Path | None = None) -> str:
         raise OptionError(f"out={str(out)!r} is not the name of an SVG file; give one, such as 'depth.svg'.")
     if path is not None:
         require_writable(path)
+        require_own_picture(path)
     profile = read_profile(run)
     if profile.empty:
         raise OptionError(

@@ -8,11 +8,14 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.foreign import read_text
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own, require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, literal_markdown, shown
 from bathyscope.errors import OptionError
+from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head import drawing
 from bathyscope.pages.head.answer import answer
@@ -24,8 +27,11 @@ if TYPE_CHECKING:
     from bathyscope.runs.run import Run
 
 _SUFFIXES: Final = (".md", ".markdown")
+_TITLE: Final = "## Depth"
+_RECORD: Final = "bathyscope"
 
 
+@checked
 def card(run: Run, out: str | Path | None = None) -> str:
     """Write a run up for a model card: Markdown with the depth profile and a block of numbers for programs.
 
@@ -39,7 +45,7 @@ def card(run: Run, out: str | Path | None = None) -> str:
 
     Raises:
         OptionError: a run with nothing to show, or with only some of its blocks; ``out`` does not end in .md.
-        StoreError: a file cannot be written.
+        StoreError: a file cannot be written, or is there and no card or picture of this package.
 
     Example:
         >>> print(bathyscope.card(run, "depth.md").splitlines()[0])
@@ -59,6 +65,9 @@ def card(run: Run, out: str | Path | None = None) -> str:
     for place in (path, picture):
         if place is not None:
             require_writable(place)
+    if path is not None and picture is not None:
+        require_own(path, "a card", _is_card)
+        require_own_picture(picture)
     text = _write_text(run, profile, None if picture is None else picture.name)
     if path is not None and picture is not None:
         write_output(picture, drawing.alone(profile).encode("utf-8"))
@@ -90,7 +99,7 @@ def profile_record(profile: Profile) -> dict[str, Any]:
 
 
 def _write_text(run: Run, profile: Profile, picture: str | None) -> str:
-    lines = ["## Depth", "", f"**{literal_markdown(headline(profile))}.** {literal_markdown(basis(profile))}", ""]
+    lines = [_TITLE, "", f"**{literal_markdown(headline(profile))}.** {literal_markdown(basis(profile))}", ""]
     if picture is not None:
         words = "; ".join(mark_label(mark)[0] for mark in profile.marks) or "loss added by leaving out each block"
         lines += [f"![Depth profile: {literal_markdown(words)}](<{picture}>)", ""]
@@ -99,8 +108,14 @@ def _write_text(run: Run, profile: Profile, picture: str | None) -> str:
     identity = run.identity
     measured = f"Measured with bathyscope on {elided(profile.dataset, 60)}, {identity.dtype}"
     lines += ["", f"{literal_markdown(measured)}; weights {_code_span(identity.weight_hash[:16])}.", "", "```json"]
-    lines += [_json({"bathyscope": profile_record(profile)}), "```", ""]
+    lines += [_json({_RECORD: profile_record(profile)}), "```", ""]
     return "\n".join(lines)
+
+
+def _is_card(path: Path) -> bool:
+    """Whether a file is a card from its first line on; a README into which one was pasted is not."""
+    text = read_text(path)
+    return text.startswith(f"{_TITLE}\n") and f'```json\n{{"{_RECORD}":' in text
 
 
 def _json(record: dict[str, Any]) -> str:

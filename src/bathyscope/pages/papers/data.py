@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from bathyscope.core.strict import whole_number_in
-from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean
 from bathyscope.prompts.datasets import REGISTRY
 from bathyscope.prompts.source import require_there
 from bathyscope.prompts.spec import CORPUS_SUFFIXES, PROMPT_FILE_SUFFIXES, SourceSpec, parse
@@ -53,6 +53,10 @@ def read_prompts_option(prompts: int | str | PathLike[str] | None) -> tuple[int 
         OptionError: a number below 1.
         PromptError: no such source, or no such file.
     """
+    if prompts is not None and (isinstance(prompts, bool) or not isinstance(prompts, int | str | PathLike)):
+        raise OptionError(
+            f"prompts={describe_value(prompts)} is neither a whole number of prompts nor a source, such as mine.jsonl."
+        )
     number = prompts if prompts is None or isinstance(prompts, int) else whole_number_in(fspath(prompts))
     if isinstance(number, int):
         if number < 1:

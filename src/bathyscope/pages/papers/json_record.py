@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.output import write_output
+from bathyscope.core.own_files import require_own
+from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.pages.papers.models import NamedModel
@@ -85,6 +87,21 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
         "runs": runs,
         "numbers": rows,
     }
+
+
+def check_record(file: Path) -> None:
+    """Refuse a file that cannot be written, or that is there and is no record of whatever version.
+
+    Raises:
+        StoreError: it is one of these.
+    """
+    require_writable(file)
+    require_own(file, "a record", _is_record)
+
+
+def _is_record(file: Path) -> bool:
+    content = read_json(read_regular(file))
+    return isinstance(content, dict) and "record" in content and content.get("target") in REPRODUCTIONS
 
 
 def write_record(reproduced: Reproduced, file: Path) -> None:

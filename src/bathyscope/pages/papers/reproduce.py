@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.paths import given_path, require_writable
-from bathyscope.errors import OptionError, describe_value, did_you_mean
+from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
+from bathyscope.options import checked
 from bathyscope.pages.figures.render import check_format
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
@@ -28,12 +29,13 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
+@checked
 def reproduce(
     target: str,
     models: Sequence[str] = (),
     *,
     data: Sequence[str] = (),
-    figures: Sequence[str] = (),
+    figures: Sequence[str] | Sequence[int] = (),
     prompts: int | str | Path | None = None,
     as_published: bool = False,
     out: str | Path | None = None,
@@ -78,7 +80,7 @@ def _require_known(loading: Mapping[str, Any]) -> None:
     for name in loading:
         if name not in of_load[1:]:
             near = did_you_mean(name, [*of_reproduce, *of_load])
-            raise TypeError(
+            raise ArgumentError(
                 f"reproduce(): got an unexpected keyword argument {name!r}.{near} See help(bathyscope.reproduce)."
             )
 

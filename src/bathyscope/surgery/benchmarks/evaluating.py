@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +15,9 @@ from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import elided
-from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, warn
+from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, describe_value, warn
 from bathyscope.model import Model, alone, loaded
-from bathyscope.options import Range, items_of
+from bathyscope.options import Range, checked, items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 
 
+@checked
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
-    schedules: Sequence[str] = ("drop", "swap"),
+    schedules: Sequence[str] | Sequence[str | Plan] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
     limit: Annotated[int, Range(1)] | None = None,
     batch_size: Annotated[int, Range(1)] = 8,
@@ -78,6 +79,12 @@ def evaluate(
     Example:
         >>> bathyscope.evaluate(model, ["hellaswag"], ["drop"], limit=100, out="runs/hellaswag")  # doctest: +SKIP
     """
+    if data is not None and not isinstance(data, Mapping):
+        raise OptionError(
+            f"data={describe_value(data)} is no dict; give one of tasks and files: {{'arc_easy': 'rows.jsonl'}}."
+        )
+    if not isinstance(schedules, Iterable | Plan):
+        raise OptionError(f"schedules={describe_value(schedules)} is no list; give one, such as ['drop', 'swap'].")
     place = None if out is None else folder_path(out, "out")
     if place is not None:
         require_writable(place, holds="an evaluation")
@@ -133,7 +140,7 @@ def require_answerable(
     listed = [tasks] if isinstance(tasks, Benchmark) else items_of(tasks)
     benchmarks = load_benchmarks(listed, data)
     if model.tokenizer is None:
-        raise PromptError("This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...).")
+        raise PromptError("This model has no tokenizer; give one: load(..., tokenizer=...).")
     if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
         raise PromptError(
             "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "

@@ -77,7 +77,7 @@ def read_evaluation(folder: str | Path) -> tuple[dict[str, Any], list[Score]]:
     path = folder_path(folder)
     tree = _upgrade_manifest(path, read_manifest(path, EVALUATION))
     files: Mapping[str, str] = tree["record"]["files"]
-    stored = [name for name in sorted(files) if name.startswith(_RESULTS) and (path / name).exists()]
+    stored = [name for name in sorted(files) if name.startswith(_RESULTS)]
     return tree["identity"], [
         _read_score(path, name, verified(path, name, files[name], EVALUATION.noun)) for name in stored
     ]

@@ -84,10 +84,14 @@ def kinds_of(parts: Sequence[str] | str) -> tuple[str, ...]:
             f"parts: {unknown!r} is unknown.{did_you_mean(str(unknown), get_args(Part))} Allowed: block, or "
             "attention and mlp."
         )
-    if not kinds or len(set(kinds)) < len(kinds) or ("block" in kinds and len(kinds) > 1):
+    allowed = "Give block, or attention, or mlp, or attention and mlp."
+    if not kinds:
+        raise OptionError(f"parts={list(kinds)} leaves nothing out. {allowed}")
+    if len(set(kinds)) < len(kinds):
+        raise OptionError(f"parts={list(kinds)} names a part twice. {allowed}")
+    if "block" in kinds and len(kinds) > 1:
         raise OptionError(
-            f"parts={list(kinds)} is not allowed: a block is both of its parts, and would be counted twice. Give "
-            "block, or attention, or mlp, or attention and mlp."
+            f"parts={list(kinds)} is not allowed: a block is both of its parts, and would be counted twice. {allowed}"
         )
     return kinds
 

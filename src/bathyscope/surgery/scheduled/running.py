@@ -21,6 +21,7 @@ from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import submodule
+from bathyscope.options import checked
 from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.checkpoint.folder import write_export
 from bathyscope.surgery.checkpoint.proof import require_no_loops
@@ -33,6 +34,7 @@ _SAVING = ("save_pretrained", "push_to_hub")
 _RECORDED = {"output_hidden_states": "hidden_states", "output_attentions": "attentions"}
 
 
+@checked
 @contextmanager
 def scheduled(
     model: Model | PreTrainedModel, schedule: Schedule | str, arguments: Arguments = "block"

@@ -34,10 +34,14 @@ def connected(address: str | None, workers: int | None, use_gpus: bool) -> Itera
     if importlib.util.find_spec("ray") is None:
         raise OptionError("engine='ray' needs Ray; pip install 'bathyscope[ray]'.")
     import ray
+    import torch
 
     if ray.is_initialized():
         yield _workers(workers, use_gpus)
         return
+    if address is None and workers is None and not (use_gpus and torch.cuda.is_available()):
+        # known before a cluster is started for it, which takes a good while
+        raise _no_number()
     # a thread of Ray's prints what happens to workers to standard output, which is for results
     with redirect_stdout(sys.stderr):
         try:
@@ -61,12 +65,16 @@ def _begin(address: str | None, workers: int | None) -> None:
     with _own_signals():
         try:
             ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
-        # whatever is wrong with a cluster, its own words say it best
-        except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
-            where = (
-                f"the Ray cluster at address={address!r}" if address is not None else "a Ray cluster on this machine"
+        # whatever is wrong with a cluster, its own words say it best; of a failed start it raises Exception
+        except Exception as error:
+            where, hint = (
+                ("a Ray cluster on this machine", "Ask for fewer workers, or survey without engine (--part 1/2).")
+                if address is None
+                else (
+                    f"the Ray cluster at address={address!r}",
+                    "Start one with 'ray start --head', or leave the address out (workers on this machine alone).",
+                )
             )
-            hint = "Start one with 'ray start --head', or leave the address out (workers on this machine alone)."
             raise OptionError(f"{where} cannot be used: {_first_sentence(error)} {hint}") from error
 
 
@@ -95,7 +103,7 @@ def _workers(requested: int | None, use_gpus: bool) -> tuple[int, int]:
     resources = ray.cluster_resources()
     gpus, cores = int(resources.get("GPU", 0)) if use_gpus else 0, int(resources.get("CPU", 0))
     if requested is None and not gpus:
-        raise OptionError("Say how many workers (workers=4, --workers 4); without GPUs each takes one core.")
+        raise _no_number()
     number = gpus if requested is None else requested
     room, what = (gpus, "GPU") if gpus else (cores, "core")
     if number > room:
@@ -104,6 +112,10 @@ def _workers(requested: int | None, use_gpus: bool) -> tuple[int, int]:
             f"most {room}" + (", or compute on cores (device='cpu', --device cpu)." if gpus else ".")
         )
     return number, 1 if gpus else 0
+
+
+def _no_number() -> OptionError:
+    return OptionError("Say how many workers (workers=4, --workers 4); without GPUs each takes one core.")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
+from bathyscope.options import checked
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from bathyscope.surveying.plan import SurveyPlan
 
 
+@checked
 def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     """Join the parts of one survey to the run that a single process would have written.
 
@@ -63,6 +65,10 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
         )
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise OptionError("A part is given twice; give each folder once.")
+    if len(folders) == 1 and load_manifest(folders[0]).record.finished is not None:
+        raise OptionError(
+            f"{str(folders[0])!r} is a whole run and no part of one; open it, or give the folders of parts."
+        )
     target = folder_path(out, "out")
     if target.resolve() in {folder.resolve() for folder in folders}:
         raise OptionError(f"out={str(target)!r} is one of the parts. Give another folder for the joined run (--out).")

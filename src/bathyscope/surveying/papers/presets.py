@@ -80,7 +80,7 @@ def preset(name: str | None) -> Preset:
     Raises:
         OptionError: no preset of this name.
     """
-    if not name:
+    if name is None:
         return Preset(DEFAULT, seed=0)
     if name not in PRESETS:
         raise OptionError(f"Unknown preset {name!r}.{did_you_mean(name, PRESETS)} Allowed: {', '.join(PRESETS)}.")

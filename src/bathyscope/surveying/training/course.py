@@ -180,6 +180,8 @@ def _checkpoints(
         folders = [folder_path(path, "checkpoints") for path in checkpoints]
     if not folders and not isinstance(checkpoints, str | Path):
         raise OptionError("No checkpoint given. Give the folder that holds checkpoint-STEP folders, or these folders.")
+    if not folders and not place.is_dir():
+        raise OptionError(f"There is no folder {str(checkpoints)!r}. Give the folder that holds the checkpoints.")
     if not folders:
         raise OptionError(
             f"There is no checkpoint-STEP in {str(checkpoints)!r}. Give the folder that holds the checkpoints."

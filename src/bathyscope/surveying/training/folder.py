@@ -215,8 +215,8 @@ def read_about(folder: Path) -> dict[str, Any] | None:
         stored = read_json(read_regular(path, folder))
     except DAMAGED as error:
         raise StoreError(f"{str(path)!r} is damaged and cannot be read; remove it or give another folder.") from error
-    if not isinstance(stored, dict):
-        raise StoreError(f"{str(path)!r} is damaged: it holds no record. Remove it or give another folder.")
+    if not isinstance(stored, dict) or not stored.keys() & {"model", TRAINING, CHECKPOINTS}:
+        raise StoreError(f"{str(path)!r} is damaged: it holds no record of a course. Remove it or give another folder.")
     return stored
 
 

@@ -20,7 +20,7 @@ from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surveying.training.folder import finished_runs
+from bathyscope.surveying.training.folder import finished_runs, read_about
 
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 IDLE: Final = 0.01
@@ -88,6 +88,7 @@ def open_course(folder: str | Path) -> Course:
         ('step',)
     """
     place = folder_path(folder)
+    read_about(place)  # refuses a damaged record, which no later survey could be added to
     runs = {step: open_run(run) for step, run in finished_runs(place).items()}
     if not runs:
         raise StoreError(f"There is no finished survey in {str(folder)!r}; give the folder of a course.")

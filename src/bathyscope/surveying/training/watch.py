@@ -6,6 +6,7 @@ that fails is a warning with its step, and the training goes on.
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
-from bathyscope.options import items_of
+from bathyscope.options import bind_arguments, checked_arguments, items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path
@@ -269,7 +270,10 @@ def watch(model: nn.Module, prompts: Source | Prompts, out: str | Path, **option
         >>> watch(1)
         {}
     """
-    return Watch(model, prompts, out, **options)
+    bound = bind_arguments(watch, inspect.signature(Watch), (model, prompts, out), options)
+    if "progress" in bound.arguments:
+        checked_arguments(Watch.__init__, {"progress": bound.arguments["progress"]})
+    return Watch(*bound.args, **bound.kwargs)
 
 
 def is_first_process() -> bool:
