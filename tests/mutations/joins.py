@@ -97,6 +97,20 @@ BUGS: tuple[Bug, ...] = (
         "surveying/training/test_step_names.py::test_a_step_is_read_to_its_last_digit_and_unit",
     ),
     Bug(
+        "surgery/repairing/repair",
+        "what-chose-a-plan-judges-its-repair",
+        "require_others(chosen_by(schedule), trial.test, schedule.left_out)",
+        "require_others((), trial.test, schedule.left_out)",
+        "surgery/repairing/test_repair.py::test_what_chose_a_plan_does_not_judge_its_repair",
+    ),
+    Bug(
+        "prompts/overlap",
+        "what-one-set-shares-is-not-counted-off",
+        "return max(0.5, min(large) if large else max(share for _, share in shares))",
+        "return 0.5",
+        "prompts/test_overlap.py::test_a_template_that_all_share_is_no_overlap",
+    ),
+    Bug(
         "model/constants",
         "replaced-methods-are-no-constants",
         "code = {**replaced_methods(hf), **registered_functions(hf), **_own_classes(hf)}\n    unread",
