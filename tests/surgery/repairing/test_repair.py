@@ -313,7 +313,7 @@ def plan_and_prompts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any
     """A plan in memory and the same from its folder, with the prompts that chose and those that judged."""
     choosing, judging = KNOWN[:6], UNSEEN[:4]
     folder = tmp_path_factory.mktemp("plans") / "plan"
-    plan = bathyscope.prune(waves.loaded("llama"), choosing, judging, drop=1, random=0, out=folder, progress=False)
+    plan = bathyscope.prune(waves.loaded("llama"), choosing, judging, drop=1, random=1, out=folder, progress=False)
     return plan, bathyscope.open(folder), choosing, judging
 
 
