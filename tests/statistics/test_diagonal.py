@@ -74,7 +74,7 @@ def test_deviation_by_chance_is_that_of_random_partners() -> None:
 @settings(deadline=None, max_examples=100)
 @given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 6))
 def test_of_errors_equal_up_to_rounding_the_first_counts(seed: int, boundaries: int, others: int) -> None:
-    """Rounding, however it falls, moves no partner: errors are multiples of a hundredth, with ties, and noise on them."""
+    """Rounding moves no partner: errors are multiples of a hundredth, with ties, and noise on them."""
     draw = np.random.default_rng(seed)
     errors = draw.integers(0, 4, (boundaries, others)) / 100
     noisy = errors + draw.uniform(0, 1e-9, errors.shape)
