@@ -17,7 +17,7 @@ _LONGEST: Final = 63
 _MARGIN: Final = 2
 """Tokens by which a run is longer than what chance gives prompts of a small task."""
 _ENOUGH: Final = 8
-"""Prompts of a set from which on their pairs show what prompts of one set share."""
+"""Prompts of a set whose pairs are enough to show what prompts of one set share."""
 _NEARLY_ALL: Final = 0.8
 _SEVERAL: Final = -1
 
@@ -26,7 +26,7 @@ def nearly_copied(calibration: Prompts, test: Prompts) -> list[str]:
     """Return the names of the short test prompts that a calibration prompt nearly has.
 
     These have a run of a calibration prompt's tokens that is four fifths of the prompt and more, and longer, by two
-    tokens and more, than the largest share of a prompt that others of its own set have. Of two sets the one counts
+    tokens and more, than the largest share of a prompt that others of its set have. Of two sets the one counts
     whose prompts are less alike, so that near copies within one hide nothing. Shorter runs are often chance: many
     sums of two numbers have a number in common.
     """
