@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from scipy import stats
 
 from bathyscope.statistics.diagonal import alignment, deviation_by_chance, deviation_of_one_partner
@@ -67,3 +69,16 @@ def test_a_boundary_without_any_error_has_no_partner() -> None:
 def test_deviation_by_chance_is_that_of_random_partners() -> None:
     draws = np.random.default_rng(1).random((20_000, 6, 11))
     assert float(alignment(draws).deviation.mean()) == pytest.approx(deviation_by_chance(6, 11), abs=2e-3)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(0, 10**6), st.integers(2, 6), st.integers(2, 6))
+def test_of_errors_equal_up_to_rounding_the_first_counts(seed: int, boundaries: int, others: int) -> None:
+    """Rounding moves no partner: errors are multiples of a hundredth, with ties, and noise on them."""
+    draw = np.random.default_rng(seed)
+    errors = draw.integers(0, 4, (boundaries, others)) / 100
+    noisy = errors + draw.uniform(0, 1e-9, errors.shape)
+    plain, moved = alignment(errors), alignment(noisy)
+    np.testing.assert_array_equal(moved.best, errors.argmin(-1))
+    np.testing.assert_array_equal(moved.rank_correlation, plain.rank_correlation)
+    assert np.isnan(moved.rank_correlation) == (len({*errors.argmin(-1).tolist()}) == 1)

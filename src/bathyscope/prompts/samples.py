@@ -1,14 +1,18 @@
 """Prompts that choose, and prompts that judge: different ones, and enough of them to be sure of something."""
 
-from collections.abc import Iterator, Mapping
+import hashlib
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 
 from bathyscope.errors import PromptError, warn
+from bathyscope.prompts.overlap import nearly_copied
+from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 
 _FEWEST_TOKENS: Final = 2
+_HASH_LETTERS: Final = 12
 _RUN: Final = 32
 """Tokens in a row that texts of their own hardly share."""
 
@@ -34,8 +38,35 @@ def judging(prompts: Prompts, what: str = "test prompts") -> Prompts:
     return prompts.some(sorted(places.values()))
 
 
+def token_hashes(prompts: Prompts) -> frozenset[str]:
+    """Return a short hash of the tokens of each prompt: what a stored choice tells of the prompts that made it."""
+    return frozenset(_token_hash(prompt) for prompt in prompts)
+
+
+def _token_hash(prompt: TokenizedPrompt) -> str:
+    return hashlib.sha256(",".join(map(str, prompt.ids)).encode()).hexdigest()[:_HASH_LETTERS]
+
+
+def require_others(hashes: Collection[str], test: Prompts, choice: str) -> None:
+    """Refuse to judge what stands on a stored choice with the prompts that made the choice.
+
+    Args:
+        hashes: ``token_hashes`` of these; empty = unknown.
+        choice: what they chose, in words.
+
+    Raises:
+        PromptError: a test prompt has the tokens of one of them.
+    """
+    shared = [prompt.id for prompt in test if _token_hash(prompt) in hashes]
+    if shared:
+        raise PromptError(
+            f"{len(shared)} of {len(test)} test prompts are among those that chose {choice} (first: {shared[0]!r}, by "
+            "its tokens). What chooses cannot judge: give other texts, such as the test prompts of the plan."
+        )
+
+
 def require_apart(calibration: Prompts, test: Prompts) -> None:
-    """What chooses may not judge. One warning counts test prompts that are largely of calibration prompts' tokens.
+    """What chooses may not judge. A warning counts test prompts that are largely of calibration prompts' tokens.
 
     Raises:
         PromptError: a prompt of the same tokens stands in both, or has nothing to predict.
@@ -54,6 +85,13 @@ def require_apart(calibration: Prompts, test: Prompts) -> None:
                 f"The {role} prompt {short!r} has a single token, so there is nothing to predict; remove it."
             )
     largely = _largely_of(calibration, test)
+    nearly = [name for name in nearly_copied(calibration, test) if name not in largely]
+    if nearly:
+        warn(
+            f"{len(nearly)} of {len(test)} test prompts have more of their tokens in a row from a calibration prompt "
+            f"than prompts of one set have from each other (first: {nearly[0]!r}): windows of one text that overlap, "
+            "or copies with a change. There, what chose judges itself; give other texts."
+        )
     if largely:
         warn(
             f"{len(largely)} of {len(test)} test prompts have half of their tokens and more, {_RUN} and more in a row, "

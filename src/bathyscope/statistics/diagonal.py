@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 Array = NDArray[np.float64]
+ROUNDING = 2.0**-24
+"""Relative errors that differ by no more are equal: streams in float32 are rounded by as much."""
 NONE = -1
 """The partner of a boundary whose errors are all NaN."""
 
@@ -37,9 +39,11 @@ class Alignment:
 
 
 def alignment(errors_AB: Array) -> Alignment:
-    """The alignment of ``errors`` [..., A, B]; of equal errors the first counts, and NaN is no partner."""
+    """The alignment of ``errors`` [..., A, B]; of those equal up to rounding the first counts, NaN never."""
     missing_AB = np.isnan(errors_AB)
-    best_A = np.where(missing_AB.all(-1), NONE, np.argmin(np.where(missing_AB, np.inf, errors_AB), axis=-1))
+    known_AB = np.where(missing_AB, np.inf, errors_AB)
+    is_smallest_AB = known_AB <= known_AB.min(-1, keepdims=True) + ROUNDING
+    best_A = np.where(missing_AB.all(-1), NONE, np.argmax(is_smallest_AB, axis=-1))
     own_A, other_B = relative_depths(errors_AB.shape[-2]), relative_depths(errors_AB.shape[-1])
     partner_A = np.where(best_A == NONE, np.nan, other_B[best_A])
     centred_A = own_A - own_A.mean()

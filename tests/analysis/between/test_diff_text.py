@@ -6,10 +6,13 @@ import re
 from typing import Any
 
 import numpy as np
+import torch
 import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import zoo
 
+import bathyscope
 from bathyscope.analysis.between.diff_text import conclude, fields, first_beyond, mismatched, tabulate
 from bathyscope.analysis.between.parting import TokenPredictions, difference
 from bathyscope.analysis.between.weights import WeightComparison
@@ -38,7 +41,11 @@ def results(draw: Any) -> Any:
     kinds = draw(st.lists(st.sampled_from(["configuration", "constants", "precision"]), unique=True))
     weights = WeightComparison(changes, [True] * blocks, places, kinds)
     words = np.full((prompts, 3), "a")
-    tokens = TokenPredictions(np.zeros((prompts, blocks + 1, 3)), np.zeros((prompts, 3)), words, words, words)
+    kl_PT = sizes(prompts, 3)
+    # of unequal lengths; the last token of each is not scored
+    for row in range(prompts):
+        kl_PT[row, draw(st.integers(1, 3)) :] = np.nan
+    tokens = TokenPredictions(np.zeros((prompts, blocks + 1, 3)), kl_PT, words, words, words)
     names = [f"p{row}" for row in range(prompts)]
     return difference(values, tokens, weights, names, ("A", "B"), ("llama", "llama"), Sampling(20, 0.95, 0))
 
@@ -86,13 +93,59 @@ def test_the_largest_grafts_are_all_blocks_that_share_the_maximum(result: Any) -
     is_above = (result["graft"].values > result["output_floor"].values[:, None]).any()
     named = re.search(r"The largest single grafts? (?:is|are) blocks? ([\d, and]+) \(", result.text)
     if not graft.any():
-        assert "No block differs by itself" in result.text
+        changes = result["weight_change"].values
+        differ = bool((np.isnan(changes) | (changes > 0)).any() or result.data.attrs["settings_differ"])
+        assert ("No block differs by itself" in result.text) != differ
+        assert ("No single graft changes a prediction that is scored" in result.text) == differ
     elif not is_above:
         assert "No single graft is distinguishable from rounding" in result.text
     else:
         assert named is not None
         assert [int(block) for block in re.findall(r"\d+", named[1])] == np.flatnonzero(graft == graft.max()).tolist()
         assert f"{graft.max():.4g} nats a token" in result.text
+
+
+@settings(max_examples=200, deadline=None)
+@given(results())
+def test_what_differs_at_last_tokens_alone_is_no_small_effect(result: Any) -> None:
+    floors = result["output_floor"].values
+    lasts = [kl[np.isfinite(kl)][-1] for kl in result["token_kl"].values]
+    beyond = [last for last, floor in zip(lasts, floors) if last > floor]
+    is_alone = bool(beyond) and not (result["output"].values > floors).any()
+    if is_alone:
+        assert mismatched(result.data) == ([], [])
+        assert "small effect" not in result.text
+    is_told = "Only predictions at last tokens, which are not scored, differ" in result.text
+    assert is_told <= is_alone
+    if is_told:
+        assert f"(by up to {max(beyond):.4g} nats)" in result.text
+    grafts_say_nothing = not (result["graft"].values > floors[:, None]).any()
+    if is_alone and result.first is not None and grafts_say_nothing:
+        assert is_told
+
+
+@settings(max_examples=150, deadline=None)
+@given(results())
+def test_an_interval_of_a_length_does_not_go_below_0(result: Any) -> None:
+    low, mean = result["drift_low"].values, result["drift_mean"].values
+    assert not (low < 0).any()
+    assert not (low > mean).any()
+
+
+def test_two_tokens_show_no_small_effect_of_attention() -> None:
+    """The first token is scored alone and attends to itself alone, whatever its queries are."""
+    model, other = zoo.entry("llama").build(), zoo.entry("llama").build()
+    with torch.no_grad():
+        other.model.layers[0].self_attn.q_proj.weight.mul_(5.0)
+    parted = bathyscope.diff(model, other, [[5, 6], [6, 5]], resamples=100)
+    assert parted.first == 0
+    assert "No block differs" not in parted.text
+    assert "small effect" not in parted.text
+    assert "No single graft changes a prediction that is scored (all blocks together 0, " in parted.text
+    largest = float(parted["token_kl"].values[:, -1].max())
+    assert (
+        f"Only predictions at last tokens, which are not scored, differ (by up to {largest:.4g} nats)." in parted.text
+    )
 
 
 @settings(max_examples=150, deadline=None)

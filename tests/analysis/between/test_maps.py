@@ -359,3 +359,20 @@ def test_splits_are_of_whole_prompts(prompts: int, sizes: tuple[int, int, int]) 
     assert (len(deal.fit), len(deal.choose), len(deal.test)) == sizes
     assert sorted((*deal.fit, *deal.choose, *deal.test)) == list(range(prompts))
     assert len(split(prompts, 0.1, 0.89, 7).fit) >= 1
+
+
+def test_a_rank_correlation_of_one_partner_is_missing_and_said_to_be() -> None:
+    """Blocks that add nothing: all boundaries are one, and rounding chooses none of them."""
+    hf = zoo.entry("llama").build()
+    with torch.no_grad():
+        for block in hf.model.layers:
+            block.self_attn.o_proj.weight.zero_()
+            block.mlp.down_proj.weight.zero_()
+    prompts = zoo.prompts(hf, (16,) * 30, seed=4)
+    result = bathyscope.maps(hf, hf, prompts, resamples=20, progress=False)
+    for direction in ("best_target", "best_source"):
+        assert not result.data[direction].values.any()
+    assert result.data["rank_correlation"].isnull().all()
+    assert result.text.count("slope 0.00 (0.00 to 0.00)") == 2
+    assert result.text.count("rank correlation missing (all have the same best one)") == 2
+    assert "nan" not in result.text

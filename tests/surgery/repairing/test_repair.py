@@ -5,21 +5,27 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
 from support import waves, zoo
 from transformers import AutoModelForCausalLM
 
 import bathyscope
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, PromptError, RepairError, StoreError
+from bathyscope.model.reading import tokenized
+from bathyscope.prompts.samples import require_others
 from bathyscope.runs.folder import FolderLock
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
+from bathyscope.surgery.order.model_of_plan import chosen_by
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import climb_ladder
 from bathyscope.surgery.repairing.repaired import Repaired, open_repaired
@@ -300,3 +306,44 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
     ):
         with pytest.raises(kind, match=said):
             repaired(**options)
+
+
+@pytest.fixture(scope="module")
+def plan_and_prompts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any, list[list[int]], list[list[int]]]:
+    """A plan in memory and the same from its folder, with the prompts that chose and those that judged."""
+    choosing, judging = KNOWN[:6], UNSEEN[:4]
+    folder = tmp_path_factory.mktemp("plans") / "plan"
+    plan = bathyscope.prune(waves.loaded("llama"), choosing, judging, drop=1, random=1, out=folder, progress=False)
+    return plan, bathyscope.open(folder), choosing, judging
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.sets(st.integers(0, 5), max_size=3), st.booleans())
+def test_what_chose_a_plan_does_not_judge_its_repair(
+    plan_and_prompts: tuple[Any, Any, list[list[int]], list[list[int]]], shared: set[int], is_stored: bool
+) -> None:
+    plan, stored, choosing, judging = plan_and_prompts
+    test = [*judging, *(choosing[place] for place in sorted(shared))]
+    chosen = chosen_by(stored if is_stored else plan)
+    assert len(chosen) == len(choosing)
+    prompts = tokenized(waves.loaded("llama"), test)
+    if not shared:
+        require_others(chosen, prompts, plan.left_out)
+        return
+    message = rf"{len(shared)} of {len(test)} test prompts are among those that chose {plan.left_out} \(first: '4'"
+    with pytest.raises(PromptError, match=message):
+        require_others(chosen, prompts, plan.left_out)
+    with pytest.raises(PromptError, match=message):
+        bathyscope.repair(waves.loaded("llama"), stored, KNOWN[12:], test=test, how="scale", progress=False)
+
+
+def test_a_plan_that_does_not_tell_what_chose_it_is_repaired(
+    plan_and_prompts: tuple[Any, Any, list[list[int]], list[list[int]]],
+) -> None:
+    """As those of earlier versions; and the plan's own test prompts judge in any case."""
+    plan, _, choosing, judging = plan_and_prompts
+    options: dict[str, Any] = {"how": "scale", "resamples": 20, "progress": False}
+    attrs = {name: value for name, value in plan.data.attrs.items() if name != "chosen_by"}
+    earlier = replace(plan, data=plan.data.drop_attrs(deep=False).assign_attrs(attrs))
+    bathyscope.repair(waves.loaded("llama"), earlier, KNOWN[12:18], test=choosing, **options)
+    bathyscope.repair(waves.loaded("llama"), plan, choosing, test=judging, **options)

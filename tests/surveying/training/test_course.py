@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -176,6 +177,84 @@ def test_checkpoints_of_other_shape_or_missing_are_left_out(checkpoints: Path, t
     assert "Step 60 is left out: " in told
     with pytest.raises(StoreError, match=r"holds the course of another training: its model differs"):
         bathyscope.course([tmp_path / "checkpoint-50"], PROMPTS, tmp_path / "course", progress=False)
+
+
+def _with_settings(checkpoint: Path, place: Path, **settings: Any) -> Path:
+    """Copy a checkpoint with other entries of its configuration."""
+    shutil.copytree(checkpoint, place)
+    config = json.loads((place / "config.json").read_text())
+    (place / "config.json").write_text(json.dumps(config | settings))
+    return place
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"hidden_act": "gelu"}, "hidden_act 'gelu', the first's 'silu'"),
+        ({"rms_norm_eps": 0.1}, "rms_norm_eps 0.1, the first's "),
+        ({"use_cache": False, "eos_token_id": 7, "initializer_range": 0.5}, None),
+    ],
+    ids=["activation", "norm", "of-no-account"],
+)
+def test_a_checkpoint_of_another_configuration_is_left_out(
+    settings: dict[str, Any], sentence: str | None, checkpoints: Path, tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    other = _with_settings(checkpoints / "checkpoint-20", tmp_path / "checkpoint-20", **settings)
+    places = [checkpoints / "checkpoint-3", other]
+    course = bathyscope.course(places, PROMPTS[:2], tmp_path / "course", measures=["drop"], progress=False)
+    told = " ".join(str(warning.message) for warning in recwarn)
+    assert ("Step 20 is left out: its configuration is another than the first's" in told) == (sentence is not None)
+    assert (sentence or "") in told
+    assert course.data.step.values.tolist() == ([3] if sentence else [3, 20])
+
+
+@pytest.mark.parametrize("is_of_earlier_version", [False, True])
+def test_a_course_does_not_go_on_under_another_configuration(
+    is_of_earlier_version: bool, checkpoints: Path, tmp_path: Path
+) -> None:
+    """Also where ``course.json`` does not tell it: the surveys do."""
+    places = tmp_path / "training"
+    places.mkdir()
+    place = tmp_path / "course"
+    first = _with_settings(checkpoints / "checkpoint-3", places / "checkpoint-3")
+    bathyscope.course([first], PROMPTS[:2], place, measures=["drop"], progress=False)
+    about = json.loads((place / "course.json").read_text())
+    if is_of_earlier_version:
+        del about["configuration"]
+        (place / "course.json").write_text(json.dumps(about))
+    other = _with_settings(checkpoints / "checkpoint-20", places / "checkpoint-20", hidden_act="gelu")
+    with pytest.raises(StoreError, match=r"holds the course of another training: its configuration differs\."):
+        bathyscope.course([other], PROMPTS[:2], place, measures=["drop"], progress=False)
+    same = _with_settings(checkpoints / "checkpoint-100", places / "checkpoint-100")
+    course = bathyscope.course([same], PROMPTS[:2], place, measures=["drop"], progress=False)
+    assert course.data.step.values.tolist() == [3, 100]
+
+
+def test_a_course_that_mixes_configurations_says_so(checkpoints: Path, tmp_path: Path) -> None:
+    """As one of an earlier version may; its runs still open."""
+    other = _with_settings(checkpoints / "checkpoint-20", tmp_path / "checkpoint-20", hidden_act="gelu")
+    place = tmp_path / "course"
+    bathyscope.course([checkpoints / "checkpoint-3"], PROMPTS[:2], place, measures=["drop"], progress=False)
+    bathyscope.survey(other, PROMPTS[:2], ["drop"], place / "step-00000020", progress=False)
+    assert open_course(place).text.startswith(
+        "2 steps were surveyed, 3 to 20. Settings are part of what changed: the configuration at step 20 is not that "
+        "at step 3. "
+    )
+
+
+@given(st.lists(st.sampled_from(["", "a", "b", "c"]), min_size=1, max_size=9))
+def test_each_step_of_another_configuration_is_said(configurations: list[str]) -> None:
+    """What a run of an earlier version does not tell is no other configuration."""
+    data = xr.Dataset(coords={"step": [10 * place for place in range(len(configurations))]})
+    text = courses._tell_configurations(data.assign_attrs(step_config_hashes=configurations))
+    told = [(10 * place, name) for place, name in enumerate(configurations) if name]
+    others = [step for step, name in told if name != told[0][1]]
+    assert bool(text) == bool(others)
+    if others:
+        many = f"{len(others)} steps from {others[0]} to {others[-1]}"
+        few = f"step{'' if len(others) == 1 else 's'} {', '.join(map(str, others))}"
+        assert f" at {few if len(others) < 4 else many} is not that at step {told[0][0]}." in text
+    assert courses._tell_configurations(data) == ""
 
 
 def test_change_and_slope_are_those_of_paired_prompts(found: tuple[xr.Dataset, Path]) -> None:

@@ -23,6 +23,7 @@ _COLUMNS: Final = (
     *("graft_back_mean", "graft_back_low", "graft_back_high", "weight_change"),
 )
 _MOST_PLACES: Final = 4
+_NONE_DIFFERS: Final = "No block differs by itself"
 
 
 def beyond_rounding(drift: NDArray[np.float64], floor: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -98,14 +99,47 @@ def _tell_grafts(data: xr.Dataset) -> str:
     output, graft = float(data["output_mean"]), data["graft_mean"].values
     together = f"all blocks together {float(data['cumulative_mean'].values[-1]):.4g}, the whole models {output:.4g}"
     if not np.nan_to_num(graft).any():
-        return f"No block differs by itself ({together} nats a token)."
+        subject = "No single graft changes a prediction that is scored" if _has_changed(data) else _NONE_DIFFERS
+        return f"{subject} ({together} nats a token).{_tell_unscored(data)}"
     largest = float(np.nanmax(graft))
     if not _beyond_output(data).any():
-        return f"No single graft is distinguishable from rounding (at most {largest:.4g} nats a token; {together})."
+        return (
+            f"No single graft is distinguishable from rounding (at most {largest:.4g} nats a token; {together})."
+            f"{_tell_unscored(data)}"
+        )
     blocks = np.flatnonzero(graft == largest).tolist()
     if len(blocks) == 1:
         return f"The largest single graft is block {blocks[0]} ({largest:.4g} nats a token; {together})."
     return f"The largest single grafts are blocks {_listed(blocks)} ({largest:.4g} nats a token each; {together})."
+
+
+def _has_changed(data: xr.Dataset) -> bool:
+    """Return whether any block of one model is another than that of the other, in its weights or otherwise."""
+    changed = bool((np.nan_to_num(data["weight_change"].values, nan=1.0) > 0).any())
+    return changed or bool(data.attrs.get("settings_differ") or data.attrs.get("adapters_in"))
+
+
+def unscored(data: xr.Dataset) -> float:
+    """Return the largest difference of predictions of last tokens, in nats, where these alone differ; 0 elsewhere.
+
+    What follows a last token is unknown, so that grafts are not scored there: of prompts of two tokens the first is
+    scored alone, and attends to nothing but itself.
+    """
+    # results of earlier versions lack the tokens
+    if predictions_differ(data) or "token_kl" not in data:
+        return 0.0
+    kl_PT = data["token_kl"].values
+    kl_P = np.array([kl_T[np.isfinite(kl_T)][-1] if np.isfinite(kl_T).any() else 0.0 for kl_T in kl_PT])
+    is_beyond_P = beyond_rounding(kl_P, data["output_floor"].values)
+    return float(kl_P[is_beyond_P].max()) if is_beyond_P.any() else 0.0
+
+
+def _tell_unscored(data: xr.Dataset) -> str:
+    """Return that last tokens, which are not scored, are predicted otherwise; empty where others are as well."""
+    largest = unscored(data)
+    if not largest:
+        return ""
+    return f" Only predictions at last tokens, which are not scored, differ (by up to {largest:.4g} nats)."
 
 
 def _beyond_output(data: xr.Dataset) -> NDArray[np.bool_]:
@@ -177,8 +211,11 @@ def mismatched(data: xr.Dataset) -> tuple[list[int], list[int]]:
 
     Much and little are said of changed blocks among themselves, by a factor of two from their median, and of effects as
     surely as their intervals allow. A change of a tenth of the weights or more is large and an effect that rounding
-    explains, or below 1e-4 nats per squared change, is small whatever the other blocks do.
+    explains, or below 1e-4 nats per squared change, is small whatever the other blocks do. Where predictions differ at
+    last tokens alone, which are not scored, no effect is said to be small.
     """
+    if unscored(data):
+        return [], []
     change, graft = data["weight_change"].values, data["graft_mean"].values
     low, high = (
         np.where(np.isnan(data[f"graft_{end}"].values), graft, data[f"graft_{end}"].values) for end in ("low", "high")

@@ -192,5 +192,7 @@ def _conclude(data: xr.Dataset) -> str:
 
 
 def _estimate(data: xr.Dataset, name: str, direction: str) -> str:
-    low, high = (float(data[f"{name}_{end}"].sel(direction=direction)) for end in ("low", "high"))
-    return f"{float(data[name].sel(direction=direction)):.2f} ({low:.2f} to {high:.2f})"
+    value, low, high = (float(data[f"{name}{end}"].sel(direction=direction)) for end in ("", "_low", "_high"))
+    if np.isnan(value):
+        return "missing (all have the same best one)" if name == "rank_correlation" else "missing"
+    return f"{value:.2f} " + ("(no interval)" if np.isnan(low) else f"({low:.2f} to {high:.2f})")

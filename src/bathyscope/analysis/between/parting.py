@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from bathyscope.analysis.between.weights import WeightComparison
 
 PARTS: Final = ("attention", "mlp")
+_LENGTHS: Final = ("drift", "part_drift")
+"""Values that are never negative, to the bit; a divergence may be so by rounding."""
 _TEXTS: Final = {
     "drift": ("boundary", "distance of the streams over the norm of the first", "1", "‖h_b^B − h_b^A‖ / ‖h_b^A‖"),
     "part_drift": ("block part", "distance of what a part adds over its norm in the first", "1", "‖c^B − c^A‖ / ‖c^A‖"),
@@ -161,9 +163,10 @@ def _add_means(
     units: str,
     sampling: Sampling,
 ) -> None:
-    """Add the mean over prompts of some values and the ends of its interval."""
+    """Add the mean over prompts of some values and the ends of its interval, which for lengths is not below 0."""
     flat_PX = values_PX.reshape(len(values_PX), -1)
-    ends = np.array(mean_intervals(flat_PX, sampling))
+    limits = (0.0, np.inf) if name in _LENGTHS else (-np.inf, np.inf)
+    ends = np.array(mean_intervals(flat_PX, sampling, limits=limits))
     columns = {"mean": flat_PX.mean(0), "low": ends[:, 0], "high": ends[:, 1]}
     for end, column in columns.items():
         arrays[f"{name}_{end}"] = variable(dims, column.reshape(values_PX.shape[1:]), long_name, units, source="own")

@@ -126,6 +126,16 @@ def evaluate(
         return assemble(plan, scores, settings)
 
 
+def _no_tokenizer(name: str) -> str:
+    """Return that a model has no tokenizer, and what helps where it was loaded from a folder, or made in memory."""
+    if Path(name).is_dir():
+        return (
+            f"The folder {name!r} holds no tokenizer, and tasks are texts; put its files there (tokenizer.json), or "
+            "load the model with load(..., tokenizer=...)."
+        )
+    return "This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...)."
+
+
 def require_answerable(
     model: Model,
     tasks: Sequence[str | Benchmark],
@@ -140,7 +150,7 @@ def require_answerable(
     listed = [tasks] if isinstance(tasks, Benchmark) else items_of(tasks)
     benchmarks = load_benchmarks(listed, data)
     if model.tokenizer is None:
-        raise PromptError("This model has no tokenizer; give one: load(..., tokenizer=...).")
+        raise PromptError(_no_tokenizer(model.name))
     if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:
         raise PromptError(
             "The tokenizer has neither a beginning-of-text nor an end-of-text token, one of which the harness puts "

@@ -8,9 +8,11 @@ import numpy as np
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import Metric, Values
+from bathyscope.prompts.samples import token_hashes
 from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
+from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
 from bathyscope.surgery.plan.plan import encoded, result
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import Trial
@@ -82,6 +84,8 @@ class Proof:
             "how": candidates.how,
             "exhaustive": int(candidates.exhaustive),
         }
+        if self._trial.calibration is not None:
+            attrs = {**attrs, CHOSEN_BY: " ".join(sorted(token_hashes(self._trial.calibration)))}
         about = {**self._trial.attrs, **search, **self._prompt_attrs(), **self._distinct_attrs(candidates), **attrs}
         return encoded(result(list(subsets_by_name), values, coords, about))
 

@@ -1,9 +1,9 @@
-"""The model that a plan is of: asked wherever the plan is written, repaired, measured or run."""
+"""The model that a plan is of, and the prompts that chose it: asked wherever it is written, repaired or run."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from bathyscope.errors import ModelError
 from bathyscope.model import AnyModel, Model, load, loaded
@@ -12,6 +12,10 @@ from bathyscope.schedule import Schedule, Scheduling
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+CHOSEN_BY: Final = "chosen_by"
+"""Attribute of a plan: hashes of the prompts that chose, with spaces between them; earlier versions tell none."""
 
 
 class Choice(Protocol):
@@ -54,6 +58,11 @@ def in_its_precision(plan: Choice, model: AnyModel) -> Model:
     if isinstance(model, str | Path) and "precision" in plan.data.attrs:
         return load(model, dtype=str(plan.data.attrs["precision"]))
     return loaded(model)
+
+
+def chosen_by(plan: Choice) -> frozenset[str]:
+    """Return the ``token_hashes`` of the prompts that chose a plan; empty where it does not tell them."""
+    return frozenset(str(plan.data.attrs.get(CHOSEN_BY, "")).split())
 
 
 def require_model_of(schedule: object, model: Model) -> None:

@@ -13,6 +13,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.samples import require_others
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
@@ -20,7 +21,7 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.checkpoint.folder import require_plain, schedule_for
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.options import How
-from bathyscope.surgery.order.model_of_plan import in_its_precision, require_same_model
+from bathyscope.surgery.order.model_of_plan import chosen_by, in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.cuts import cuts_of
 from bathyscope.surgery.repairing.healing import Budget
@@ -80,7 +81,7 @@ def repair(
         PruningError: a plan in which no block can go.
         OptionError: a schedule without a cut that could be repaired, or a budget without healing (or none with it);
             an option out of its range.
-        PromptError: too few prompts, or a prompt in both sets.
+        PromptError: too few prompts, or a prompt in both sets, or a test prompt among those that chose a plan's blocks.
         ModelError: an order that cannot be exported; no matrix that a map could be folded into; a streamed model, or
             one whose predictions are not finite, before or after healing.
         StoreError: ``state`` holds another training, is damaged, is used by another process, or cannot be written.
@@ -112,6 +113,8 @@ def repair(
             cluster=cluster,
             folder=folder,
         )
+        if isinstance(schedule, Plan):
+            require_others(chosen_by(schedule), trial.test, schedule.left_out)
         with evaluating(whole.hf):
             return climb_ladder(trial, chosen, how, budget=budget, rate=rate, progress=progress)
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
-from bathyscope.model import load
+from bathyscope.model import Model, adapters_of, config_hash, load
+from bathyscope.model.weights import configuration_difference
 from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -18,6 +18,7 @@ from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
 from bathyscope.surveying.training.folder import (
+    CONFIGURATION,
     TRAINING,
     claim_course,
     description,
@@ -28,12 +29,17 @@ from bathyscope.surveying.training.folder import (
     run_folder,
     shape_of,
 )
+from bathyscope.surveying.training.step_names import has_step, step_of
 from bathyscope.surveying.training.steps import Course, open_course
 from bathyscope.surveying.training.watch import MEASURES
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
+
 _STATE: Final = "trainer_state.json"
 FIRST_LOG: Final = "first_log"
-_STEP_OF_CHECKPOINT: Final = re.compile(r"(?:checkpoint-|step-?)(\d+)")
+_FIRST_FEW: Final = 3
+"""Settings that a warning names."""
 
 
 @checked
@@ -51,11 +57,12 @@ def course(
     """Survey the checkpoints of a training, a run a step in one folder; what is there already is not done again.
 
     Args:
-        checkpoints: a folder of ``checkpoint-500``, ``checkpoint-1000`` …, a list of such folders, or a model on the
-            hub with ``revisions``.
+        checkpoints: a folder of ``checkpoint-500``, ``checkpoint-1000`` … or ``step1k``, ``step1.5k`` …, a list of such
+            folders, or a model on the hub with ``revisions``.
         prompts: as for ``survey``.
         out: folder of the course.
-        revisions: of the model on the hub, such as ``step1000``; their numbers are the steps.
+        revisions: of the model on the hub, such as ``step1000`` or ``stage1-step1000-tokens5B``; the numbers behind
+            *step* are the steps.
         measures, seed: as for ``survey``.
         loading: arguments of ``load``.
         progress: show a progress bar on standard error when it takes long.
@@ -64,9 +71,9 @@ def course(
         What ``bathyscope.open`` gives for the folder.
 
     Raises:
-        OptionError: no checkpoint with a step in its name, or two of one step.
+        OptionError: no checkpoint with a step in its name, one whose step cannot be read, or two of one step.
         ModelError, PromptError: as ``survey``. A checkpoint that cannot be read, such as one that is still being
-            written, or one of another configuration, is left out with a warning.
+            written, or one of another configuration or shape than the first, is left out with a warning.
         StoreError: the folder holds the course of another model or other prompts, or one that nothing shows to be of
             the same training (no step in common, another place, no ``trainer_state.json``), or something else than a
             course; or no checkpoint could be surveyed.
@@ -82,6 +89,7 @@ def course(
     # An iterator would be empty at the second checkpoint.
     source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
     about: dict[str, Any] | None = None
+    first_config: PreTrainedConfig | None = None
     first_begun: dict[str, float] | None = None
     first_error: ModelError | None = None
     surveyed = finished_runs(folder)
@@ -99,6 +107,7 @@ def course(
             begun = _first_log(name)
             if about is None:
                 about, first_begun = description(Survey(names, seed=seed).plan(model, source)), begun
+                first_config = model.hf.config
                 claim_course(folder, about, {FIRST_LOG: begun})
                 _require_same_training(folder, sources, begun)
             elif None not in (begun, first_begun) and begun != first_begun:
@@ -108,11 +117,24 @@ def course(
                 differs = ", ".join(f"{key} {value}" for key, value in shape.items() if value != about["model"][key])
                 warn(f"Step {step} is left out: its model has another shape than the first ({differs}).")
                 continue
+            elif config_hash(model.hf) != about[CONFIGURATION]:
+                warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")
+                continue
             survey(model, source, names, out=run_folder(folder, step), seed=seed, progress=False)
             bar.advance(1)
     if about is None and first_error is not None and not finished_runs(folder):
         raise ModelError(f"None of the {len(sources)} checkpoints can be surveyed: {first_error}") from first_error
     return open_course(folder)
+
+
+def _other_settings(first: PreTrainedConfig | None, model: Model) -> str:
+    """Return in words which settings of a model are not the first's; they would change its depth without training."""
+    entries = {} if first is None else configuration_difference(first, model.hf.config)
+    values = [f"{name} {theirs!r:.40}, the first's {ours!r:.40}" for name, (ours, theirs) in entries.items()]
+    if not values:
+        return f"its adapters are not in the state of the first's ({adapters_of(model.hf) or 'none'})"
+    more = f"; {len(values) - _FIRST_FEW} more" if len(values) > _FIRST_FEW else ""
+    return f"its configuration is another than the first's ({'; '.join(values[:_FIRST_FEW])}{more})"
 
 
 def _require_same_training(
@@ -143,7 +165,7 @@ def _require_same_training(
 
 def _place_of(name: str, revision: str | None) -> str:
     """Return where a checkpoint comes from: its name on the hub, or the folder around its own."""
-    return name if revision is not None or not _STEP_OF_CHECKPOINT.search(name) else str(Path(name).resolve().parent)
+    return name if revision is not None or not has_step(Path(name).name) else str(Path(name).resolve().parent)
 
 
 def _first_log(checkpoint: str) -> dict[str, float] | None:
@@ -168,7 +190,7 @@ def _checkpoints(
     if isinstance(checkpoints, str | Path):
         place = folder_path(checkpoints, "checkpoints")
         folders: list[Path] = sorted(place.glob("*")) if place.is_dir() else []
-        folders = [path for path in folders if _STEP_OF_CHECKPOINT.search(path.name) and path.is_dir()]
+        folders = [path for path in folders if has_step(path.name) and path.is_dir()]
         # a trainer may write a checkpoint under such a name, and give it its own when it is whole
         folders = [path for path in folders if not path.name.startswith(("tmp", "."))]
     elif not isinstance(checkpoints, Iterable):
@@ -190,13 +212,14 @@ def _checkpoints(
 
 
 def _by_step_of(named: Iterable[tuple[str, tuple[str, str | None]]], kind: str) -> dict[int, tuple[str, str | None]]:
-    """Return sources by the step in their names."""
+    """Return sources by the step in their names.
+
+    Raises:
+        OptionError: as ``step_of``, or two of one step.
+    """
     sources: dict[int, tuple[str, str | None]] = {}
     for name, source in named:
-        match = _STEP_OF_CHECKPOINT.search(name)
-        if match is None:
-            raise OptionError(f"The {kind} {name!r} does not tell its step; name it such as checkpoint-500.")
-        step = int(match[1])
+        step = step_of(name, kind)
         if step in sources:
             raise OptionError(f"Two {kind}s are of step {step}: {sources[step][0]} and {source[0]}. Give one of them.")
         sources[step] = source

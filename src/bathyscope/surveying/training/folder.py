@@ -26,6 +26,8 @@ ABOUT: Final = "course.json"
 """What makes a folder the folder of a course."""
 TRAINING: Final = "training"
 """Entry of that file: what tells the training from others."""
+CONFIGURATION: Final = "configuration"
+"""Entry of that file: hash of the settings that its models compute with; earlier versions do not tell it."""
 CHECKPOINTS: Final = "checkpoints"
 """Entry of that file: the models of checkpoints by step, from which the training may go on."""
 _LONGEST_NAME: Final = 32
@@ -94,9 +96,12 @@ def finished_model(folder: Path, step: int) -> ModelIdentity | None:
 
 
 def description(plan: SurveyPlan) -> dict[str, Any]:
-    """Return what all surveys of a course share: the model's shape, the prompts, measures and seed."""
+    """Return what all surveys of a course share: shape and configuration of the model, prompts, measures and seed."""
+    from bathyscope.model import config_hash
+
     return {
         "model": shape_of(plan.model),
+        CONFIGURATION: config_hash(plan.model.hf),
         "prompts": {"dataset": plan.prompts.dataset, "number": len(plan.prompts), "hash": plan.prompts.hash},
         "measures": {measure.name: plan.identity()["measures"][measure.name] for measure in plan.measures},
         "seed": plan.seed,
@@ -121,8 +126,8 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
             what one of both does not tell is no difference.
 
     Raises:
-        StoreError: something else than a course; the course of another model, another training, other prompts or
-            measures; a damaged or unwritable folder.
+        StoreError: something else than a course; the course of another model or configuration, another training, other
+            prompts or measures; a damaged or unwritable folder.
     """
     require_course_folder(folder)
     stored = read_about(folder)
@@ -131,15 +136,24 @@ def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any
         _write(folder, {**about, **({TRAINING: options} if options else {})})
         return
     _require_same_training(folder, stored.get(TRAINING), options)
+    stored = {CONFIGURATION: _configuration_of(folder) or about.get(CONFIGURATION), **stored}
     changed = [name for name in about if stored.get(name) != json.loads(json.dumps(about[name]))]
+    if "model" in changed and CONFIGURATION in changed:
+        changed.remove(CONFIGURATION)  # the shape is told by the configuration
     if changed:
         raise StoreError(
             f"{str(folder)!r} holds the course of another training: its {_listed(changed)} "
-            f"{'differs' if changed == ['model'] else 'differ'}. Give another folder (out=…), or what that course "
-            "was begun with."
+            f"{'differs' if changed in (['model'], [CONFIGURATION]) else 'differ'}. Give another folder (out=…), or "
+            "what that course was begun with."
         )
     if not finished_runs(folder):
         add_options(folder, options)
+
+
+def _configuration_of(folder: Path) -> str | None:
+    """Return the configuration of the first of a course's models that tells it; None where none does."""
+    models = (finished_model(folder, step) for step in finished_runs(folder))
+    return next((model.configuration for model in models if model is not None and model.configuration), None)
 
 
 def add_options(folder: Path, training: Mapping[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,16 +20,18 @@ from bathyscope.statistics.bootstrap import mean_intervals
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.training.folder import finished_runs, read_about
+from bathyscope.surveying.training.step_names import is_only_a_step
 
 READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
-_STEP_FOLDER: Final = re.compile(r"(?:checkpoint-|step-?)\d+|steps|checkpoints")
 _PER_STEPS: Final = 1000
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
 STEP_PRECISIONS: Final = "step_precisions"
 """Attribute of a course: the precision of the weights of each step; empty where a run does not tell it."""
+STEP_CONFIGURATIONS: Final = "step_config_hashes"
+"""Attribute of a course: the hash of the configuration of each step's model; empty where a run does not tell it."""
 _by_step = partial(Label, "step", source="own")
 _by_block = partial(Label, "step block", source="own")
 _by_reading = partial(Label, "reading", source="own")
@@ -116,6 +117,7 @@ def open_course(folder: str | Path) -> Course:
             "n_blocks": n_blocks,
             STEP_WEIGHTS: [str(model.weights) for model in models],
             STEP_PRECISIONS: [model.precision or "" for model in models],
+            STEP_CONFIGURATIONS: [model.configuration or "" for model in models],
         }
     )
     return Course(data, _conclude(data, n_blocks), _table_by_step)
@@ -139,7 +141,7 @@ def _require_same_prompts(runs: Mapping[int, Run]) -> None:
 def _name_of(runs: Mapping[int, Run]) -> str:
     """Return the name of the training: that of its model, without the folders that only tell the step."""
     path = Path(str(list(runs.values())[-1].identity.model))
-    while _STEP_FOLDER.fullmatch(path.name) and path.parent.name:
+    while is_only_a_step(path.name) and path.parent.name:
         path = path.parent
     return path.name
 
@@ -202,7 +204,8 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     first, last = (int(data["step"][place]) for place in (0, -1))
     if first == last:
         return _describe_step(data, n_blocks) + _no_interval_text(data)
-    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}.{_nothing_told(data)}"
+    text = f"{data.sizes['step']} steps were surveyed, {first} to {last}{_tell_precisions(data)}."
+    text += _tell_configurations(data) + _nothing_told(data)
     if "readable" in data:
         name, subject = _head_of(data)
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
@@ -217,14 +220,30 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
 
 def _tell_precisions(data: xr.Dataset) -> str:
     """Return which steps have weights of which precision, where that is not one for all; else an empty text."""
-    steps_by_precision: dict[str, list[str]] = {}
-    for step, precision in zip(data["step"].values.tolist(), data.attrs.get(STEP_PRECISIONS, ())):
-        if precision:
-            steps_by_precision.setdefault(precision, []).append(str(step))
+    steps_by_precision = _steps_by(data, STEP_PRECISIONS)
     if len(steps_by_precision) < 2:
         return ""
     listed = "; ".join(f"{precision} at {_first_and_last(steps)}" for precision, steps in steps_by_precision.items())
     return f", in several precisions ({listed}), so that rounding is part of what changed (load all in one dtype)"
+
+
+def _tell_configurations(data: xr.Dataset) -> str:
+    """Return which steps were surveyed under other settings than the first that tells its own; else an empty text."""
+    own_steps, *others = _steps_by(data, STEP_CONFIGURATIONS).values() or [[]]
+    if not others:
+        return ""
+    steps = sorted((step for group in others for step in group), key=int)
+    where = _first_and_last(steps) if len(steps) > 3 else f"step{'s' * (len(steps) > 1)} {_first_and_last(steps)}"
+    return f" Settings are part of what changed: the configuration at {where} is not that at step {own_steps[0]}."
+
+
+def _steps_by(data: xr.Dataset, attribute: str) -> dict[str, list[str]]:
+    """Return the steps by what an attribute tells of each; those of which it tells nothing are left out."""
+    steps_by_value: dict[str, list[str]] = {}
+    for step, value in zip(data["step"].values.tolist(), data.attrs.get(attribute, ())):
+        if value:
+            steps_by_value.setdefault(value, []).append(str(step))
+    return steps_by_value
 
 
 def _first_and_last(steps: Sequence[str]) -> str:
