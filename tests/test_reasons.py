@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from bathyscope.cli import main
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 from bathyscope.model.load_errors import unloadable
 from bathyscope.prompts.files import read_rows
-from bathyscope.surgery.benchmarks import evaluating
 from bathyscope.surgery.choosing.removable import kinds_of
 
 
@@ -150,10 +148,3 @@ def test_an_evaluation_is_called_one(tmp_path: Path, capsys: pytest.CaptureFixtu
     (tmp_path / "evaluation.json").write_text("{}")
     assert main(["show", str(tmp_path), "--measure", "arc_easy"]) == OptionError.exit_code
     assert "holds an evaluation, which bathyscope.open" in " ".join(capsys.readouterr().err.split())
-
-
-def test_a_model_without_tokenizer_is_not_said_to_be_made_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evaluating, "load_benchmarks", lambda *_: ())
-    model: Any = SimpleNamespace(tokenizer=None)
-    with pytest.raises(PromptError, match="This model has no tokenizer; give one"):
-        evaluating.require_answerable(model, ["arc_easy"], None, None, 8)

@@ -127,13 +127,13 @@ def evaluate(
 
 
 def _no_tokenizer(name: str) -> str:
-    """Return that a model has no tokenizer, and what helps where it was loaded from a folder, or made in memory."""
+    """Return that a model has no tokenizer, and what helps where it was loaded from a folder."""
     if Path(name).is_dir():
         return (
             f"The folder {name!r} holds no tokenizer, and tasks are texts; put its files there (tokenizer.json), or "
             "load the model with load(..., tokenizer=...)."
         )
-    return "This model was made in memory and has no tokenizer; give one: load(..., tokenizer=...)."
+    return "This model has no tokenizer; give one: load(..., tokenizer=...)."
 
 
 def require_answerable(
