@@ -28,6 +28,7 @@ def written_safely(safe: bool = True) -> Iterator[None]:
 def csv_text(frame: pd.DataFrame) -> str:
     r"""Return a table with its headings, without its index; missing values are empty, lines end in ``\n``."""
     if _SAFE.get():
+        import numpy as np
         import pandas as pd
 
         frame = frame.rename(columns=_quoted)
@@ -35,7 +36,7 @@ def csv_text(frame: pd.DataFrame) -> str:
             column = frame.iloc[:, place]
             if not pd.api.types.is_numeric_dtype(column):
                 # as objects, or whole numbers beside others would be written as these are
-                frame.isetitem(place, pd.Series([_quoted(cell) for cell in column], column.index, dtype=object))
+                frame.isetitem(place, np.array([_quoted(cell) for cell in column], dtype=object))
     return frame.to_csv(index=False, lineterminator="\n")
 
 
