@@ -16,7 +16,7 @@ from bathyscope.core.csv_text import csv_text, written_safely
 SOURCE = Path(__file__).parents[2] / "src" / "bathyscope"
 BEGINNINGS = "=+-@\t\r\n＝＋－＠"
 TEXTS = st.text("=+-@\t\n＝＋－＠'\",;a1 ", max_size=6) | st.text(
-    max_size=5, alphabet=st.characters(exclude_characters="\0\r")
+    max_size=5, alphabet=st.characters(codec="utf-8", exclude_characters="\0\r")
 )
 
 

@@ -120,7 +120,7 @@ class Proof:
             with_gaps(compared.p_value),
             indistinguishable_C,
             # a choice without a number is told from nothing
-            with_gaps(compared.p_against_first) if bool(finite_C[:1].all()) else np.full(len(cost_CP), np.nan),
+            np.where(np.isfinite(cost_CP[0]).all(), with_gaps(compared.p_against_first), np.nan),
         )
 
     def _measure_stability(
