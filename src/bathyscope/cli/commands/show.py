@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from cyclopts import Parameter
@@ -122,11 +123,10 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
 
 def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
     """Print a course by step; what is of single surveys is asked of their folders."""
+    from bathyscope.runs.folder import course_in_words
+
     if measure is not None or any(value not in (None, False) for value in options.values()):
-        raise OptionError(
-            f"{run!r} is the folder of a course, with a survey of each step; give one of these, such as "
-            f"{run.rstrip('/')}/step-00000000, or the course without options."
-        )
+        raise OptionError(f"{course_in_words(Path(run))}, or the course without options.")
     print_result(bathyscope.open(run), format_)
 
 
