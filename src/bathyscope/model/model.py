@@ -188,7 +188,7 @@ class Model:
         return html_table(["", ""], facts.items())
 
     def __repr__(self) -> str:
-        return (
-            f"Model({self._shown_name}, {self.anatomy.family.name}, {self.n_blocks} blocks × width {self.anatomy.width}, "
-            f"{str(self.dtype).removeprefix('torch.')} on {self.device}{', streamed' if self.blocks else ''})"
-        )
+        shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"
+        streamed = ", streamed" if self.blocks else ""
+        weights = f"{str(self.dtype).removeprefix('torch.')} on {self.device}{streamed}"
+        return f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})"

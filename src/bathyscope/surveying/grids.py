@@ -137,9 +137,9 @@ def grid(
 
     Args:
         recipe: YAML file, or what it holds: lists ``models``, ``prompts`` and, if wanted, ``options`` (a text is the
-            list of the names in it, with commas between them); an entry is a name or a mapping of arguments of ``load`` and
-            ``survey`` (``name``: what it is called). Arguments next to the lists hold for all; an entry of options
-            overrides the others.
+            list of the names in it, with commas between them); an entry is a name or a mapping of arguments of
+            ``load`` and ``survey`` (``name``: what it is called). Arguments next to the lists hold for all; an entry
+            of options overrides the others.
         out: folder of the runs, one folder each.
         progress: show a progress bar for each survey on standard error when it takes long.
         each: called with the grid whenever a survey begins or ends.
