@@ -68,6 +68,7 @@ def test_a_notebook_runs_in_its_own_kernel(name: str) -> None:
     NotebookClient(book, timeout=600, resources={"metadata": {"path": str(FOLDER)}}).execute()
     shown = [output for cell in book.cells if cell.cell_type == "code" for output in cell.outputs]
     assert [output for output in shown if output.output_type == "error"] == []
+    assert str(FOLDER.parents[1]) not in str(shown)
     views = [output for output in shown if "Explorer" in output.get("data", {}).get("text/plain", "")]
     assert len(views) == (name != "dropping.ipynb")
     # what a site or an editor without widgets and scripts shows of each picture

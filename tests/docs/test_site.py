@@ -123,7 +123,13 @@ def test_every_public_name_is_on_the_page_of_calls() -> None:
 def test_every_family_and_command_is_in_its_table(generate: ModuleType) -> None:
     rows = generate.families().splitlines()[2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [row["name"] for row in bathyscope.names("families")]
-    assert "## depth-performance\n" in generate.commands()
+    commands = generate.commands()
+    assert "## depth-performance\n" in commands
+    # the help of each is folded, and nothing else is
+    assert commands.count("\n## ") == commands.count("<details><summary>") == commands.count("</details>") > 0
+    unfolded = re.sub(r"<details>.*?</details>", "", commands, flags=re.S)
+    assert "--" in commands
+    assert "Usage:" not in unfolded
 
 
 def test_a_space_is_a_static_page_with_its_settings(generate: ModuleType, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,9 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
+from bathyscope.errors import ModelError
 from bathyscope.model import load, loaded
+from bathyscope.model.bundled import model_path
 
 
 def test_the_hash_is_the_same_however_a_model_was_loaded(tmp_path: Path) -> None:
@@ -41,6 +44,38 @@ def test_contexts(name: str, limit: int | None, table: bool) -> None:
 
 def test_what_is_printed() -> None:
     assert repr(waves.loaded("llama")) == "Model(LlamaForCausalLM, llama, 5 blocks × width 64, float32 on cpu)"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("/home/her/my models/small", "small"),
+        ("~/small", "small"),
+        (str(model_path()), "bundled model"),
+        ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-0.5B"),
+        ("runs/small", "runs/small"),
+    ],
+)
+def test_no_folder_of_this_machine_is_printed(name: str, said: str) -> None:
+    model = replace(waves.loaded("llama"), name=name)
+    assert repr(model).startswith(f"Model({said}, llama, ")
+    assert f">{said}</td>" in model._repr_html_()
+    assert said == name or name not in f"{model!r} {model._repr_html_()}"
+    assert model.name == name
+
+
+def test_nothing_is_printed_while_a_folder_is_loaded(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    zoo.build("llama").save_pretrained(tmp_path)
+    capfd.readouterr()
+    load(tmp_path)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_tokenizer_is_no_precision() -> None:
+    given = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordLevel({"a": 0})))
+    message = r"dtype must be a name such as bfloat16; .* A tokenizer goes under its name: load\(model, tokenizer=…\)\."
+    with pytest.raises(ModelError, match=message):
+        load(zoo.build("llama"), given)  # type: ignore[arg-type]
 
 
 def test_a_model_made_in_memory_has_no_tokenizer() -> None:

@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from support import waves
 from support.artists import curve
 from support.synthetic import synthetic_run, without
 
@@ -33,6 +34,22 @@ def test_a_panel_is_drawn_alone_or_in_the_callers_axes() -> None:
         _, y = curve(ax, "KL(lens ‖ final)")
         np.testing.assert_allclose(y, RUN["lens"].kl_lens_final.values.mean(0))
     plt.close(whole)
+
+
+def test_curves_of_two_runs_are_named_after_both() -> None:
+    other = synthetic_run(4, 3, model="/home/somebody/models/llama")
+    (ax,) = bathyscope.plot([RUN, other], "lens.kl").axes
+    labels = [line.get_label() for line in ax.lines if not str(line.get_label()).startswith("_")]
+    curves = [f"KL({one})" for one in ("lens ‖ final", "final ‖ lens")]
+    assert sorted(labels) == sorted(f"{name}, {curve}" for name in ("qwen", "llama") for curve in curves)
+
+
+def test_the_folder_of_a_run_is_drawn_as_the_run(tmp_path: Path) -> None:
+    prompts = [[5, 9, 7, 30, 44], [3, 8, 1, 22]]
+    run = bathyscope.survey(waves.loaded("llama"), prompts, ["lens"], tmp_path / "run", progress=False)
+    drawn = bathyscope.plot(str(tmp_path / "run"), "lens.kl")
+    _, y = curve(drawn.axes[0], "KL(lens ‖ final)")
+    np.testing.assert_allclose(y, run["lens"].kl_lens_final.values.mean(0))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -10,12 +11,32 @@ import pytest
 import torch
 from transformers import PreTrainedTokenizerFast
 
+import bathyscope
 from bathyscope.errors import PromptError
 from bathyscope.prompts.problems import generate, to_prompt
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import needs_tokenizer, require_there, resolve
 from bathyscope.prompts.spec import parse
 
+MODEL = "no/such-model"
+VERBS: dict[str, Callable[[Any], Any]] = {
+    "survey": lambda texts: bathyscope.survey(MODEL, texts, ["lens"]),
+    "prune": lambda texts: bathyscope.prune(MODEL, texts, ["x"], drop=1),
+    "prune test": lambda texts: bathyscope.prune(MODEL, ["x"], texts, drop=1),
+    "prune domains": lambda texts: bathyscope.prune(
+        MODEL, {"one": ["x", "y"], "two": ["z"]}, {"one": ["v"], "two": texts}, drop=1
+    ),
+    "repair": lambda texts: bathyscope.repair(MODEL, "drop:1", ["x"], test=texts),
+    "diff": lambda texts: bathyscope.diff(MODEL, MODEL, texts),
+    "fit_lens": lambda texts: bathyscope.fit_lens(MODEL, texts),
+    "cka": lambda texts: bathyscope.cka(MODEL, MODEL, texts),
+    "maps": lambda texts: bathyscope.maps(MODEL, MODEL, texts),
+    "exit_advice": lambda texts: bathyscope.exit_advice(MODEL, texts),
+    "exit_advice verify": lambda texts: bathyscope.exit_advice(MODEL, ["x"], verify=texts),
+    "solved": lambda texts: bathyscope.solved(MODEL, texts),
+    "solved_by": lambda texts: bathyscope.solved_by(MODEL, MODEL, texts),
+    "repeat_scan": lambda texts: bathyscope.repeat_scan(MODEL, texts),
+}
 ROWS = [{"question": f"{n} + 1?", "answer": f"Add one.\n#### {n + 1}"} for n in range(3)]
 
 
@@ -132,3 +153,16 @@ def test_prompts_without_words_are_refused_before_a_model_is_loaded(write_jsonl:
             require_there(source)
     require_there(["fine words", [5, 6]])
     require_there(iter([" "]))
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [(["a", ""], r"Prompt '1': .*empty"), ([], "list of prompts is empty"), ("none.jsonl", r"none\.jsonl")],
+)
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_looks_at_its_prompts_before_it_loads_a_model(
+    verb: str, source: object, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(PromptError, match=message):
+        VERBS[verb](source)

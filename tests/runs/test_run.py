@@ -41,6 +41,12 @@ def test_measures_are_datasets_of_the_tree(run: Run) -> None:
     assert run["skip"].sel(part="block").effect_all.shape == (6, 6, 6)
 
 
+def test_without_a_measure_the_table_lists_what_there_is(run: Run) -> None:
+    table = run.to_dataframe()
+    assert table.columns.tolist() == ["measure", "variable", "dimensions", "units", "meaning"]
+    assert list(dict.fromkeys(table["measure"])) == list(run.measures)
+
+
 def test_a_run_is_a_collection_of_its_measures(run: Run) -> None:
     assert list(run) == ["skip", "erasure", "effective_depth", "noise"]
     assert "skip" in run

@@ -361,3 +361,17 @@ def test_a_decoder_of_an_encoder_decoder_type_counts_its_own_layers(kind: str, t
     written = AutoModelForCausalLM.from_pretrained(tmp_path / "out").eval()
     assert (written.config.decoder_layers, written.config.to_dict().get("encoder_layers")) == (3, 2)
     torch.testing.assert_close(written(ids, use_cache=False).logits, expected, rtol=0, atol=0)
+
+
+@pytest.mark.filterwarnings("ignore:.*without a tokenizer")
+def test_a_multimodal_folder_is_loaded_surveyed_exported_and_loaded_again(tmp_path: Path) -> None:
+    hf = zoo.build("gemma3_multimodal")
+    assert type(hf).__name__ == "Gemma3ForConditionalGeneration"
+    hf.save_pretrained(tmp_path / "whole")
+    whole = bathyscope.load(tmp_path / "whole")
+    run = bathyscope.survey(whole, [[5, 9, 7, 30, 44, 12]], ["lens"], progress=False)
+    assert run["lens"].sizes["boundary"] == whole.n_blocks + 1
+    bathyscope.export(tmp_path / "whole", "drop:1", tmp_path / "less")
+    less = bathyscope.load(tmp_path / "less")
+    assert type(less.hf) is type(whole.hf)
+    assert less.n_blocks == whole.n_blocks - 1

@@ -155,7 +155,9 @@ def test_a_grid_that_is_interrupted_says_what_there_is(
             {"prompts": ["gsm8k:10"]},
             r"models=None is no list of a grid; write at least one entry, such as",
         ),
-        ({"models": "gpt2", "prompts": ["gsm8k:10"]}, r"models='gpt2' is no list of a grid"),
+        ({"models": " , ", "prompts": ["gsm8k:10"]}, r"models=\[\] is no list of a grid"),
+        ({"models": 3, "prompts": ["gsm8k:10"]}, r"models=3 is no list of a grid"),
+        ({"models": "gpt2", "prompts": "gsm8k:10", "options": "late"}, r"options: the entry 'late' lacks"),
         ({"models": ["gpt2"], "prompts": []}, r"prompts=\[\] is no list of a grid"),
         (
             {"models": [{"dtype": "float32"}], "prompts": ["gsm8k:10"]},
@@ -182,3 +184,10 @@ def test_a_file_that_is_no_grid(tmp_path: Path) -> None:
     (tmp_path / "grid.yaml").write_text("- gpt2")
     with pytest.raises(OptionError, match="holds a list"):
         bathyscope.grid(tmp_path / "grid.yaml", tmp_path)
+
+
+def test_a_text_is_the_list_of_the_names_in_it(here: Path, found: bathyscope.surveying.grids.Grid) -> None:
+    recipe = {"models": f"{here}/nowhere, {here}/tiny", "prompts": f"{here}/ten.jsonl", "measures": "lens"}
+    runs = bathyscope.grid(recipe, here / "texts", progress=False)
+    assert runs.table["cell"].tolist() == ["nowhere-ten.jsonl", "tiny-ten.jsonl"]
+    assert runs.table["state"].tolist() == ["failed", "done"]

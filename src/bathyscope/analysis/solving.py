@@ -85,7 +85,7 @@ def solved(
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     with alone(model):
-        loaded_model = loaded(model)
+        loaded_model = loaded(model, prompts)
         read = tokenized(loaded_model, prompts, seed=seed, beyond_context=beyond_context, chat=chat)
         without = sum(p.answer_tokens is None for p in read)
         if without == len(read):
@@ -153,10 +153,10 @@ def solved_by(
             checked_labels({label: BOTH})
         except PromptError as error:
             raise OptionError(f"label={elided(repr(label), 40)}: {error}") from error
-        models = [loaded(model) for model in (shallow, deep)]
+        resolvable = sources(prompts)
+        models = [loaded(model, resolvable) for model in (shallow, deep)]
         _require_order(*models)
         _warn_of_one_model(*models)
-        resolvable = sources(prompts)
         tokenizer = models[0].tokenizer if needs_tokenizer(resolvable) else None
         resolved = resolve(resolvable, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
         _require_free(resolved, label)

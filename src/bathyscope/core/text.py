@@ -11,6 +11,7 @@ from bathyscope.errors import shown
 _LONGEST: Final = 14
 _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 """What Markdown acts on; inside of a word an underscore is one."""
+_HYPHEN_AS_SIGN: Final = re.compile(r"(?<![\w)\]-])-(?=[\d.])")
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
@@ -133,6 +134,16 @@ def visible(piece: str) -> str:
 def code_point(letter: str) -> str:
     """``⟨1b⟩``: a letter by its code point in brackets."""
     return f"⟨{ord(letter):x}⟩"
+
+
+def true_minus(text: str) -> str:
+    """Write the signs of negative numbers in a text as minus signs, as pages do; hyphens within words stay.
+
+    Example:
+        >>> true_minus("top-1 by -0.5 (-1.25 to +0.25)")
+        'top-1 by −0.5 (−1.25 to +0.25)'
+    """
+    return _HYPHEN_AS_SIGN.sub("−", text)
 
 
 def scaled(value: float) -> str:

@@ -39,6 +39,7 @@ from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.weights import WeightReading, config_hash, settings_hash
 from bathyscope.options import Range, checked
+from bathyscope.prompts.source import require_there
 
 AnyModel = Model | PreTrainedModel | str | Path
 """What every part takes as a model."""
@@ -150,8 +151,17 @@ def load(
     )
 
 
-def loaded(model: AnyModel) -> Model:
-    """Return what ``load`` gives; of a loaded model the same one, checked again if its weights or settings changed."""
+def loaded(model: AnyModel, *prompts: object) -> Model:
+    """Return what ``load`` gives; of a loaded model the same one, checked again if its weights or settings changed.
+
+    Args:
+        prompts: sources that the model will read, which are looked at first.
+
+    Raises:
+        PromptError: a source that is not there, or prompts without words.
+    """
+    for source in prompts:
+        require_there(source)
     if not isinstance(model, Model):
         return load(model)
     # an outline without weights, for estimates

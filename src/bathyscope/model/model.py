@@ -13,6 +13,7 @@ from bathyscope.core.text import html_table
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
+from bathyscope.model.bundled import model_path
 from bathyscope.model.gguf import GgufFile
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
@@ -164,10 +165,18 @@ class Model:
             return None
         return str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
 
+    @property
+    def _shown_name(self) -> str:
+        """Return the name as notebooks and prompts show it, which are passed on: of a folder its last part."""
+        folder = Path(self.name).expanduser()
+        if not folder.is_absolute():
+            return self.name
+        return "bundled model" if folder == model_path() else folder.name or self.name
+
     def _repr_html_(self) -> str:
         """Show in a notebook what it is, and what the checks at load measured."""
         facts = {
-            "model": self.name,
+            "model": self._shown_name,
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
@@ -179,7 +188,7 @@ class Model:
         return html_table(["", ""], facts.items())
 
     def __repr__(self) -> str:
-        return (
-            f"Model({self.name}, {self.anatomy.family.name}, {self.n_blocks} blocks × width {self.anatomy.width}, "
-            f"{str(self.dtype).removeprefix('torch.')} on {self.device}{', streamed' if self.blocks else ''})"
-        )
+        shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"
+        streamed = ", streamed" if self.blocks else ""
+        weights = f"{str(self.dtype).removeprefix('torch.')} on {self.device}{streamed}"
+        return f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})"

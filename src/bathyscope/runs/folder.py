@@ -210,6 +210,8 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     try:
         content = read_regular(path, folder)
     except (OSError, ValueError) as error:
+        if kind.manifest == "manifest.json" and holds_course(folder):
+            raise StoreError(f"{course_in_words(folder)}.") from error
         raise StoreError(
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
             f"folder that {kind.made_by} wrote (its out=..., --out ...).{_holds(folder, kind)}"
@@ -226,6 +228,20 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
             f"{kind.noun} with the bathyscope that wrote it, or measure again."
         )
     return tree
+
+
+def holds_course(folder: Path) -> bool:
+    """Return whether a folder is that of a course, with a run of each step inside, and is no run's itself."""
+    return (folder / "course.json").is_file() and not os.path.lexists(folder / "manifest.json")
+
+
+def course_in_words(folder: Path) -> str:
+    """Say, where a run is wanted, that a folder is a course's, and name a run in it; a sentence without its stop."""
+    steps = sorted(path.name for path in folder.glob("step-*") if path.is_dir())
+    example = folder / (steps[0] if steps else "step-00000000")
+    return (
+        f"{str(folder)!r} is the folder of a course, with a survey of each step; give one of these, such as {example}"
+    )
 
 
 def _holds(folder: Path, refused: Kind) -> str:

@@ -19,7 +19,7 @@ from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
-from bathyscope.options import checked
+from bathyscope.options import checked, items_of
 from bathyscope.prompts.source import label_of
 from bathyscope.runs.folder import folder_path, refuse_holder
 from bathyscope.runs.run import Run
@@ -137,9 +137,10 @@ def grid(
     where they are finished. A model is loaded once for all surveys that load it in the same way.
 
     Args:
-        recipe: YAML file, or what it holds: lists ``models``, ``prompts`` and, if wanted, ``options``; an entry is a
-            name or a mapping of arguments of ``load`` and ``survey`` (``name``: what it is called). Arguments next to
-            the lists hold for all; an entry of options overrides the others.
+        recipe: YAML file, or what it holds: lists ``models``, ``prompts`` and, if wanted, ``options`` (a text is the
+            list of the names in it, with commas between them); an entry is a name or a mapping of arguments of
+            ``load`` and ``survey`` (``name``: what it is called). Arguments next to the lists hold for all; an entry
+            of options overrides the others.
         out: folder of the runs, one folder each.
         progress: show a progress bar for each survey on standard error when it takes long.
         each: called with the grid whenever a survey begins or ends.
@@ -250,7 +251,8 @@ def _cells(recipe: str | Path | Mapping[str, Any], out: Path, allow_code: bool) 
 def _entries(axis: str, listed: Any) -> list[Mapping[str, Any]]:
     if listed is None and axis == "options":
         return []
-    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+    listed = items_of(listed) if isinstance(listed, str) else listed
+    if not isinstance(listed, Sequence) or not listed:
         raise OptionError(
             f"{axis}={describe_value(listed)} is no list of a grid; write at least one entry, such as {_EXAMPLE}."
         )

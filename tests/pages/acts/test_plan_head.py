@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
 from bathyscope.pages.acts.plan_head import (
@@ -246,3 +248,12 @@ def test_the_page_has_one_figure_for_speed() -> None:
 def test_a_card_names_files_and_not_the_folders_they_lie_in() -> None:
     assert "Chosen on 3 prompts, 30 tokens (mine.jsonl:3)." in planned(**DATA).evidence
     assert "/home" not in planned(**DATA).evidence
+
+
+@given(st.floats(-0.4, 0.4).filter(lambda cost: abs(cost) > 1e-3), st.floats(0.5, 5))
+def test_a_page_has_one_sign_for_what_is_below_0(cost: float, loss: float) -> None:
+    plan = planned((cost, 0.45), full_loss=loss)
+    said = f"{plan_headline(plan)} {plan_basis(plan)}"
+    assert re.search(r"(?<!\w)-[\d.]", said) is None
+    assert (re.search(r"−[\d.]+ %", said) is not None) == (cost < 0)
+    assert "top-1" in said

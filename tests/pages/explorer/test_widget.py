@@ -170,6 +170,7 @@ def test_words_stay_out_where_they_are_not_wanted(run: Run) -> None:
     assert run.explore(text=False).runs == [{"name": name, "text": content(run, name, text=False), "profile": profile}]
     assert run.explore().runs == [{"name": name, "text": content(run, name), "profile": profile}]
     assert not any(piece in profile for piece in ("<script", "onerror"))
+    assert repr(run.explore()) == f"<Explorer of {name}>"
 
 
 def test_without_anywidget_one_sentence_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

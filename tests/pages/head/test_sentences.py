@@ -116,6 +116,13 @@ def test_what_carries_the_model(costs: list[float], title: str, text: str) -> No
     assert carrying_fact(read_profile(profiled_run(len(costs), costs=costs))) == (title, text)
 
 
+def test_more_blocks_than_words_count_are_most_of_them() -> None:
+    costs = [*(1.0 + 0.1 * block for block in range(11)), 0.01, 0.02]
+    assert carrying_fact(read_profile(profiled_run(13, costs=costs)))[0] == "Most blocks carry the model, 11 of 13"
+    fewer = [*costs, *(0.01 for _ in range(9))]
+    assert carrying_fact(read_profile(profiled_run(22, costs=fewer)))[0] == "11 blocks carry the model"
+
+
 def points(mean: list[float], low: list[float], high: list[float]) -> Points:
     """Costs of blocks with intervals that hold for all of them at once."""
     return Points(tuple(range(len(mean))), tuple(mean), tuple(low), tuple(high), tuple(low), tuple(high))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from html import unescape
 from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bathyscope.errors import ModelError
+import bathyscope
+from bathyscope.errors import ModelError, OptionError
 from bathyscope.pages.acts.plan_head import draw_plan, plan_headline
 from bathyscope.statistics.best import compared_with_best
 from bathyscope.statistics.sampling import Sampling
@@ -34,6 +36,17 @@ def planned(
     **attrs: object,
 ) -> str:
     """The text of a plan with these candidates."""
+    return plan_of(costs, alike, agreement, full_loss, **attrs).text
+
+
+def plan_of(
+    costs: dict[str, float],
+    alike: Sequence[str],
+    agreement: float = 0.9,
+    full_loss: float | None = None,
+    **attrs: object,
+) -> Plan:
+    """A plan with these candidates."""
     values = np.array(list(costs.values()))
     data = xr.Dataset(
         {
@@ -53,7 +66,24 @@ def planned(
     )
     if full_loss is not None:
         data["full_loss"] = ("prompt", np.full(4, full_loss))
-    return Plan(data).text
+    return Plan(data)
+
+
+def test_a_notebook_shows_the_text_and_the_table_of_a_plan() -> None:
+    plan = plan_of({"choice": 0.1, "last <b>": 0.4}, ["choice"])
+    html = plan._repr_html_()
+    assert plan.text in unescape(html)
+    assert "<table" in html
+    assert "<b>" not in html
+    assert "last &lt;b&gt;" in html
+
+
+def test_a_plan_in_the_place_of_its_model_is_told_so() -> None:
+    plan = plan_of({"choice": 0.1, "last": 0.4}, ["choice"])
+    with pytest.raises(
+        OptionError, match=r"^export\(\) takes the model first; a plan given\. Write export\(model, plan, folder\)\.$"
+    ):
+        bathyscope.export(plan, "folder")  # type: ignore[arg-type]
 
 
 def test_the_text_leads_with_the_cost_and_whether_it_is_proved() -> None:

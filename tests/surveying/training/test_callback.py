@@ -52,6 +52,20 @@ def test_a_training_is_the_same_to_the_bit_with_and_without(way: str, tmp_path: 
     assert [row["step"] for row in trainer.state.log_history if "depth/readable" in row] == [0, 3, 6]
 
 
+def test_a_model_that_returns_its_routers_logits_is_watched(tmp_path: Path) -> None:
+    def routed() -> PreTrainedModel:
+        hf = model("mixtral")
+        hf.config.output_router_logits = True
+        return hf
+
+    _, plain = trained(tmp_path / "plain", hf=routed(), steps=2)
+    callback = DepthCallback(PROMPTS, every=1, out=tmp_path / "course", measures=["lens"])
+    trainer, watched = trained(tmp_path / "watched", callback, hf=routed(), steps=2)
+    assert_same(watched, plain)
+    assert [row["step"] for row in trainer.state.log_history if "depth/readable" in row] == [0, 1, 2]
+    assert trainer.model.config.output_router_logits is True
+
+
 def test_adapters_are_watched_with_the_model_that_they_change(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
 
@@ -182,6 +196,8 @@ def test_all_surveys_that_are_due_are_made_and_their_time_is_said_first(
     assert "The survey at step 0 took 20 s. 5 are due in all, which take about 100 s together." in caplog.text
     assert "no more than" not in caplog.text
     assert watch.text == "5 surveys of depth took 100 s, 95.2% of the time."
+    _, _, single = watched_steps(monkeypatch, tmp_path / "d", survey=20.0, step=20.0, steps=0)
+    assert single.text == "1 survey of depth took 20 s, 50.0% of the time."
 
 
 def test_surveys_beyond_their_share_are_left_out_with_a_warning(
@@ -220,6 +236,13 @@ def test_a_share_is_no_number_of_per_cent(share: float, tmp_path: Path) -> None:
     message = r"max_share=\S+ is out of range: it is a share of the time, above 0 and at most 1 \(0.05 is 5 %\)"
     with pytest.raises(OptionError, match=message):
         bathyscope.watch(model(), PROMPTS, out=tmp_path / "c", max_share=share)
+
+
+def test_a_training_with_such_a_share_does_not_begin(tmp_path: Path) -> None:
+    callback = DepthCallback(PROMPTS, every=1, out=tmp_path / "c", max_share=100)
+    with pytest.raises(OptionError, match=r"max_share=100 is out of range: .* \(0\.05 is 5 %\)"):
+        trained(tmp_path / "training", callback, steps=1)
+    assert not (tmp_path / "c").exists()
 
 
 class Wrapping(nn.Module):

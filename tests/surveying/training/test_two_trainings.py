@@ -291,10 +291,43 @@ def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsy
     assert watch(0)
     assert main(["show", str(tmp_path / "c")]) == 0
     assert bathyscope.open(tmp_path / "c").text.partition(".")[0] in capsys.readouterr().out
-    with pytest.raises(StoreError, match=r"It holds a course, which bathyscope\.open"):
-        bathyscope.report([tmp_path / "c"], tmp_path / "page.html")
+    way_on = (
+        f"{str(tmp_path / 'c')!r} is the folder of a course, with a survey of each step; give one of these, such as "
+        f"{tmp_path / 'c' / 'step-00000000'}"
+    )
+    for wants_runs in (
+        lambda: bathyscope.report([tmp_path / "c"], tmp_path / "page.html"),
+        lambda: bathyscope.compare([tmp_path / "c", tmp_path / "c" / "step-00000000"]),
+    ):
+        with pytest.raises(StoreError) as caught:
+            wants_runs()
+        assert str(caught.value) == f"{way_on}."
+    for command in (
+        ["compare", str(tmp_path / "c"), str(tmp_path / "c" / "step-00000000")],
+        ["badge", str(tmp_path / "c")],
+    ):
+        assert main(command) == StoreError.exit_code
+        assert way_on.replace(" ", "") in "".join(capsys.readouterr().err.split())
     assert main(["show", str(tmp_path / "c"), "--measure", "lens"]) == OptionError.exit_code
     assert "is the folder of a course, with a survey of each step" in " ".join(capsys.readouterr().err.split())
+
+
+def test_two_steps_of_a_course_are_compared_where_they_hold_what_depths_are_read_off(tmp_path: Path) -> None:
+    def two_steps(measures: list[str]) -> list[bathyscope.Run]:
+        out = tmp_path / "-".join(measures)
+        hf = model()
+        watch = bathyscope.watch(hf, PROMPTS, out=out, every=1, measures=measures, progress=False)
+        assert watch(0)
+        with torch.no_grad():
+            for parameter in hf.parameters():
+                parameter.mul_(1.05)
+        assert watch(1)
+        return [bathyscope.open(out / f"step-{step:08d}") for step in (0, 1)]
+
+    comparison = bathyscope.compare(two_steps(["residual", "lens", "skip"]), resamples=100)
+    assert {"step-00000001" in row["other"] for row in comparison.record()} == {True}
+    with pytest.raises(OptionError, match=r"lacks residual \(it holds: lens, skip.*\[\.\.\., 'effective_depth'\]"):
+        bathyscope.compare(two_steps(["lens", "skip"]), resamples=100)
 
 
 def test_what_is_no_step_is_refused_before_anything_is_computed(tmp_path: Path) -> None:

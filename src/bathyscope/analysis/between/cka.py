@@ -55,7 +55,7 @@ def cka(
     with alone(model, other):
         chosen = coerce(CkaOptions, options, Cka.name)
         source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-        models = [loaded(side) for side in (model, other)]
+        models = [loaded(side, source) for side in (model, other)]
         read = [tokenized(loaded_model, source, seed=seed, beyond_context=beyond_context) for loaded_model in models]
         measures = [Cka(chosen), Cka(chosen)]
         for measure, loaded_model, model_prompts in zip(measures, models, read):

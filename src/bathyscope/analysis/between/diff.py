@@ -112,7 +112,7 @@ def _diff(
     beyond_context: bool | None,
     sampling: Sampling,
 ) -> Difference:
-    first = loaded(a)
+    first = loaded(a, prompts)
     with alone(first):
         sides = sides_of_adapters(first) if b is None else sides_of_models(first, loaded(b))
         if b is not None and getattr(a, "hf", a) is not getattr(b, "hf", b):

@@ -96,7 +96,7 @@ def maps(
         if not 0 < memory < math.inf:
             raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
         listed: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
-        first, second = (loaded(model) for model in (source, target))
+        first, second = (loaded(model, listed) for model in (source, target))
         read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)

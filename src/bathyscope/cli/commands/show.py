@@ -128,14 +128,10 @@ def _show_act(run: str, measure: str | None, format_: Format, **options: Any) ->
 
 def _show_course(run: str, measure: str | None, format_: Format, **options: Any) -> None:
     """Print a course by step; what is of single surveys is asked of their folders."""
-    if measure is not None or any(value not in (None, False) for value in options.values()):
-        from bathyscope.surveying.training.folder import finished_runs
+    from bathyscope.runs.folder import course_in_words
 
-        example = next((f", such as {place}" for place in finished_runs(Path(run).expanduser()).values()), "")
-        raise OptionError(
-            f"{run!r} is the folder of a course, with a survey of each step; give one of these{example}, or the course "
-            "without options."
-        )
+    if measure is not None or any(value not in (None, False) for value in options.values()):
+        raise OptionError(f"{course_in_words(Path(run))}, or the course without options.")
     print_result(bathyscope.open(run), format_)
 
 

@@ -174,7 +174,7 @@ def fit_lens(
         require_writable(place)
     # lenses are added up in place, which tensors of inference mode do not allow outside of it
     with alone(model), torch.inference_mode(False):
-        ready = loaded(model)
+        ready = loaded(model, prompts)
         fit = LensFit(directions, skip_first, memory, seed)
         fit.require_possible(ready.anatomy)
         read = tokenized(ready, prompts, seed=seed, beyond_context=beyond_context)

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.text import capitalised
+from bathyscope.core.text import capitalised, true_minus
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.section import Fact
@@ -84,7 +84,7 @@ def plan_headline(plan: Plan) -> str:
 def _base(price: Price) -> str:
     """Return the losses before and after and how many predictions change, in brackets; empty where neither is known."""
     consequences = "; ".join(part for part in (price.base, price.change) if part)
-    return f" ({consequences})".replace("%", " %") if consequences else ""
+    return true_minus(f" ({consequences})".replace("%", " %")) if consequences else ""
 
 
 def plan_basis(plan: Plan) -> str:

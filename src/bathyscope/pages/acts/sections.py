@@ -13,7 +13,7 @@ import xarray as xr
 
 from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.analysis.between.parting import Difference, without_words
-from bathyscope.core.text import visible, without_folders
+from bathyscope.core.text import true_minus, visible, without_folders
 from bathyscope.pages.acts.plan_head import plan_html
 from bathyscope.pages.explorer import html
 from bathyscope.pages.figures.arguments import Act
@@ -112,13 +112,15 @@ def _show_difference(result: Difference, anchor: str, text: bool) -> dict[str, A
 
 def _with_interval(data: xr.Dataset, name: str) -> str:
     value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
-    return "–" if isnan(value) else f"{value:+.2f}" + ("" if isnan(low) else f" ({low:+.2f} to {high:+.2f})")
+    return true_minus(
+        "–" if isnan(value) else f"{value:+.2f}" + ("" if isnan(low) else f" ({low:+.2f} to {high:+.2f})")
+    )
 
 
 def _with_ends(data: xr.Dataset, name: str) -> str:
     """Return mean and interval over prompts; of a curve its last place."""
     value, low, high = (float(np.ravel(data[f"{name}_{end}"].values)[-1]) for end in ("mean", "low", "high"))
-    return f"{value:.4g}" + ("" if isnan(low) else f" ({low:.4g} to {high:.4g})")
+    return true_minus(f"{value:.4g}" + ("" if isnan(low) else f" ({low:.4g} to {high:.4g})"))
 
 
 def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:
@@ -163,5 +165,5 @@ def _format_number(value: object) -> str:
     if isinstance(value, float) and isnan(value):
         return "–"
     if isinstance(value, float) and not value.is_integer():
-        return f"{value:.4g}"
+        return true_minus(f"{value:.4g}")
     return f"{int(value):,}" if isinstance(value, int | float) else str(value)

@@ -27,7 +27,7 @@ from bathyscope.surgery.options import Joint, Part
 from bathyscope.surgery.plan.plan import PRUNING, RESULT, SPEED, TASKS, Plan, decoded, encoded, with_speeds, with_tasks
 from bathyscope.surgery.plan.text import refusal
 from bathyscope.surgery.scheduled.timing import measure_speeds
-from bathyscope.surgery.trial.domains import DomainSources, domains_of
+from bathyscope.surgery.trial.domains import DomainSources, domains_of, each_source
 from bathyscope.surgery.trial.trial import Trial, read_trial
 
 _BENCHMARKS: Final = "benchmarks"
@@ -123,7 +123,7 @@ def prune(
         folder = None if out is None else folder_path(out, "out")
         if folder is not None:
             require_writable(folder, holds="a pruning")
-        ready = loaded(model)
+        ready = loaded(model, *each_source(calibration), *each_source(test))
         units = units_of(ready, kinds)
         trial = read_trial(
             ready,

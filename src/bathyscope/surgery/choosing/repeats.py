@@ -185,7 +185,7 @@ def repeat_scan(
         ['0', '1']
     """
     with alone(model):
-        ready = loaded(model)
+        ready = loaded(model, prompts)
         schedules = {**_list_windows(ready.n_blocks, longest), **_read_orders(orders, ready)}
         trial = read_trial(
             ready,

@@ -90,7 +90,7 @@ def exit_advice(
     if prompts is None:
         raise PromptError("exit_advice() needs prompts. Give a data set's name, a file or a list of texts.")
     with alone(model):
-        ready = loaded(model)
+        ready = loaded(model, prompts, verify)
         read = partial(
             read_trial,
             ready,

@@ -14,7 +14,7 @@ from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
@@ -100,6 +100,8 @@ def repair(
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
+        for prompts in (calibration, test):
+            require_there(prompts)
         whole = in_its_precision(schedule, model) if isinstance(schedule, Plan) else loaded(model)
         if isinstance(schedule, Plan):
             schedule.as_schedule()
