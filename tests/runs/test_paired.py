@@ -39,7 +39,7 @@ def run(surveyed: Path, tmp_path: Path) -> Path:
 
 def test_each_kind_of_control_has_its_differences(run: Path) -> None:
     opened = bathyscope.open(run)
-    assert list(paired_controls(opened)) == sorted(opened.controls)
+    assert paired_controls(opened) == sorted(opened.controls)
     nulls = opened.verdict.half.nulls
     assert {kind: null.seeds for kind, null in nulls.items()} == {
         "untrained": 3,
@@ -64,7 +64,7 @@ def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run
     shutil.copytree(surveyed / "deeper" / "controls", run / "controls")
     with pytest.warns(UserWarning, match=r"The control untrained-\d in .* is of another model .* nothing is compared"):
         opened = bathyscope.open(run)
-    assert paired_controls(opened) == {}
+    assert paired_controls(opened) == []
     assert opened.verdict.half.nulls == {}
     assert "(no control: an untrained model has depths too)" in opened.verdict.text
     assert read_profile(opened).notes == ("2 controls are of another model, and no difference from the run is given.",)

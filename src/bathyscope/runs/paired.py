@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from bathyscope.errors import StoreError
 
 if TYPE_CHECKING:
-    from bathyscope.runs.run import Run
+    import xarray as xr
+
+    from bathyscope.prompts.prompts import Prompts
+    from bathyscope.runs.manifest import Identity
 
 _UNTRAINED = "untrained"
 
 
-def paired_controls(run: Run) -> dict[str, Run]:
+class Controlled(Protocol):
+    """What is asked of a run here."""
+
+    @property
+    def controls(self) -> Mapping[str, Controlled]:
+        """Its controls, by name."""
+
+    @property
+    def identity(self) -> Identity:
+        """What was measured, and how."""
+
+    @property
+    def prompts(self) -> Prompts:
+        """What was read."""
+
+    @property
+    def n_blocks(self) -> int:
+        """L of its model."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether it has depths."""
+
+    def __getitem__(self, name: str) -> xr.Dataset:
+        """The results of a measure."""
+
+
+def paired_controls(run: Controlled) -> list[str]:
     """Return the controls whose depths can be subtracted from the run's by prompt; an untrained model counts once."""
-    paired: dict[str, Run] = {}
+    paired: list[str] = []
     for label, control in run.controls.items():
         if not is_paired(run, label):
             continue
         # Other orders of tokens or blocks may be drawn twice; the same untrained weights are one draw, copied.
-        untrained = [other for name, other in paired.items() if name.startswith(_UNTRAINED)]
+        untrained = [run.controls[name] for name in paired if name.startswith(_UNTRAINED)]
         if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in untrained)):
-            paired[label] = control
+            paired.append(label)
     return paired
 
 
-def _is_the_same(control: Run, other: Run) -> bool:
+def _is_the_same(control: Controlled, other: Controlled) -> bool:
     """Return whether two controls are one model with the same results."""
     same_weights = control.identity.weight_hash == other.identity.weight_hash
     return same_weights and control["lens"].equals(other["lens"])
 
 
-def is_paired(run: Run, label: str) -> bool:
+def is_paired(run: Controlled, label: str) -> bool:
     """Return whether a control has depths, is of a model like the run's, and read the same prompts."""
     control = run.controls[label]
     return (
@@ -44,7 +75,7 @@ def is_paired(run: Run, label: str) -> bool:
     )
 
 
-def is_of_its_shape(run: Run, label: str) -> bool:
+def is_of_its_shape(run: Controlled, label: str) -> bool:
     """Return whether nothing that both tell of their models differs but weights and the order of blocks."""
     one, other = run.identity, run.controls[label].identity
     hashes = {one.config_hash, other.config_hash}
@@ -54,7 +85,7 @@ def is_of_its_shape(run: Run, label: str) -> bool:
     return run.n_blocks == run.controls[label].n_blocks and one.dtype == other.dtype and len(hashes - {None}) < 2
 
 
-def _has_its_prompts(run: Run, control: Run) -> bool:
+def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
     """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text."""
     if control.identity.prompt_hash == run.identity.prompt_hash:
         return True

@@ -1,23 +1,18 @@
 """The prompts of a run: a file next to its results, one JSON object a line, in the order of ``prompt``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import xarray as xr
 
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import COORDINATES, PromptRecord, Prompts, count_repeats, prompts_hash
+from bathyscope.prompts.prompts import COORDINATES, PromptRecord, Prompts, prompts_hash
 from bathyscope.runs.folder import MOST_DEEP
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.merge import PROMPT
-
-if TYPE_CHECKING:
-    from bathyscope.runs.run import Run
 
 PROMPTS: Final = "prompts"
 """What the file is called among those of a run."""
@@ -131,11 +126,3 @@ def _labels_of(labels: Mapping[str, Sequence[Any]], number: int) -> dict[str, An
     """Labels of one prompt; results fill what a prompt does not have with NaN and empty texts."""
     label_of = {name: values[number] for name, values in labels.items()}
     return {name: value for name, value in label_of.items() if value != "" and value == value}
-
-
-def count_copies(run: Run) -> int:
-    """Return how many prompts of a run have the tokens of others; 0 where its tokens are not kept."""
-    try:
-        return count_repeats(run.prompts)
-    except StoreError:
-        return 0

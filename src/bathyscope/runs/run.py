@@ -17,7 +17,7 @@ from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.options import checked
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import Prompts, count_repeats
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
@@ -26,7 +26,7 @@ from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
 from bathyscope.runs.paired import is_of_its_shape, paired_controls
-from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, count_copies, decode_prompts, remembered_prompts
+from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
 from bathyscope.runs.shards import encode, read_shard
@@ -135,6 +135,14 @@ class Run:
         if measured is None or len(measured) == len(stored):
             return stored
         return stored.some([number for number, name in enumerate(stored.names) if name in measured])
+
+    @property
+    def copies(self) -> int:
+        """How many prompts have the tokens and the answer of an earlier one; 0 where tokens are not kept."""
+        try:
+            return count_repeats(self.prompts)
+        except StoreError:
+            return 0
 
     @property
     def n_blocks(self) -> int:
@@ -363,7 +371,8 @@ class Run:
             return self._verdicts[cluster]
         member = None if cluster is None else self.prompts.clusters(cluster)
         measures = {name: self[name] for name in self}
-        controls = {label: {name: run[name] for name in run} for label, run in paired_controls(self).items()}
+        runs = {label: self.controls[label] for label in paired_controls(self)}
+        controls = {label: {name: run[name] for name in run} for label, run in runs.items()}
         # A page, a card and a terminal ask again and again, and each time means resampling every reading.
         self._verdicts[cluster] = verdict_of(
             measures,
@@ -374,7 +383,7 @@ class Run:
             settings=self.identity.measures,
             cycle=self.cycle,
             # copies that are resampled together are no draws of their own
-            copies=count_copies(self) if member is None else 0,
+            copies=self.copies if member is None else 0,
         )
         return self._verdicts[cluster]
 

@@ -10,9 +10,9 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.between.weights import SCALING_OF_ADAPTERS
 from bathyscope.core.result import rows_of, tabulate_over
 
+SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _FACTOR: Final = 2.0
 """A change or an effect is large at so many times the median of all changed blocks, and small at the median over it."""
 _LARGE_CHANGE: Final = 0.1

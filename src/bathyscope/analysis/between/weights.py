@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bathyscope.analysis.between.diff_text import SCALING_OF_ADAPTERS
 from bathyscope.core.text import elided
 from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.model.anatomy.family import Site
@@ -23,7 +24,6 @@ from bathyscope.wavefront.adapters import acting_adapters, adapter_scalings, eff
 EMBEDDING: Final = "embedding"
 FINAL_NORM: Final = "final norm"
 UNEMBEDDING: Final = "unembedding"
-SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _MOST_NAMES: Final = 3
 _ROWS: Final = 4096
 """Rows of a matrix that are compared at once."""

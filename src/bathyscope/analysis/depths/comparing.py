@@ -33,7 +33,6 @@ from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number
 from bathyscope.runs.names import run_names
-from bathyscope.runs.prompts import count_copies
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.difference import Contrast, Term, contrast
 from bathyscope.statistics.effective_depth import ESTIMATORS, DepthEstimate
@@ -247,7 +246,7 @@ def _require_same_clusters(
 
 def _copy_notes(runs: Sequence[Run], label: str | None) -> list[str]:
     """Which runs have prompts that are copies of others, each of which counts as a draw of its own."""
-    copies = {name: count_copies(run) for name, run in zip(run_names(runs), runs)} if label is None else {}
+    copies = {name: run.copies for name, run in zip(run_names(runs), runs)} if label is None else {}
     return [
         f"{number} of the prompts of {name} {'is a copy' if number == 1 else 'are copies'} of others, for which "
         "intervals are too narrow"

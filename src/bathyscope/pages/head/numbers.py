@@ -186,7 +186,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
 
 def _note_unpaired(run: Run) -> list[str]:
     """Count the controls that are not compared with the run, by the reason."""
-    unpaired = run.controls.keys() - paired_controls(run).keys()
+    unpaired = run.controls.keys() - set(paired_controls(run))
     if not unpaired or not run.judged:
         return []
     others = [label for label in unpaired if not is_of_its_shape(run, label)]
