@@ -157,12 +157,15 @@ def test_mistakes_in_files(tmp_path: Path) -> None:
     with pytest.raises(PromptError, match="line 3: more values than the 6 columns; put a value that holds commas in"):
         bathyscope.depth_performance(path)
     path.write_text("name;family;layers;d_model;d_ff;score\na;b;1;2;3;0.5\n", encoding="utf-8")
-    with pytest.raises(OptionError, match=r"It has: name;family;layers;d_model;d_ff;score\. Needed: name, family"):
+    with pytest.raises(PromptError, match=r"its columns are separated by ';'; write it with commas between them"):
+        bathyscope.depth_performance(path)
+    path.write_text("model,family,layers\na,b,1\n", encoding="utf-8")
+    with pytest.raises(OptionError, match=r"It has: model, family, layers\. Needed: name, family"):
         bathyscope.depth_performance(path)
     with pytest.raises(PromptError, match=r"model\.csv does not exist\. Did you mean 'models\.csv'\?"):
         bathyscope.depth_performance(tmp_path / "model.csv")
     with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl"):
-        bathyscope.depth_performance("models.xlsx")
+        bathyscope.depth_performance(path.rename(tmp_path / "models.xlsx"))
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_plan_is_a_schedule_wherever_one_is_taken(walk: Path, model_folder: Pa
     with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
         bathyscope.export(other, plan, tmp_path / "other")
     with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
-        bathyscope.repair(other, plan, "a", test="b")
+        bathyscope.repair(other, plan, [[5, 6, 7]], test=[[7, 6, 5]])
     for refused in (other, bathyscope.load(other)):
         with pytest.raises(bathyscope.ModelError, match="has other weights now than when"):
             bathyscope.survey(refused, [ids[0].tolist()], ["lens"], schedule=plan, progress=False)
