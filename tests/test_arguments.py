@@ -185,11 +185,6 @@ def test_unions_are_of_prompt_sets(sets: Any) -> None:
             OptionError,
             "revision='main' is of a model on the hub, and the model given is in memory",
         ),
-        (
-            lambda: bathyscope.survey(waves.loaded("llama"), IDS, ["patching"], patching={"pairs": [[0, 0]]}),
-            PromptError,
-            "pairs names the prompt '0' as its own source",
-        ),
         (lambda: bathyscope.report([RUN, RUN], "page.html"), OptionError, "The same run was given twice"),
         *(
             (lambda to=to: listing(Path("none"), to), OptionError, "names no data set on the hub")

@@ -149,7 +149,8 @@ def test_prompts_without_words_are_refused_before_a_model_is_loaded(write_jsonl:
     empty = write_jsonl({"text": "fine words"}, {"text": " \n", "id": "none"})
     no_answer = Prompt(text="fine words", answer=" ", id="none")
     for source in (["fine words", Prompt(text=" ", id="none")], empty, [{"source": empty}], no_answer):
-        with pytest.raises(PromptError, match=r"(Prompt 'none'|rows\.jsonl, prompt 2): (the text|its answer) is empty; give"):
+        named = r"(Prompt 'none'|rows\.jsonl, prompt 2)"
+        with pytest.raises(PromptError, match=rf"{named}: (the text|its answer) is empty; give"):
             require_there(source)
     require_there(["fine words", [5, 6]])
     require_there(iter([" "]))

@@ -104,11 +104,6 @@ def _by_name(
     source_of: dict[int, int] = {}
     for names in name_pairs:
         target, source = (_number(prompts, name) for name in names)
-        if target == source:
-            raise PromptError(
-                f"patching: pairs names the prompt {prompts[target].id!r} as its own source, which changes nothing; "
-                "give two different prompts."
-            )
         if source_of.setdefault(target, source) != source:
             raise PromptError(
                 f"patching: prompt {prompts[target].id!r} is to be patched from both "
