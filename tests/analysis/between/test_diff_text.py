@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import xarray as xr
 from hypothesis import given, settings
@@ -48,6 +49,23 @@ def results(draw: Any) -> Any:
     tokens = TokenPredictions(np.zeros((prompts, blocks + 1, 3)), kl_PT, words, words, words)
     names = [f"p{row}" for row in range(prompts)]
     return difference(values, tokens, weights, names, ("A", "B"), ("llama", "llama"), Sampling(20, 0.95, 0))
+
+
+@pytest.mark.parametrize(
+    ("effect", "small"), [(0.2, False), (0.15, False), (0.101, False), (0.099, True), (0.01, True)]
+)
+def test_an_effect_is_small_from_half_of_the_median_on(effect: float, small: bool) -> None:
+    """Of three changed blocks the last changes five times as much as the others."""
+    graft = np.array([[0.2, 0.2, effect]])
+    drift, floor = np.full((1, 4), 0.5), np.full((1, 4), 1e-9)
+    values = dict.fromkeys(("graft", "graft_back", "cumulative", "cumulative_back"), graft)
+    values |= {"drift": drift, "noise_floor": floor, "output": np.full(1, 0.5), "output_floor": np.full(1, 1e-9)}
+    values["part_drift"] = np.full((1, 3, 2), np.nan)
+    weights = WeightComparison(np.array([0.01, 0.01, 0.05]), [True] * 3, None, [])
+    words = np.full((1, 3), "a")
+    tokens = TokenPredictions(np.zeros((1, 4, 3)), np.array([[0.5, 0.5, np.nan]]), words, words, words)
+    result = difference(values, tokens, weights, ["p0"], ("A", "B"), ("llama", "llama"), Sampling(20, 0.95, 0))
+    assert mismatched(result.data) == ([2] if small else [], [])
 
 
 @settings(max_examples=150, deadline=None)
