@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.text import capitalised, true_minus
+from bathyscope.core.text import capitalised, counted, true_minus
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.section import Fact
@@ -281,7 +281,9 @@ def _list_facts(plan: Plan, command: str) -> list[Fact]:
     facts = [Fact(heading, " ".join(sentences))] if len(rows) > 1 else []
     if plan.leaves_blocks and plan.fits:
         stays = [block for block in range(int(plan.data.attrs["n_blocks"])) if block not in left_out_blocks(plan)]
-        facts.append(Fact(f"{len(stays)} blocks stay", f"{format_blocks(stays)}."))
+        facts.append(
+            Fact(f"{counted(len(stays), 'block')} {'stays' if len(stays) == 1 else 'stay'}", f"{format_blocks(stays)}.")
+        )
     if plan.speeds is not None:
         facts.append(Fact("Speed", plan.speeds.text))
     if command:

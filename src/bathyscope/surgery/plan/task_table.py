@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.text import counted
 from bathyscope.labels import Label, interval, labelled
 
 _SOURCE: Final = "prune"
@@ -61,7 +62,7 @@ def task_sentences(data: xr.Dataset) -> list[str]:
         row = next((rows[kinds.index(name)] for name in _FIRST if name in kinds), rows[0])
         gap = _interval_text(data, row, "difference", "+")
         sentences.append(
-            f"On {task} ({int(data['documents'].values[row])} documents) {metrics[row]} is "
+            f"On {task} ({counted(int(data['documents'].values[row]), 'document')}) {metrics[row]} is "
             f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
             + ("." if gap == "–" else f": {gap}.")
         )

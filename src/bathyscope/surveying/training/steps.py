@@ -12,6 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.result import LabelledResult
+from bathyscope.core.text import counted
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.folder import folder_path
@@ -209,7 +210,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     if "readable" in data:
         name, subject = _head_of(data)
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
-        text += f" {subject} from {ends[0]} of {n_blocks} blocks on at step {first}, and from {ends[1]} at {last}"
+        text += f" {subject} from {ends[0]} of {counted(n_blocks, 'block')} on at step {first}, and from {ends[1]} at {last}"
         change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
         text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
@@ -283,7 +284,7 @@ def _describe_step(data: xr.Dataset, n_blocks: int) -> str:
     text = f"One step was surveyed, {int(data['step'][0])}.{_nothing_told(data)}"
     if "readable" in data:
         name, subject = _head_of(data)
-        text += f" {subject} from {float(data[name][0]):.1f} of {n_blocks} blocks on."
+        text += f" {subject} from {float(data[name][0]):.1f} of {counted(n_blocks, 'block')} on."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         text += f" Blocks shown to be idle: {int(data['idle_blocks'][0])}."
     return text
