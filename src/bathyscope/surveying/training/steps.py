@@ -210,7 +210,8 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
     if "readable" in data:
         name, subject = _head_of(data)
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
-        text += f" {subject} from {ends[0]} of {counted(n_blocks, 'block')} on at step {first}, and from {ends[1]} at {last}"
+        blocks = counted(n_blocks, "block")
+        text += f" {subject} from {ends[0]} of {blocks} on at step {first}, and from {ends[1]} at {last}"
         change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
         text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
