@@ -353,13 +353,13 @@ def test_a_folder_stands_for_its_run_and_what_is_none_is_refused(tmp_path: Path)
         ({"blocks": slice(0, 8, 2)}, "is no stretch of the 8 blocks"),
         ({"blocks": 3}, "is no stretch of the 8 blocks"),
         ({"blocks": "5-2"}, "is no stretch of the 8 blocks"),
-        ({"title": 3}, "title=3 is not a text"),
+        ({"title": 3}, "title takes a text; 3 given"),
         ({"labels": 3}, "labels=3 are not texts"),
         ({"labels": ["one"]}, "names 1, but 'lens.kl' has 2 curves"),
         ({"labels": {"KL(lens)": "a"}}, "no such label.*Allowed: .*'x', .*"),
         ({"reduction": "max"}, "reduction='max' is for effects over tokens .* not 'lens.kl'"),
         ({"prompt": 0}, "are for the panel 'tokens', not 'lens.kl'"),
-        ({"width": -1}, "width=-1 is not a length"),
+        ({"width": -1}, r"width=-1\.0 is not a length"),
     ],
 )
 def test_what_a_panel_has_no_use_for_is_refused(choices: dict[str, object], words: str) -> None:

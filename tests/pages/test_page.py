@@ -327,7 +327,8 @@ def test_place_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 def test_failed_write_keeps_the_old_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "page.html"
-    path.write_text("old")
+    report([small_run()], path)
+    old = path.read_text()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -335,7 +336,7 @@ def test_failed_write_keeps_the_old_page(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="No space left on device"):
         report([small_run()], path)
-    assert path.read_text() == "old"
+    assert path.read_text() == old
     assert os.listdir(tmp_path) == ["page.html"]
 
 

@@ -85,14 +85,14 @@ def test_a_variable_is_drawn_like_its_panel(run: bathyscope.Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"panel": 3}, "panel=3 is not the name of a panel. Give one, such as 'lens.kl'."),
-        ({"panel": None}, "panel=None is not the name of a panel. Give one, such as 'lens.kl'."),
+        ({"panel": 3}, "panel takes a text; 3 given."),
+        ({"panel": None}, "panel takes a text; None given."),
         ({"ax": "x"}, "ax='x' is of type str. Give axes of plt.subplots(...), or None for a new figure."),
         ({"width": math.nan}, "width=nan is not a length. Give inches above 0, such as 3.3."),
-        ({"width": 0}, "width=0 is not a length. Give inches above 0, such as 3.3."),
+        ({"width": 0}, "width=0.0 is not a length. Give inches above 0, such as 3.3."),
         ({"width": -3.3}, "width=-3.3 is not a length. Give inches above 0, such as 3.3."),
-        ({"width": "wide"}, "width='wide' is not a length. Give inches above 0, such as 3.3."),
-        ({"width": True}, "width=True is not a length. Give inches above 0, such as 3.3."),
+        ({"width": "wide"}, "width takes a number; 'wide' given."),
+        ({"width": True}, "width takes a number; True given."),
     ],
 )
 def test_wrong_arguments_of_plot_are_refused(run: bathyscope.Run, arguments: dict[str, Any], message: str) -> None:

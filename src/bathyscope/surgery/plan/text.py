@@ -219,7 +219,12 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
 
 
 def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:
-    """Return whether two candidates cost the same on each test prompt; a mean of equal costs may round."""
+    """Return whether two candidates cost the same on each test prompt; a mean of equal costs may round.
+
+    False where a record tells no costs of single prompts.
+    """
+    if "cost" not in candidate:
+        return False
     return bool(np.allclose(candidate["cost"].values, other["cost"].values, rtol=_EQUAL, atol=_EQUAL))
 
 
