@@ -154,7 +154,7 @@ def test_tables_say_what_was_done_and_what_not(tmp_path: Path) -> None:
     text = acting_markdown(load_acts(tmp_path), load_times(tmp_path))
     assert "**3 of 30 blocks.** Measured on 12 test prompts: leaving out drop:4,drop:7, 3 of 30 blocks, costs" in text
     assert "| 6 | greedy | 4, 7 | 0.100 | 0.200 (0.150 to 0.250) | 0.80 |" in text
-    assert "| 3 | random | 8 subsets | 0.100 | 0.200 (0.150 to 0.250) | – |" in text
+    assert "| 3 | random | 8 subsets | 0.100 | 0.500 (0.450 to 0.550) | – |" in text
     assert "3 of 3 exported checkpoints give the logits of the scheduled model to the bit" in text
     assert "| 0 | whole model | 0.50 of 25 | 0.50 of 25 |" in text
     assert "| 10 | block influence | -0.10 (-0.25 to +0.05) | -0.10 (-0.25 to +0.05) |" in text
