@@ -360,18 +360,20 @@ NUMBERS = st.one_of(
     st.floats(width=32).map(torch.tensor),
 )
 
+ABOUT = {"model": "llama"}
+
 
 @given(training=st.dictionaries(st.sampled_from(["lr", "decay"]), NUMBERS, max_size=2))
 def test_options_of_any_number_are_their_own_again(training: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        folders.claim_course(Path(folder) / "c", {}, training)
+        folders.claim_course(Path(folder) / "c", ABOUT, training)
         written = (Path(folder) / "c" / "course.json").read_text(encoding="utf-8")
-        folders.claim_course(Path(folder) / "c", {}, training)
+        folders.claim_course(Path(folder) / "c", ABOUT, training)
         assert "NaN" not in written
         assert "Infinity" not in written
-        folders.claim_course(Path(folder) / "d", {}, {"lr": 0.123, **training})
+        folders.claim_course(Path(folder) / "d", ABOUT, {"lr": 0.123, **training})
         with pytest.raises(StoreError, match=r"holds the course of another training \(lr: "):
-            folders.claim_course(Path(folder) / "d", {}, {"lr": 0.124e9})
+            folders.claim_course(Path(folder) / "d", ABOUT, {"lr": 0.124e9})
 
 
 def test_an_option_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:

@@ -219,6 +219,8 @@ def _adjust_forward(chain: Chain, module: nn.Module, args: tuple[Any, ...], kwar
 
 # Tokens that are run one at a time on a cache.
 _CONTINUED = 2
+_RAISED = (RuntimeError, TypeError, AttributeError, ValueError, LookupError)
+"""What families raise when they are given a cache that does not fit."""
 # What counts as equal there: recurrent states sum in another order token by token than over whole prompts.
 _STEPWISE = 1e-3
 
@@ -263,6 +265,18 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
         )
 
 
+def _reason_of_own_state(hf: nn.Module, ids_BT: Tensor) -> str:
+    """Return why a family is refused that keeps a state of its own kind, which no cache of the library's is; or ""."""
+    try:
+        hf(input_ids=ids_BT, use_cache=True, return_dict=True)
+    except ModelError as error:
+        reason = str(error).partition(";")[0]
+        return reason[:1].lower() + reason[1:]
+    except _RAISED:
+        return ""
+    return ""
+
+
 def _logits_on_cache(hf: nn.Module, ids_BT: Tensor, chain: Chain) -> Tensor | str:
     """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done.
 
@@ -277,8 +291,9 @@ def _logits_on_cache(hf: nn.Module, ids_BT: Tensor, chain: Chain) -> Tensor | st
     try:
         for piece in pieces:
             outs.append(hf(input_ids=piece, use_cache=True, return_dict=True, **cache))
-    except (RuntimeError, TypeError, AttributeError, ValueError, LookupError) as error:
+    except _RAISED as error:
         # whatever a family raises when it goes on from a cache answers the question
+        own_state = "" if outs else _reason_of_own_state(hf, pieces[0])
         chain.takes_caches = bool(outs)
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return own_state or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return torch.cat([out.logits for out in outs], dim=1)
