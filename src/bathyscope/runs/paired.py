@@ -77,12 +77,12 @@ def is_paired(run: Controlled, label: str) -> bool:
 
 def is_of_its_shape(run: Controlled, label: str) -> bool:
     """Return whether nothing that both tell of their models differs but weights and the order of blocks."""
-    one, other = run.identity, run.controls[label].identity
-    hashes = {one.config_hash, other.config_hash}
+    measured, control = run.identity, run.controls[label].identity
+    hashes = {measured.config_hash, control.config_hash}
     # An order of blocks is part of a configuration, and so are adapters, which an untrained control is without.
-    if not label.startswith(_UNTRAINED) or one.adapters != other.adapters:
+    if not label.startswith(_UNTRAINED) or measured.adapters != control.adapters:
         hashes = set()
-    return run.n_blocks == run.controls[label].n_blocks and one.dtype == other.dtype and len(hashes - {None}) < 2
+    return run.n_blocks == run.controls[label].n_blocks and measured.dtype == control.dtype and len(hashes - {None}) < 2
 
 
 def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
@@ -90,7 +90,9 @@ def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
     if control.identity.prompt_hash == run.identity.prompt_hash:
         return True
     try:
-        prompts = [[(one.id, one.ids[0], sorted(one.ids)) for one in each.prompts] for each in (run, control)]
+        prompts = [
+            [(prompt.id, prompt.ids[0], sorted(prompt.ids)) for prompt in each.prompts] for each in (run, control)
+        ]
     except StoreError:  # older runs do not keep their tokens
         return False
     return prompts[0] == prompts[1]

@@ -69,9 +69,9 @@ def domains_of(calibration: object, test: object, joint: Joint | None) -> Domain
     return Domains(names, joint or "mean")
 
 
-def each_source(given: Source | Prompts | DomainSources) -> list[Source | Prompts]:
+def each_source(prompts: Source | Prompts | DomainSources) -> list[Source | Prompts]:
     """Return the sources of all domains, or the one that is given without a domain."""
-    return list(given.values()) if isinstance(given, Mapping) else [given]
+    return list(prompts.values()) if isinstance(prompts, Mapping) else [prompts]
 
 
 def read_domains(read: Callable[[Source | Prompts], Prompts], sources: DomainSources, role: str) -> Prompts:
