@@ -83,9 +83,12 @@ def require_no_prefix(name: str, missing: Collection[str], unexpected: Collectio
         return
     wrapper = next((words for start, words in _WRAPPERS.items() if prefix.startswith(start)), None)
     saved = "Rename them without it" if wrapper is None else f"Save the model inside of {wrapper}"
+    # a value head beside the wrapped model has names of its own
+    count = sum(stored.startswith(prefix) for stored in unexpected)
+    every = "all " if count == len(unexpected) else ""
     raise ModelError(
-        f"The names of all {len(unexpected)} tensors of {name} begin with {prefix!r}, and those of its configuration "
-        f"do not. {saved}."
+        f"The names of {every}{count} tensors of {name} begin with {prefix!r}, and those of its configuration do not. "
+        f"{saved}."
     )
 
 
