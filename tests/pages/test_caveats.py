@@ -57,7 +57,7 @@ def test_caveats_stand_in_every_text_of_a_run(
 def test_copies_are_told_where_runs_are_compared() -> None:
     one, other = surveyed(PROMPTS), surveyed([PROMPTS[0]] * 5)
     told = bathyscope.compare([one, other]).notes
-    assert [note for note in told if "4 of the prompts of" in note and "are copies of others" in note]
+    assert [note for note in told if note.endswith(f": {COPIES}")]
     assert not [note for note in bathyscope.compare([one, surveyed(PROMPTS[:4])]).notes if "cop" in note]
 
 

@@ -129,13 +129,13 @@ def load_models(models: Sequence[str], options: dict[str, Any], quiet: bool) -> 
 
 def open_run(folder: str, partial: bool) -> bathyscope.Run:
     """Return the run in a folder; of anything else the command has no use, so that it is refused as no run."""
-    from bathyscope.runs.folder import course_in_words, holds_course
+    from bathyscope.runs.folder import course_in_words, is_course
     from bathyscope.runs.run import Run
 
     opened = bathyscope.open(folder, partial=partial)
     if isinstance(opened, Run):
         return opened
-    if holds_course(Path(folder)):
+    if is_course(folder):
         raise StoreError(f"{course_in_words(Path(folder))}.")
     raise StoreError(f"{str(folder)!r} holds no run. Give the folder that a survey wrote (its --out).")
 

@@ -9,11 +9,11 @@ from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.options import checked
 from bathyscope.runs.by_place import ByPlace, by_place
+from bathyscope.runs.folder import is_course
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.selecting import Some
 from bathyscope.surgery.plan.plan import Plan, is_plan, open_plan
 from bathyscope.surgery.repairing.repaired import Repaired, is_repaired, open_repaired
-from bathyscope.surveying.training.folder import is_course
 from bathyscope.surveying.training.steps import Course, open_course
 
 if TYPE_CHECKING:

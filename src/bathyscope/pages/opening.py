@@ -57,9 +57,9 @@ def open_result(path: str | Path, *, partial: bool = False) -> Any:
 
 
 def _open_folder(path: str | Path, partial: bool) -> Any:
+    from bathyscope.runs.folder import is_course
     from bathyscope.surgery.plan.plan import is_plan, open_plan
     from bathyscope.surgery.repairing.repaired import is_repaired, open_repaired
-    from bathyscope.surveying.training.folder import is_course
 
     if is_plan(path):
         return open_plan(path)

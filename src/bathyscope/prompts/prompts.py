@@ -218,6 +218,12 @@ def count_repeats(prompts: Sequence[TokenizedPrompt]) -> int:
     return len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
 
 
+def copies_in_words(copies: int, prompts: int) -> str:
+    """Say of stored results that some prompts are copies of others; a clause, such as of a caveat."""
+    verb = "is a copy" if copies == 1 else "are copies"
+    return f"{copies} of {prompts} prompts {verb} of others, for which intervals are too narrow"
+
+
 def warn_of_repeats(prompts: Sequence[TokenizedPrompt]) -> None:
     """Warn of prompts that have the tokens of others, where each counts as a draw of its own."""
     repeats = count_repeats(prompts)

@@ -70,11 +70,12 @@ class FolderLock:
             return "another process"
 
 
+COURSE: Final = "course.json"
 _HOLDS: Final = {
     "manifest.json": "a run",
     "prune.json": "a plan",
     "evaluation.json": "an evaluation",
-    "course.json": "a course",
+    COURSE: "a course",
     "repair.json": "a repair",
     "config.json": "a model",
 }
@@ -210,7 +211,8 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     try:
         content = read_regular(path, folder)
     except (OSError, ValueError) as error:
-        if kind.manifest == "manifest.json" and holds_course(folder):
+        # a manifest that cannot be read is there all the same
+        if kind.manifest == "manifest.json" and is_course(folder) and not os.path.lexists(folder / kind.manifest):
             raise StoreError(f"{course_in_words(folder)}.") from error
         raise StoreError(
             f"There is no {kind.noun} in {str(folder)!r}: {kind.manifest} cannot be read ({reason(error)}). Give the "
@@ -230,9 +232,9 @@ def read_manifest(folder: Path, kind: Kind) -> dict[str, Any]:
     return tree
 
 
-def holds_course(folder: Path) -> bool:
-    """Return whether a folder is that of a course, with a run of each step inside, and is no run's itself."""
-    return (folder / "course.json").is_file() and not os.path.lexists(folder / "manifest.json")
+def is_course(folder: str | Path) -> bool:
+    """Return whether a folder is that of a course, with a run of each step inside."""
+    return (Path(folder) / COURSE).is_file()
 
 
 def course_in_words(folder: Path) -> str:

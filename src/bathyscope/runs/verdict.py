@@ -21,6 +21,7 @@ from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
 from bathyscope.core.text import counted
 from bathyscope.errors import OptionError
+from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
 from bathyscope.runs.head import RunHead, head_of
 from bathyscope.runs.kept import QUANTILES, kept_readings
@@ -207,9 +208,7 @@ class Verdict:
         if self.departed:
             caveats.append(f"not the standard definition: {', '.join(departure.option for departure in self.departed)}")
         if self.copies:
-            verb = "is a copy" if self.copies == 1 else "are copies"
-            count = f"{self.copies} of {self.readable.by_prompt.size} prompts"
-            caveats.append(f"{count} {verb} of others, for which intervals are too narrow")
+            caveats.append(copies_in_words(self.copies, self.readable.by_prompt.size))
         return tuple(caveats)
 
     def _later_sentence(self) -> str:

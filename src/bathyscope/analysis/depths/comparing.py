@@ -32,6 +32,7 @@ from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number
+from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.names import run_names
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.difference import Contrast, Term, contrast
@@ -246,13 +247,10 @@ def _require_same_clusters(
 
 def _copy_notes(runs: Sequence[Run], label: str | None) -> list[str]:
     """Which runs have prompts that are copies of others, each of which counts as a draw of its own."""
-    copies = {name: run.copies for name, run in zip(run_names(runs), runs)} if label is None else {}
-    return [
-        f"{number} of the prompts of {name} {'is a copy' if number == 1 else 'are copies'} of others, for which "
-        "intervals are too narrow"
-        for name, number in copies.items()
-        if number
-    ]
+    if label is not None:  # which are resampled together
+        return []
+    copied = [(name, run) for name, run in zip(run_names(runs), runs) if run.copies]
+    return [f"{name}: {copies_in_words(run.copies, len(run.prompts))}" for name, run in copied]
 
 
 def _cluster_notes(sides: Sequence[ComparedPrompts], label: str | None) -> list[str]:

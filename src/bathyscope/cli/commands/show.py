@@ -68,10 +68,10 @@ def show_command(
         variables: some of them, such as kl,entropy.
         blocks: some of them, and boundaries of the same numbers, such as 0-5.
     """
+    from bathyscope.runs.folder import is_course
     from bathyscope.surgery.benchmarks.shelf import is_evaluation
     from bathyscope.surgery.plan.plan import is_plan
     from bathyscope.surgery.repairing.repaired import is_repaired
-    from bathyscope.surveying.training.folder import is_course
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
     if is_plan(run) or is_repaired(run):

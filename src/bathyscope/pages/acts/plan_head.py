@@ -170,7 +170,7 @@ def draw_plan(plan: Plan, width: float) -> str:
     words = f"line: 0; dashed: the limit, {float(limit):g}" if limit else "line: 0, the full model"
     y = foot + 14
     for tick in ticks:
-        canvas.text(across(tick), y, f"{tick:g}".replace("-", "−"), 12, role="muted", anchor="middle")
+        canvas.text(across(tick), y, true_minus(f"{tick:g}"), 12, role="muted", anchor="middle")
     y += 6
     for line in wrap(f"{words}. Filled: no other candidate is shown to cost less.", width - right - left, 12):
         y += 16

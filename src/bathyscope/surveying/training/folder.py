@@ -13,7 +13,7 @@ from bathyscope.core.foreign import read_regular
 from bathyscope.core.paths import require_writable
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import StoreError
-from bathyscope.runs.folder import Kind, reason, refuse_foreign, require_own_folder
+from bathyscope.runs.folder import COURSE, Kind, reason, refuse_foreign, require_own_folder
 from bathyscope.runs.manifest import RUN, load_manifest
 from bathyscope.surveying.training.options import plain_options
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from bathyscope.model.identity import ModelIdentity
     from bathyscope.surveying.plan import SurveyPlan
 
-ABOUT: Final = "course.json"
+ABOUT: Final = COURSE
 """What makes a folder the folder of a course."""
 TRAINING: Final = "training"
 """Entry of that file: what tells the training from others."""
@@ -46,11 +46,6 @@ def run_folder(folder: Path, step: int) -> Path:
     path = folder / _STEP.format(step)
     require_own_folder(path, _OWN)
     return path
-
-
-def is_course(folder: str | Path) -> bool:
-    """Return whether a folder is that of a course."""
-    return (Path(folder) / ABOUT).is_file()
 
 
 def require_course_folder(folder: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.core.text import true_minus
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.kit.colours import Colours, choose_scale
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
@@ -67,7 +68,7 @@ def _make_map(data: xr.Dataset, name: str, title: str, options: FigureOptions) -
     # Without block 0 nothing is left of most models, and its costs would leave all others in one colour.
     if np.isfinite(grid[1:]).any() and np.isfinite(grid[0]).any():
         low, high = np.nanmin(grid[0]), np.nanmax(grid[0])
-        quantity += f"\nnot coloured: with block 0, {low:.3g} to {high:.3g}".replace("-", "−")
+        quantity += true_minus(f"\nnot coloured: with block 0, {low:.3g} to {high:.3g}")
         grid[0], hatched = np.nan, (0,)
     seen = grid[np.isfinite(grid)]
     scale = choose_scale(seen, options.scale) if seen.min() > 0 else "linear"
