@@ -100,7 +100,13 @@ def plan_record(size: int) -> dict[str, Any]:
             # a mean over subsets has no agreement
             {
                 **{"candidate": "random", "subset": "8 subsets", "test_agreement": None, **candidate},
-                **{"test_cost": 0.5, "test_cost_low": 0.45, "test_cost_high": 0.55, "indistinguishable": False},
+                **{
+                    "test_cost": 0.5,
+                    "test_cost_low": 0.45,
+                    "test_cost_high": 0.55,
+                    "p_value": 0.01,
+                    "indistinguishable": False,
+                },
             },
         ],
         "reloaded": {"equal": True},

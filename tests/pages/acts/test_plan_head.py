@@ -46,7 +46,6 @@ def planned(
     alike: tuple[bool, ...] = (True, False),
     n_blocks: int = 12,
     names: tuple[str, ...] = ("search", "block <i>influence"),
-    p_values: tuple[float, ...] = (1.0, 0.01),
     full_loss: float | None = None,
     **attrs: Any,
 ) -> Plan:
@@ -57,7 +56,7 @@ def planned(
         **dict.fromkeys(("calibration_cost", "test_cost"), cost),
         "test_cost_low": cost - 0.05,
         "test_cost_high": cost + 0.05,
-        "p_value": np.array(p_values[: len(costs)]),
+        "p_value": np.where(alike[: len(costs)], 1.0, 0.01),
         "indistinguishable": np.array(alike[: len(costs)]),
         "test_kl": cost,
         "test_agreement": np.full(len(costs), 0.9),

@@ -119,14 +119,8 @@ def is_dearer_than_choice(data: xr.Dataset, name: str) -> bool:
     if name not in data["candidate"].values:
         return False
     cost, choice = float(data["test_cost"].sel(candidate=name)), float(data["test_cost"][0])
-    return not math.isnan(choice) and (math.isnan(cost) or (cost > choice and _is_told_from_choice(data, name)))
-
-
-def _is_told_from_choice(data: xr.Dataset, name: str) -> bool:
-    """Return whether the difference is more than chance makes; False where it is unknown."""
-    if "p_against_choice" in data:
-        return _p_against_choice(data, name) < 1 - float(data.attrs["level"])
-    return _best_place(data) == 0 and not bool(data["indistinguishable"].sel(candidate=name))
+    is_told = _p_against_choice(data, name) < 1 - float(data.attrs["level"])
+    return not math.isnan(choice) and (math.isnan(cost) or (cost > choice and is_told))
 
 
 def _p_against_choice(data: xr.Dataset, name: str) -> float:
