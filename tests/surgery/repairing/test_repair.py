@@ -345,5 +345,7 @@ def test_a_plan_that_does_not_tell_what_chose_it_is_repaired(
     options: dict[str, Any] = {"how": "scale", "resamples": 20, "progress": False}
     attrs = {name: value for name, value in plan.data.attrs.items() if name != "chosen_by"}
     earlier = replace(plan, data=plan.data.drop_attrs(deep=False).assign_attrs(attrs))
-    bathyscope.repair(waves.loaded("llama"), earlier, KNOWN[12:18], test=choosing, **options)
-    bathyscope.repair(waves.loaded("llama"), plan, choosing, test=judging, **options)
+    for choice, fit, test in ((earlier, KNOWN[12:18], choosing), (plan, choosing, judging)):
+        repaired = bathyscope.repair(waves.loaded("llama"), choice, fit, test=test, **options)
+        assert f" on {len(test)} test prompts" in repaired.text
+        assert repaired.data["rung"].values.tolist() == ["none", "scale"]
