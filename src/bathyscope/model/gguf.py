@@ -70,7 +70,7 @@ class GgufFile:
     @cached_property
     def sha256(self) -> str:
         """The hash of the whole file."""
-        with self.path.open("rb") as stream:
+        with open_regular(self.path) as stream:
             return hashlib.file_digest(stream, "sha256").hexdigest()
 
     def identity(self) -> dict[str, str]:

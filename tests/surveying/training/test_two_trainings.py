@@ -265,6 +265,16 @@ def test_checkpoints_of_two_trainings_make_no_course(tmp_path: Path) -> None:
         bathyscope.course([tmp_path / "out" / "checkpoint-3"], PROMPTS, tmp_path / "c", measures=("lens",))
 
 
+@pytest.mark.parametrize("content", [b"[" * 100_000, b'{"log_history": 3}', b'{"log_history": [], "log_history": []}'])
+def test_a_log_that_cannot_be_read_says_nothing_of_a_training(content: bytes, tmp_path: Path) -> None:
+    for step in (1, 2):
+        place = tmp_path / "out" / f"checkpoint-{step}"
+        moved(step / 10).save_pretrained(place)
+        (place / "trainer_state.json").write_bytes(content)
+    found = bathyscope.course(tmp_path / "out", PROMPTS, tmp_path / "c", measures=("lens",), progress=False)
+    assert found.step.values.tolist() == [1, 2]
+
+
 def test_checkpoints_of_another_place_are_added_only_where_something_shows_one_training(tmp_path: Path) -> None:
     def saved(place: str, step: int, scale: float) -> Path:
         moved(scale).save_pretrained(tmp_path / place / f"checkpoint-{step}")

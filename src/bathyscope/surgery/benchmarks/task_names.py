@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from pathlib import Path
 
+from bathyscope.core.foreign import read_text
+
 # An entry at the top of a file: its key, and its value on the same line or as a list below it.
 _ENTRY = re.compile(r"^[\"']?(task|group|tag|class|include)[\"']?[ \t]*:[ \t]*(.*(?:\n[ \t]*-[ \t].*)*)", re.MULTILINE)
 _IGNORED = frozenset({"__pycache__", ".ipynb_checkpoints"})
@@ -73,8 +75,7 @@ def _list_yaml_files(folder: str) -> list[str]:
 def _read_entries(path: str) -> dict[str, str]:
     """Return the entries of a file as text, with those of the files that it includes where it has none of its own."""
     try:
-        with open(path, encoding="utf-8") as file:
-            own_entries = dict(_ENTRY.findall(file.read()))
+        own_entries = dict(_ENTRY.findall(read_text(Path(path))))
     except (OSError, UnicodeDecodeError):
         return {}
     entries: dict[str, str] = {}

@@ -49,7 +49,7 @@ class TensorInFile:
 
     def pieces(self) -> Iterator[bytes]:
         """Return its bytes, in their order."""
-        with self.file.open("rb") as stream:
+        with open_regular(self.file, self.file.parent) as stream:
             stream.seek(self.start)
             left = self.end - self.start
             while left:
@@ -171,7 +171,7 @@ def grouped_bytes(stored: TensorInFile, axis: int, groups: int, order: Sequence[
     for size in stored.shape[:axis]:
         outer *= size
     group = (stored.end - stored.start) // outer // groups
-    with stored.file.open("rb") as stream:
+    with open_regular(stored.file, stored.file.parent) as stream:
         stream.seek(stored.start)
         for _ in range(outer):
             entry = stream.read(group * groups)
@@ -186,5 +186,5 @@ def file_hashes(files: Iterable[Path]) -> dict[str, str]:
 
 
 def _hash(file: Path) -> str:
-    with file.open("rb") as stream:
+    with open_regular(file, file.parent) as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()

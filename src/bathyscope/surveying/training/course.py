@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
+from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.weights import configuration_difference
@@ -171,11 +172,11 @@ def _place_of(name: str, revision: str | None) -> str:
 def _first_log(checkpoint: str) -> dict[str, float] | None:
     """Return the first log of a checkpoint's training, which tells it from others; None where none is there."""
     try:
-        state = json.loads((Path(checkpoint) / _STATE).read_text(encoding="utf-8"))
+        state = read_json(read_text(Path(checkpoint) / _STATE, Path(checkpoint)))
         first: Mapping[str, Any] = next((entry for entry in state["log_history"] if "loss" in entry), {})
         return {name: float(first[name]) for name in ("step", "loss", "learning_rate") if name in first} or None
     # a name on the hub, or a checkpoint of another trainer
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except DAMAGED:
         return None
 
 
