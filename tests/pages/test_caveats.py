@@ -19,8 +19,8 @@ IDS = np.random.default_rng(0).integers(2, 60, (5, 14)).tolist()
 PROMPTS = [Prompt(ids=ids, answer_tokens=3) for ids in IDS]
 NO_CONTROL = "no control: an untrained model has depths too"
 OPTION = "not the standard definition: lens.positions=answer"
-COPIES = "4 of 5 prompts are copies of others, for which intervals are too narrow"
-ONE_COPY = "1 of 6 prompts is a copy of others, for which intervals are too narrow"
+COPIES = "4 of 5 prompts are copies of others, which intervals take as one with them"
+ONE_COPY = "1 of 6 prompts is a copy of another, which intervals take as one with it"
 
 
 def surveyed(prompts: list[Prompt], **options: Any) -> bathyscope.Run:
@@ -61,12 +61,12 @@ def test_copies_are_told_where_runs_are_compared() -> None:
     assert not [note for note in bathyscope.compare([one, surveyed(PROMPTS[:4])]).notes if "cop" in note]
 
 
-def test_copies_that_are_drawn_together_are_no_caveat() -> None:
+def test_copies_that_share_a_label_are_told_too() -> None:
     prompts = [Prompt(ids=ids, labels={"document": number}) for number, ids in enumerate(IDS) for _ in range(2)]
     with pytest.warns(UserWarning, match="5 of 10 prompts have the tokens of others"):
         run = surveyed(prompts)
     assert [caveat for caveat in run.verdict.caveats if "5 of 10 prompts are copies" in caveat]
-    assert run.verdict_by("document").caveats == (NO_CONTROL,)
+    assert run.verdict_by("document").caveats == run.verdict.caveats
 
 
 def test_diff_warns_of_copies() -> None:

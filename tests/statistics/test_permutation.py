@@ -84,3 +84,20 @@ def test_what_cannot_be_tested_is_nan() -> None:
     assert not np.isnan(permutation_p(reading(FIRST), reading(np.array([np.nan, 2.0, 1.0]))))
     never = Reading(FIRST[:, None], np.ones(5), lambda mean: np.full(mean.shape[:-1], np.nan))
     assert np.isnan(permutation_p(never, reading(SECOND)))
+
+
+@pytest.mark.parametrize("repeated", [1, 3, 7])
+@pytest.mark.parametrize("seed", range(4))
+def test_equal_differences_are_equal_whatever_they_round_to(seed: int, repeated: int) -> None:
+    """Whole numbers far from 0 in sevenths: exact differences tie often, and floating-point ones hardly ever."""
+    numbers = np.random.default_rng(seed).integers(0, 4, 8)
+    sums = [abs(int(2 * numbers[list(chosen)].sum() - numbers.sum())) for chosen in combinations(range(8), 4)]
+    share = np.mean([each >= sums[0] for each in sums])
+    values = np.repeat(numbers / 7 + 1000 / 7, repeated)
+    cluster = np.repeat(np.arange(8), repeated)
+    half = 4 * repeated
+    groups = [
+        Reading(values[part, None], np.ones(half), lambda mean: mean[..., 0], cluster=cluster[part])
+        for part in (slice(half), slice(half, None))
+    ]
+    assert permutation_p(*groups) == pytest.approx(share, abs=1e-12)

@@ -127,11 +127,16 @@ def written(
     lens = one_norm(run["lens"])
     is_right = np.asarray(lens["right"].values, dtype=np.float64)
     answered = ~np.isnan(is_right)
-    if answered.sum() < _FEWEST:
-        raise OptionError(f"written() needs at least {_FEWEST} prompts with answers; this run has {answered.sum()}.")
+    # a copy of a prompt is written the same answer, and is no observation of its own
+    numbers = np.arange(len(answered)) if run.clusters() is None else run.clusters()
+    once = np.flatnonzero(answered)[np.unique(numbers[answered], return_index=True)[1]]
+    if once.size < _FEWEST:
+        raise OptionError(
+            f"written() needs at least {_FEWEST} different prompts with answers; this run has {once.size}."
+        )
     sampling = Sampling(resamples, level, seed)
     rows = [
-        _related(np.asarray(lens[name].values, dtype=np.float64)[answered], is_right[answered], sampling, permutations)
+        _related(np.asarray(lens[name].values, dtype=np.float64)[once], is_right[once], sampling, permutations)
         for name in QUANTITIES
     ]
     values = {name: np.array([row[name] for row in rows]) for name in _TABLE}

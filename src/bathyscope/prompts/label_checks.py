@@ -8,7 +8,7 @@ from bathyscope.prompts.prompt import Label, TokenizedPrompt
 
 RESERVED_LABELS: Final = frozenset(
     {
-        *("prompt", "prompt_id", "n_tokens", "dataset", "schedule", "measure"),
+        *("prompt", "prompt_id", "prompt_copy_of", "n_tokens", "dataset", "schedule", "measure"),
         *("boundary", "boundary_other", "block", "skipped", "part", "site"),
         *("dropped", "swapped", "start", "head", "neuron", "sample", "k", "distance", "offset"),
         *("token", "tokens", "piece", "estimator", "reduction", "norm", "stream"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 FEWEST_CLUSTERS: Final = 3
 """Clusters below which their spread is not told at all."""
+COPY_OF: Final = "prompt_copy_of"
+"""A coordinate of results in memory, of runs with copies among their prompts alone."""
 DATASET: Final = "dataset"
 """What every prompt has in addition to its labels, and may be grouped by as well."""
 
@@ -128,8 +130,42 @@ def _written(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
+def copies_in(prompts: Iterable[TokenizedPrompt]) -> NDArray[np.intp] | None:
+    """For each prompt the number of the first that has its tokens, [prompts]; None where no two are alike."""
+    first: dict[Sequence[int], int] = {}
+    numbers = [first.setdefault(prompt.ids, number) for number, prompt in enumerate(prompts)]
+    return np.array(numbers, dtype=np.intp) if len(first) < len(numbers) else None
+
+
+def with_copies(results: xr.Dataset, copy_of: Mapping[str, int]) -> xr.Dataset:
+    """Results by prompt that say which prompts are copies, as :func:`clusters_in` reads it; others as they are.
+
+    Args:
+        copy_of: id of a prompt → number of the first that has its tokens; empty = no two are alike.
+    """
+    if not copy_of or "prompt_id" not in results.coords or results["prompt_id"].dims != ("prompt",):
+        return results
+    numbers = [copy_of[name] for name in results["prompt_id"].values.tolist()]
+    return results.assign_coords({COPY_OF: ("prompt", numbers)})
+
+
+def drawn_together(first: NDArray[np.intp] | None, second: NDArray[np.intp] | None) -> NDArray[np.intp] | None:
+    """Clusters of prompts, [prompts], in which those lie together that either division has together; None = neither."""
+    if first is None or second is None:
+        return second if first is None else first
+    from scipy.sparse import coo_array  # scipy takes longer to import than all of reading prompts
+    from scipy.sparse.csgraph import connected_components
+
+    size = len(first)
+    left, right = (np.unique(numbers, return_inverse=True)[1] for numbers in (first, second))
+    links = coo_array((np.ones(size), (left, size + right)), shape=(2 * size, 2 * size))
+    _, component = connected_components(links, directed=False)
+    together: NDArray[np.intp] = component[left].astype(np.intp)
+    return together
+
+
 def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArray[np.intp] | None:
-    """The number of the cluster of each prompt that results have, [prompts]; None without a label.
+    """The number of each prompt's cluster, [prompts], which copies share; None where each prompt stands for itself.
 
     Args:
         label: one that :func:`clusters` takes; where a result has its name, ``prompt_`` stands before it.
@@ -137,8 +173,9 @@ def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArra
     Raises:
         OptionError: the results do not hold the label, as those of other packages may.
     """
+    copies = results[COPY_OF].values if COPY_OF in results.coords else None
     if label is None:
-        return None
+        return copies
     by_prompt = [name for name in (label, f"prompt_{label}") if name in results.coords]
     coordinate = next((name for name in by_prompt if results[name].dims == ("prompt",)), None)
     if coordinate is None:
@@ -146,7 +183,7 @@ def clusters_in(results: xr.Dataset | xr.DataArray, label: str | None) -> NDArra
             f"cluster={label!r} (--cluster): results of {', '.join(map(str, results.sizes))} do not hold that label of "
             "their prompts, so that it is not known which belong together; leave out the cluster, or these results."
         )
-    return parts(results[coordinate].values.tolist())[1]
+    return drawn_together(parts(results[coordinate].values.tolist())[1], copies)
 
 
 def resampled(label: str | None) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bathyscope.core.text import html_table, shown
 from bathyscope.errors import PromptError, warn
-from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.parts import clusters, copies_in, drawn_together, parts
 from bathyscope.prompts.prompt import Label, Prompt, PromptSet, TokenizedPrompt
 from bathyscope.prompts.tokenizer import pieces, special_places, tokenizer_hash
 
@@ -110,13 +110,22 @@ class Prompts(Sequence[TokenizedPrompt]):
         """A label's value for each prompt; None for a prompt without it."""
         return [prompt.labels.get(name) for prompt in self.items]
 
-    def clusters(self, label: str) -> NDArray[np.intp]:
-        """The number of each prompt's cluster: prompts of one number have the same label, and belong together.
+    def clusters(self, label: str | None) -> NDArray[np.intp] | None:
+        """The number of each prompt's cluster, [prompts]; prompts of one number are resampled as one.
+
+        Copies are of one cluster, and with a label so are prompts of one value. None = each prompt stands for itself.
 
         Raises:
             OptionError: no such label; a prompt without it; fewer than three clusters; a cluster for every prompt.
         """
-        return parts(clusters(self, label))[1]
+        copies = copies_in(self)
+        return copies if label is None else drawn_together(parts(clusters(self, label))[1], copies)
+
+    @cached_property
+    def copy_of(self) -> dict[str, int]:
+        """Id of each prompt → number of the first that has its tokens; empty where no two are alike."""
+        copies = copies_in(self)
+        return {} if copies is None else {prompt.id: int(number) for prompt, number in zip(self, copies)}
 
     @cached_property
     def tokenizer_hash(self) -> str | None:
@@ -214,21 +223,23 @@ def prompts_hash(prompts: Iterable[TokenizedPrompt]) -> str:
 
 
 def count_repeats(prompts: Sequence[TokenizedPrompt]) -> int:
-    """Return how many prompts have the tokens and the answer of an earlier one."""
-    return len(prompts) - len({(prompt.ids, prompt.answer_tokens) for prompt in prompts})
+    """Return how many prompts have the tokens of an earlier one."""
+    copies = copies_in(prompts)
+    return 0 if copies is None else len(prompts) - len(set(copies.tolist()))
 
 
 def copies_in_words(copies: int, prompts: int) -> str:
     """Say of stored results that some prompts are copies of others; a clause, such as of a caveat."""
-    verb = "is a copy" if copies == 1 else "are copies"
-    return f"{copies} of {prompts} prompts {verb} of others, for which intervals are too narrow"
+    if copies == 1:
+        return f"1 of {prompts} prompts is a copy of another, which intervals take as one with it"
+    return f"{copies} of {prompts} prompts are copies of others, which intervals take as one with them"
 
 
 def warn_of_repeats(prompts: Sequence[TokenizedPrompt]) -> None:
-    """Warn of prompts that have the tokens of others, where each counts as a draw of its own."""
+    """Warn of prompts that have the tokens of others, which add nothing and count in every mean."""
     repeats = count_repeats(prompts)
     if repeats:
         warn(
-            f"{repeats} of {len(prompts)} prompts have the tokens of others; intervals take each for a draw of its own "
-            "and are too narrow. Give each prompt once."
+            f"{repeats} of {len(prompts)} prompts have the tokens of others: each counts in the means, and intervals "
+            "take equal ones as one. Give each prompt once."
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 import xarray as xr
 
@@ -17,7 +18,8 @@ from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.options import checked
-from bathyscope.prompts.prompts import Prompts, count_repeats
+from bathyscope.prompts.parts import with_copies
+from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
 from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
@@ -34,6 +36,7 @@ from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+    from numpy.typing import NDArray
 
     from bathyscope.runs.verdict import Verdict
 
@@ -125,7 +128,7 @@ class Run:
         Raises:
             StoreError: the file of prompts cannot be read.
         """
-        datasets = [self[name] for name in self.measures]
+        datasets = [self._stored(name) for name in self.measures]
         if PROMPTS not in self.files:
             return remembered_prompts(datasets, self.identity)
         # A part of a run, or one that is not finished, has results of fewer prompts than its file.
@@ -138,11 +141,30 @@ class Run:
 
     @property
     def copies(self) -> int:
-        """How many prompts have the tokens and the answer of an earlier one; 0 where tokens are not kept."""
+        """How many prompts have the tokens of an earlier one; 0 where tokens are not kept."""
+        return len(self._copy_of) - len(set(self._copy_of.values()))
+
+    def clusters(self, label: str | None = None) -> NDArray[np.intp] | None:
+        """The number of each prompt's cluster, [prompts], as intervals draw them; None = each prompt for itself.
+
+        Args:
+            label: prompts of one value are of one cluster, as copies always are.
+
+        Raises:
+            OptionError: no such label; a label that makes no clusters.
+            StoreError: the file of prompts, which has the labels, cannot be read.
+        """
+        if label is not None:
+            return self.prompts.clusters(label)
+        return np.array(list(self._copy_of.values()), dtype=np.intp) if self._copy_of else None
+
+    @cached_property
+    def _copy_of(self) -> dict[str, int]:
+        # results may be read without the prompts, as where their file is damaged
         try:
-            return count_repeats(self.prompts)
+            return self.prompts.copy_of
         except StoreError:
-            return 0
+            return {}
 
     @property
     def n_blocks(self) -> int:
@@ -184,8 +206,11 @@ class Run:
                 f"This {what} has no measure {measure!r}; it has {', '.join(self.measures)}."
                 f"{did_you_mean(str(measure), self.measures)}"
             )
-        dataset = self.tree.children[measure].to_dataset(inherit=False)
+        dataset = with_copies(self._stored(measure), self._copy_of)
         return dataset if self.cycle is None else label_steps(dataset, self.cycle)
+
+    def _stored(self, measure: str) -> xr.Dataset:
+        return self.tree.children[measure].to_dataset(inherit=False)
 
     @cached_property
     def cycle(self) -> Cycle | None:
@@ -357,8 +382,8 @@ class Run:
         """The verdict with intervals over clusters of prompts.
 
         Args:
-            cluster: label of prompts that belong together, such as document; they are resampled as one. None = each
-                prompt for itself, which is ``verdict``.
+            cluster: label of prompts that belong together, such as document; they are resampled as one, as copies
+                always are. None = each prompt that is no copy for itself, which is ``verdict``.
 
         Raises:
             OptionError: the run has no lens, or is cut to some blocks; no such label; a label that makes no clusters.
@@ -369,7 +394,7 @@ class Run:
             raise OptionError("A verdict is of all blocks, and this part of a run has some of them; ask the whole run.")
         if cluster in self._verdicts:
             return self._verdicts[cluster]
-        member = None if cluster is None else self.prompts.clusters(cluster)
+        member = self.clusters(cluster)
         measures = {name: self[name] for name in self}
         runs = {label: self.controls[label] for label in paired_controls(self)}
         controls = {label: {name: run[name] for name in run} for label, run in runs.items()}
@@ -382,8 +407,7 @@ class Run:
             n_blocks=self.n_blocks,
             settings=self.identity.measures,
             cycle=self.cycle,
-            # copies that are resampled together are no draws of their own
-            copies=self.copies if member is None else 0,
+            copies=self.copies,
         )
         return self._verdicts[cluster]
 

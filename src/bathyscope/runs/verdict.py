@@ -65,7 +65,7 @@ class Verdict:
         skipped_parts: what was left out, such as ``("block",)``; empty where skip effects were not measured.
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
-        copies: prompts that have the tokens of others, each of which the intervals take for a draw of its own.
+        copies: prompts that have the tokens of others, with which intervals take them as one.
     """
 
     half: DepthReading
@@ -232,7 +232,11 @@ class Verdict:
 
     @property
     def _unit(self) -> str:
-        return "prompt" if self.readable.cluster is None else "cluster"
+        if self.readable.cluster is None:
+            return "prompt"
+        # where copies alone are drawn together there is a cluster for every prompt that is none
+        are_copies = np.unique(self.readable.cluster).size == self.readable.by_prompt.size - self.copies
+        return "different prompt" if are_copies else "cluster"
 
     @property
     def _untrained(self) -> Null | None:
@@ -296,8 +300,9 @@ class Verdict:
         needed = f"an interval needs at least two {unit}s, better ten or more"
         if lacking.units < lacking.all_units:
             return f"Only {lacking.units} of {lacking.all_units} {unit}s has the reading {lacking.name}: {needed}."
-        if unit == "cluster" and prompts > 1:
-            return f"All {prompts} prompts belong to one cluster: {needed}."
+        if unit != "prompt" and prompts > 1:
+            together = "belong to one cluster" if unit == "cluster" else "are copies of one"
+            return f"All {prompts} prompts {together}: {needed}."
         return f"Only one {unit}: {needed}."
 
     def _precision_advice(self) -> str:

@@ -58,7 +58,11 @@ def permutation_p(first: Reading, second: Reading, *, permutations: int = 9999, 
         random_state=np.random.default_rng([seed, 2]),
         axis=-1,
     )
-    return float(test.pvalue)
+    # equal differences are equal up to the rounding of the estimates, which may be much larger than they
+    tolerance = _ROUNDING * max(abs(float(group.estimate())) for group in groups)
+    as_far = int((test.null_distribution >= test.statistic - tolerance).sum())
+    ways = math.comb(sum(sizes), sizes[0])
+    return as_far / ways if ways <= permutations else (1 + as_far) / (1 + permutations)
 
 
 def share_clusters(first: Reading, second: Reading) -> bool:
@@ -72,10 +76,7 @@ def _distance(pooled: Reading, first_units: NDArray[np.intp], second_units: NDAr
     """Return how far apart the estimates of two groups are, ``[...]``, from their units' numbers ``[..., units]``."""
     first = pooled.estimate(_counts(first_units, pooled))
     second = pooled.estimate(_counts(second_units, pooled))
-    distance = np.abs(first - second)
-    # A difference that is rounding alone counts as none, or it would decide ties.
-    distance = np.where(distance <= _ROUNDING * np.maximum(np.abs(first), np.abs(second)), 0.0, distance)
-    return np.asarray(np.nan_to_num(distance, nan=np.inf))
+    return np.asarray(np.nan_to_num(np.abs(first - second), nan=np.inf))
 
 
 def _counts(units: NDArray[np.intp], pooled: Reading) -> FloatArray:

@@ -8,6 +8,7 @@ from pathlib import Path
 import xarray as xr
 
 from bathyscope.measures.guard import told_by_name, warn_of_nan
+from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import prompts_hash
 from bathyscope.runs.growth import Growth
 from bathyscope.runs.parts import Part
@@ -76,6 +77,7 @@ def derive(plan: SurveyPlan, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.D
         merged: results by prompt, of all shards.
     """
     results: dict[str, xr.Dataset] = {}
+    merged = {name: with_copies(dataset, plan.prompts.copy_of) for name, dataset in merged.items()}
     for measure in plan.observing:
         with told_by_name(measure, "summarise()"):
             summary = measure.summarise(plan.facts, merged[measure.name], plan.seed)

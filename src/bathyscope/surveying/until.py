@@ -164,15 +164,15 @@ class Goal:
             done: how many it has already.
 
         Raises:
-            PromptError: prompts that repeat others, which would narrow the intervals that decide without telling more.
+            PromptError: prompts that repeat others, which tell nothing more.
         """
         began = time.monotonic()
         offered = len(prompts)
         repeats = count_repeats(prompts)
         if repeats:
             raise PromptError(
-                f"{repeats} of {offered} prompts have the tokens of others, and until takes each for a draw of its "
-                "own. Give each prompt once, or leave until out."
+                f"{repeats} of {offered} prompts have the tokens of others, which tell until nothing more. Give each "
+                "prompt once, or leave until out."
             )
         for count in self.batches(offered, done):
             run = survey(prompts.some(range(count)))

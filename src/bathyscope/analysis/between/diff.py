@@ -125,7 +125,7 @@ def _diff(
                 f"diff gives both models the same token ids, and {apart}. Compare models with one tokenizer."
             )
         weights = compare_adapters(first) if b is None else compare_weights(*(side.model for side in sides))
-        return _identified(_measure(sides, weights, read, sampling), sides)
+        return _identified(_measure(sides, weights, read, replace(sampling, cluster=read.clusters(None))), sides)
 
 
 def _require_two_models(first: Model, second: Model) -> None:

@@ -100,7 +100,7 @@ def maps(
         read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)
-        together = None if cluster is None else read.clusters(cluster)
+        together = read.clusters(cluster)
         splits = split(len(streams.prompts), choose_share, test_share, seed, together)
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)

@@ -100,12 +100,12 @@ def compare(
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
-    sides = sides_of(opened, cluster)
+    sides = sides_of(opened, cluster, paired=paired)
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may stand in several contrasts; its own estimate is computed and listed once.
     compared = list({id(side): side for comparison in plan.contrasts for side in comparison.sides}.values())
-    rows, notes = [], [*plan.notes, *_copy_notes(opened, cluster), *_cluster_notes(compared, cluster)]
+    rows, notes = [], [*plan.notes, *_copy_notes(opened), *_cluster_notes(compared, cluster)]
     # prompts that cannot be paired are refused before any resampling
     matched = [_cohorts(comparison.sides, paired) for comparison in plan.contrasts]
     sampling = Sampling(resamples, level, seed)
@@ -245,10 +245,8 @@ def _require_same_clusters(
         )
 
 
-def _copy_notes(runs: Sequence[Run], label: str | None) -> list[str]:
-    """Which runs have prompts that are copies of others, each of which counts as a draw of its own."""
-    if label is not None:  # which are resampled together
-        return []
+def _copy_notes(runs: Sequence[Run]) -> list[str]:
+    """Which runs have prompts that are copies of others."""
     copied = [(name, run) for name, run in zip(run_names(runs), runs) if run.copies]
     return [f"{name}: {copies_in_words(run.copies, len(run.prompts))}" for name, run in copied]
 

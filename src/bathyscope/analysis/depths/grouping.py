@@ -23,7 +23,7 @@ from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.declared.effective_depth import DECLARATION
 from bathyscope.options import Coverage, Resamples, checked
-from bathyscope.prompts.parts import FEWEST_CLUSTERS, clusters, level_name, members_by_value, parts
+from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.table import tidy
 from bathyscope.statistics.correction import holm
@@ -102,7 +102,7 @@ def grouped(
     """
     opened = run if isinstance(run, Run) else open_run(run)
     require_all_blocks(opened, "This run")
-    member = None if cluster is None else parts(clusters(opened.prompts, cluster))[1]
+    member = opened.clusters(cluster)
     groups = _groups(opened, by)
     sampling = Sampling(resamples, level, seed)
     if member is not None:

@@ -66,7 +66,7 @@ def milder(
             "No pair of blocks was both exchanged and left out, one after the other; survey drop and swap of the same "
             "blocks (drop.blocks, swap.blocks)."
         )
-    member = None if cluster is None else run.prompts.clusters(cluster)
+    member = run.clusters(cluster)
     # 1 for every prompt that has tokens to read: each counts the same, long or short.
     weights = np.sign(token_weights(drop))
     sampling = Sampling(resamples, level, seed)

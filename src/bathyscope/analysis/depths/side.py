@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
-from bathyscope.prompts.parts import clusters, parts
+from bathyscope.prompts.parts import clusters, drawn_together, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.runs.manifest import Identity
 from bathyscope.runs.names import model_names, run_names
@@ -89,11 +89,12 @@ class ComparedPrompts:
         )
 
 
-def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[ComparedPrompts]:
+def sides_of(runs: Sequence[Run], cluster: str | None = None, *, paired: bool | None = None) -> list[ComparedPrompts]:
     """One side a run; the thresholds of the first run's effective depth serve all.
 
     Args:
-        cluster: label of the prompts that are resampled as one, in whichever run they are; None = each for itself.
+        cluster: label of the prompts that are resampled as one, in whichever run they are, as copies always are.
+        paired: False = the same prompts of two runs are other draws.
     """
     _refuse_repeated(runs)
     names = run_names(runs)
@@ -107,7 +108,7 @@ def sides_of(runs: Sequence[Run], cluster: str | None = None) -> list[ComparedPr
             )
     # One threshold for all: depths by different criteria could not be compared.
     options = _thresholds(runs[0])
-    numbers = _clusters(runs, names, cluster)
+    numbers = _copies(runs, paired) if cluster is None else _clusters(runs, names, cluster)
     return [
         ComparedPrompts(run, name, run.prompts, replace(_curves(run, name), cluster=member), options)
         for run, name, member in zip(runs, names, numbers)
@@ -155,10 +156,21 @@ def differing_options(sides: Sequence[ComparedPrompts]) -> list[str]:
     return sentences
 
 
-def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> list[NDArray[np.intp] | None]:
-    """The number of each prompt's cluster, equal for equal labels of all runs."""
-    if label is None:
+def _copies(runs: Sequence[Run], paired: bool | None) -> list[NDArray[np.intp] | None]:
+    """A number for each prompt, equal for copies, also of another run; None where no run has copies."""
+    if not any(run.copies for run in runs):
         return [None] * len(runs)
+    first: dict[object, int] = {}
+    return [
+        np.array(
+            [first.setdefault((number if paired is False else 0, prompt.ids), len(first)) for prompt in run.prompts]
+        )
+        for number, run in enumerate(runs)
+    ]
+
+
+def _clusters(runs: Sequence[Run], names: Sequence[str], label: str) -> list[NDArray[np.intp] | None]:
+    """The number of each prompt's cluster, equal for equal labels of all runs, and for copies."""
     cluster_values = []
     for run, name in zip(runs, names):
         try:
@@ -167,7 +179,11 @@ def _clusters(runs: Sequence[Run], names: Sequence[str], label: str | None) -> l
             raise OptionError(f"{name}: {error}") from error
     # Numbered over all runs together: equal labels are one cluster in every run.
     _, member = parts(value for values in cluster_values for value in values)
-    return list(np.split(member, np.cumsum(list(map(len, cluster_values)))[:-1]))
+    copies = _copies(runs, None)
+    each = [numbers for numbers in copies if numbers is not None]
+    together = drawn_together(member, np.concatenate(each)) if each else member
+    assert together is not None
+    return list(np.split(together, np.cumsum(list(map(len, cluster_values)))[:-1]))
 
 
 def _flat(identity: Identity, measures: Iterable[str] = ()) -> dict[str, Any]:

@@ -166,7 +166,7 @@ def _explain_no_interval(cost: ByPlace) -> str:
         return f"Only 1 of {prompts} prompts has a loss, and an interval needs two"
     if prompts == 1:
         return "Only one prompt, and an interval needs two"
-    return f"All {measured.sum()} prompts with a loss belong to one cluster, and an interval needs two"
+    return f"All {measured.sum()} prompts with a loss belong to one cluster, or are copies, and an interval needs two"
 
 
 def _warn_of_foreign_text(cost: ByPlace | None) -> list[str]:

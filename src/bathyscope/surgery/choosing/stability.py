@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
@@ -135,25 +133,15 @@ def _shares_by_unit(units: Sequence[Unit], share_by_subset: Mapping[Subset, floa
 
 def _clusters_of(calibration: Prompts, label: str | None) -> Any:
     """Return the clusters of calibration prompts; None where they have none of this label."""
-    if label is None or label not in calibration.labels:
-        return None
     try:
-        return calibration.clusters(label)
+        return calibration.clusters(label if label in calibration.labels else None)
     except OptionError:
-        return None  # the label is asked for of the test prompts; too few clusters that choose are no mistake
+        return calibration.clusters(
+            None
+        )  # the label is asked for of the test prompts; too few clusters that choose are no mistake
 
 
 def _drawn_as_one(calibration: Prompts, label: str | None) -> IntArray:
     """Return a number for each prompt, [prompts]; prompts of one number are of the same tokens or cluster."""
-    number_by_ids: dict[tuple[int, ...], int] = {}
-    copies_P = np.array([number_by_ids.setdefault(prompt.ids, len(number_by_ids)) for prompt in calibration])
     clusters = _clusters_of(calibration, label)
-    if clusters is None:
-        return copies_P
-    # copies of one text may lie in several clusters, which are then one
-    _, cluster_P = np.unique(clusters, return_inverse=True)
-    size = len(copies_P) + len(cluster_P)
-    links = coo_array((np.ones(len(copies_P)), (copies_P, len(copies_P) + cluster_P)), shape=(size, size))
-    _, component = connected_components(links, directed=False)
-    joined_P: IntArray = component[copies_P].astype(np.int64)
-    return joined_P
+    return np.arange(len(calibration)) if clusters is None else clusters

@@ -132,7 +132,7 @@ def read_trial(
     trial = Trial(model, judges, sampling, choosing, cluster, folder, domains)
     if over == "answer":
         require_answers(trial.samples)
-    return trial if cluster is None else replace(trial, sampling=replace(sampling, cluster=judges.clusters(cluster)))
+    return replace(trial, sampling=replace(sampling, cluster=judges.clusters(cluster)))
 
 
 def model_record(model: Model) -> dict[str, Any]:

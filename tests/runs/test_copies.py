@@ -1,0 +1,93 @@
+"""A prompt that is given several times is one draw: every interval and test is that of the prompts given once."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import waves
+
+import bathyscope
+from bathyscope import Prompt, Run
+from bathyscope.pages.head.numbers import read_profile
+from bathyscope.prompts.parts import drawn_together
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+MEASURES = ["residual", "lens", "skip", "drop", "effective_depth", "stages"]
+IDS = np.random.default_rng(0).integers(2, 60, (6, 14)).tolist()
+
+
+@functools.cache
+def surveyed(times: int) -> Run:
+    """Six prompts in two groups, each several times."""
+    prompts = [
+        Prompt(ids=ids, id=f"{number}-{copy}", answer_tokens=2, labels={"level": number % 2})
+        for number, ids in enumerate(IDS)
+        for copy in range(times)
+    ]
+    return bathyscope.survey(waves.loaded("llama"), prompts, MEASURES, progress=False)
+
+
+def assert_alike(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found, float), np.asarray(expected, float), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("times", [2, 5])
+def test_readings_have_the_intervals_of_prompts_given_once(times: int) -> None:
+    one, many = surveyed(1).verdict, surveyed(times).verdict
+    for name in ("half", "tokens_90", "readable", "own", "later"):
+        first, second = getattr(one, name), getattr(many, name)
+        assert_alike([second.value, second.low, second.high], [first.value, first.low, first.high])
+    assert np.isfinite([one.half.low, one.own.low]).all()
+    assert many.copies == len(IDS) * (times - 1)
+
+
+def test_what_a_page_draws_has_them_too() -> None:
+    one, many = (read_profile(surveyed(times)) for times in (1, 5))
+    assert_alike([(mark.low, mark.high) for mark in many.marks], [(mark.low, mark.high) for mark in one.marks])
+    assert one.costs is not None
+    assert many.costs is not None
+    assert_alike([many.costs.low, many.costs.high], [one.costs.low, one.costs.high])
+
+
+def test_derived_measures_have_them_too() -> None:
+    one, many = (surveyed(times)["effective_depth"] for times in (1, 5))
+    assert_alike([many["ci_low"], many["ci_high"]], [one["ci_low"], one["ci_high"]])
+
+
+def test_groups_and_comparisons_find_what_they_find_in_prompts_given_once() -> None:
+    one, many = (bathyscope.group(surveyed(times), by="level", seed=1) for times in (1, 5))
+    for name in ("difference_low", "difference_high", "p_value"):
+        assert_alike(many.data[name], one.data[name])
+    # an interval of two runs on other prompts: copies on one side are no more prompts
+    against = Run.select(surveyed(1), prompts=[0, 1, 2])
+    found, expected = (bathyscope.compare([against, surveyed(times)], paired=False, seed=1).data for times in (5, 1))
+    for name in ("ci_low", "ci_high", "p_value"):
+        assert_alike(found[name], expected[name])
+
+
+def test_one_prompt_has_no_interval_however_often_it_is_given() -> None:
+    run = bathyscope.survey(waves.loaded("llama"), [IDS[0]] * 8, MEASURES, progress=False)
+    assert np.isnan([run.verdict.half.low, run.verdict.own.low]).all()
+    assert "All 8 prompts are copies of one: an interval needs at least two different prompts" in run.verdict.text
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=9))
+def test_what_either_division_has_together_lies_together(numbers: list[tuple[int, int]]) -> None:
+    first, second = (np.array(column) for column in zip(*numbers))
+    together = drawn_together(first, second)
+    assert together is not None
+    # by hand: links are followed until nothing joins any more
+    group = list(range(len(numbers)))
+    for _ in numbers:
+        for a, b in itertools.combinations(range(len(numbers)), 2):
+            if first[a] == first[b] or second[a] == second[b] or group[a] == group[b]:
+                group = [group[a] if each == group[b] else each for each in group]
+    for a, b in itertools.combinations(range(len(numbers)), 2):
+        assert (together[a] == together[b]) == (group[a] == group[b])
