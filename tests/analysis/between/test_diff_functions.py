@@ -106,8 +106,15 @@ def test_the_state_of_adapters_is_named() -> None:
         if isinstance(getattr(module, "scaling", None), dict):
             module.scaling["default"] *= 30
     text = bathyscope.diff(tuned, scaled, PROMPTS, resamples=20).text
-    assert "the weights of block 0's attention, " in text
-    assert "differ, with the scaling of the adapters. " in text
+    assert "all weights are equal, and the scaling of the adapters in block 0's attention, " in text
+    assert "the weights of" not in text
+    for name, parameter in scaled.named_parameters():
+        if "layers.1." in name and "lora_B" in name:
+            parameter.data.mul_(3)
+    text = bathyscope.diff(tuned, scaled, PROMPTS, resamples=20).text
+    assert (
+        "the weights of block 1's attention differ, with the scaling of the adapters in block 0's attention, " in text
+    )
 
 
 def test_a_base_that_was_changed_in_place_is_refused() -> None:

@@ -152,11 +152,12 @@ def _tell_weights(data: xr.Dataset) -> str:
     """Return in which weights the models differ as numbers, or in what else; empty where that is unknown."""
     settings = data.attrs.get("settings_differ", [])
     if places := data.attrs.get("adapters_in"):
-        return f"adapters are in {_name_places(places)}"
+        return f"adapters are in {name_places(places)}"
     places = data.attrs.get("weights_differ")
     if places:
-        scaled = SCALING_OF_ADAPTERS in data.attrs.get("setting_details", [])
-        return f"the weights of {_name_places(places)} differ{f', with {SCALING_OF_ADAPTERS}' if scaled else ''}"
+        details = data.attrs.get("setting_details", [])
+        scaled = "".join(f", with {detail}" for detail in details if detail.startswith(SCALING_OF_ADAPTERS))
+        return f"the weights of {name_places(places)} differ{scaled}"
     if places is None:
         states = [
             detail for detail in data.attrs.get("setting_details", []) if detail.startswith("the state of the ad")
@@ -170,7 +171,7 @@ def _tell_weights(data: xr.Dataset) -> str:
     return "all weights are equal"
 
 
-def _name_places(places: Sequence[str]) -> str:
+def name_places(places: Sequence[str]) -> str:
     """Return places in words: a block as a whole where several of its parts are among them; many places in numbers."""
     outside = [place for place in places if not place.startswith("block ")]
     parts_by_block: dict[str, list[str]] = {}

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from bathyscope.analysis.between.diff_text import SCALING_OF_ADAPTERS
+from bathyscope.analysis.between.diff_text import SCALING_OF_ADAPTERS, name_places
 from bathyscope.core.text import elided
 from bathyscope.model import Model, adapters_of, config_hash
 from bathyscope.model.anatomy.family import Site
@@ -59,7 +59,7 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
     # precision, still compute something else.
     details_by_setting = _compare_settings(a, b)
     settings = details_by_setting.keys()
-    changes, differs, places, comparable = [], [], [], True
+    changes, differs, places, scaled_places, comparable = [], [], [], [], True
     for number, blocks in enumerate(zip(a.anatomy.blocks, b.anatomy.blocks, strict=True)):
         with lent(blocks[0]) as left_block, lent(blocks[1]) as right_block:
             left, right = effective_state(left_block), effective_state(right_block)
@@ -70,13 +70,17 @@ def compare_weights(a: Model, b: Model) -> WeightComparison:
         comparable = comparable and same
         # adapters show in the tensors and factors of the blocks that have them
         differs.append(not same or bool(names) or bool(scaled) or bool(settings - {"adapters"}))
-        places += sorted({_place_in_block(a, number, name) for name in [*names, *scaled]})
+        places += sorted({_place_in_block(a, number, name) for name in names})
+        scaled_places += sorted({_place_in_block(a, number, name) for name in scaled})
     left, right = (_outside_of_blocks(model) for model in (a, b))
     comparable = comparable and _have_the_same_shapes(left, right)
     if comparable:
         inside = _prefixes_of_blocks(a)
         scaled = [name for name in _differently_scaled(a.hf, b.hf) if not name.startswith(inside)]
-        places = [*(_place_outside(a, name) for name in [*_differing(left, right), *scaled]), *places]
+        scaled_places = [*(_place_outside(a, name) for name in scaled), *scaled_places]
+        places = [*(_place_outside(a, name) for name in _differing(left, right)), *places]
+    if scaled_places:
+        details_by_setting["adapters"] = [f"{SCALING_OF_ADAPTERS} in {name_places(list(dict.fromkeys(scaled_places)))}"]
     return WeightComparison(
         np.array(changes),
         differs,
@@ -106,7 +110,7 @@ def _compare_settings(a: Model, b: Model) -> dict[str, list[str]]:
     if acting[0] != acting[1]:
         states = [adapters_of(model.hf) for model in (a, b)]
         if states[0] == states[1]:
-            details["adapters"] = [SCALING_OF_ADAPTERS]
+            details["adapters"] = [SCALING_OF_ADAPTERS]  # where it differs is found block by block
         elif None not in states:
             details["adapters"] = [f"the state of the adapters ({states[0]} and {states[1]})"]
     if a.anatomy.dtype != b.anatomy.dtype:

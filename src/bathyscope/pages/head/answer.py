@@ -89,13 +89,14 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
 def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
     """Return the first plan for the run's model: of the same weights and settings, or of the same name.
 
-    A plan of the same name counts where weights cannot be compared: it does not tell them, or is of another precision.
+    A plan of the same name counts where it does not tell its weights. One of another precision may be of other weights,
+    which cannot be compared then, and decides nothing of the run.
     """
     sure: list[Plan] = []
     named: list[Plan] = []
     for plan in plans:
         agreement = compare_models(ModelIdentity.of_record(plan.data.attrs), run.identity.of_model)
-        if not agreement.differences.keys() <= {"precision"}:
+        if agreement.differences:
             continue
         if "weights" not in agreement.unknown:
             sure.append(plan)
