@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given
 
-from bathyscope.core.text import elided, literal_markdown, markdown_table, scaled, shown
+from bathyscope.core.text import elided, literal_markdown, markdown_table, scaled, shown, signed
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,11 @@ def test_a_cell_of_a_markdown_table_stays_in_it() -> None:
         r"| drop:1\|&lt;b&gt; | 3 |",
         r"| a\\nb | None |",
     ]
+
+
+@given(st.floats(-1e6, 1e6))
+def test_a_signed_number_is_0_only_where_it_is(value: float) -> None:
+    text = signed(value)
+    assert text[0] == ("-" if value < 0 else "+")
+    assert (float(text) == 0) == (value == 0)
+    assert abs(float(text) - value) <= max(0.05, 0.5 * abs(value)) * (1 + 1e-9)

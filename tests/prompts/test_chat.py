@@ -386,6 +386,25 @@ def test_a_template_that_writes_the_answer_twice_is_refused(tokenizer: Fast) -> 
         read([Prompt("one two", answer="three")], tokenizer, twice)
 
 
+@pytest.mark.parametrize("order", ["|reverse", "[1:] + messages[:1]"])
+def test_a_template_that_writes_the_answer_before_the_question_is_refused(tokenizer: Fast, order: str) -> None:
+    reversing = f"{{% for m in (messages{order}) %}}[{{{{ m.role }}}}]{{{{ m.content }}}}{{% endfor %}}"
+    with pytest.raises(PromptError, match=r"the chat template writes the answer before the question"):
+        read([Prompt("How many?", answer="seven")], tokenizer, reversing)
+    # without an answer there is nothing to be read too early
+    assert read(["How many?"], tokenizer, reversing)
+
+
+def test_a_template_that_draws_what_it_writes_is_refused(tokenizer: Fast) -> None:
+    drawing = "{{ ['a', 'b'] | random }}{% for m in messages %}{{ m.content }}{% endfor %}"
+    for prompt in ("Who?", Prompt("Who?", answer="Ada")):
+        with pytest.raises(PromptError, match=r"writes another text each time that it is asked \(random\)"):
+            read([prompt], tokenizer, drawing)
+    # where nothing of what is drawn is written, it is as good as another
+    quiet = "{% if tools %}{{ ['a', 'b'] | random }}{% endif %}{% for m in messages %}{{ m.content }}{% endfor %}"
+    assert read(["Who?"], tokenizer, quiet)
+
+
 def test_an_answer_alone_is_no_chat(tokenizer: Fast) -> None:
     with pytest.raises(PromptError, match="its text is the answer alone"):
         read([Prompt("three", answer="three")], tokenizer, template("{{ m.content }}"))

@@ -79,8 +79,20 @@ def test_a_copied_control_counts_once(run: Path) -> None:
     assert opened.verdict.half.nulls["untrained"].seeds == 3
     assert opened.verdict.text == before.text
     assert read_profile(opened).notes == (
-        "2 controls are copied from another, and no difference from the run is given.",
+        "2 controls are copied from the run or another control, and no difference from the run is given.",
     )
+
+
+def test_the_run_itself_is_no_untrained_model(run: Path) -> None:
+    before = bathyscope.open(run).verdict.text
+    files = [path for path in run.iterdir() if path.is_file()]
+    (run / "controls/untrained-9").mkdir()
+    for path in files:
+        shutil.copy(path, run / "controls/untrained-9")
+    opened = bathyscope.open(run)
+    assert "untrained-9" in opened.controls
+    assert opened.verdict.half.nulls["untrained"].seeds == 3
+    assert opened.verdict.text == before
 
 
 def test_controls_of_other_tokens_under_the_same_names_are_not_paired(run: Path) -> None:

@@ -146,6 +146,16 @@ def true_minus(text: str) -> str:
     return _HYPHEN_AS_SIGN.sub("−", text)
 
 
+def signed(value: float) -> str:
+    """Return a number with its sign and one decimal, or with the digit that tells it from 0.
+
+    Example:
+        >>> signed(-2.04), signed(-0.03), signed(0.0)
+        ('-2.0', '-0.03', '+0.0')
+    """
+    return f"{value:+.1g}" if 0 < abs(value) < 0.05 else f"{value:+z.1f}"
+
+
 def scaled(value: float) -> str:
     """Three digits and a prefix, ready for a unit: ``1.54 G``."""
     rounded = float(f"{value:.3g}")  # 999.7 M is 1 G

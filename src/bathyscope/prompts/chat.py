@@ -28,6 +28,8 @@ ASSISTANT: Final = "assistant"
 _EMPTY_THINKING = re.compile(r"<think>\s*</think>\s*$")
 _OPEN_THINKING = re.compile(r"<think>\s*$")
 _THINKING_TWICE = re.compile(r"<think>\s*(?:</think>\s*)?<think>")
+_DRAWS: Final = re.compile(r"\|\s*random\b")
+_DRAWINGS: Final = 16
 _RARE: Final = "\ue000"
 """A letter that no template writes."""
 _Messages = list[dict[str, Any]]
@@ -106,6 +108,10 @@ class ChatTemplate:
             return Turns(rendered, None, _remarks_of(frame.text, question, is_open=True))
         before, _, _ = rendered.rpartition(ANSWER)
         frame_before, _, _ = frame.text.rpartition(ANSWER)
+        if not _writes(QUESTION, frame_before):
+            raise PromptError(
+                "the chat template writes the answer before the question, so that it would be read without it."
+            )
         if _writes(ANSWER, frame_before):
             raise PromptError(
                 "the chat template writes the answer twice, so that it would be read before it is asked for."
@@ -146,6 +152,7 @@ class ChatTemplate:
             frame = Frame(rendered, as_parts)
             lost = frozenset(role for role, marker in markers.items() if not _writes(marker, rendered))
             if not lost:
+                self._require_steady(markers, frame)
                 return frame
             frames.append(frame)
             # some templates take one role's contents as parts and the other's as text
@@ -156,6 +163,16 @@ class ChatTemplate:
         if any(_writes(QUESTION, frame.text) for frame in frames):
             raise PromptError("the chat template leaves out the assistant's turn, which the answer would be.")
         raise _lost("the user's text", frames[0].text)
+
+    def _require_steady(self, markers: dict[str, str], frame: Frame) -> None:
+        """Refuse a template that draws what it writes, so that no prompt would be the same twice."""
+        if not _DRAWS.search(str(self.tokenizer.chat_template)):
+            return
+        if any(self._render(markers, frame.as_parts) != frame.text for _ in range(_DRAWINGS)):
+            raise PromptError(
+                "the chat template writes another text each time that it is asked (random), so that no prompt would be "
+                "measured twice alike; take the random choice out of it."
+            )
 
     def _require_text(self, contents: dict[str, str], rendered: str, frame: Frame) -> None:
         """Refuse a rendering without the question's whole text; white space may differ."""

@@ -44,20 +44,24 @@ class Controlled(Protocol):
 
 
 def paired_controls(run: Controlled) -> list[str]:
-    """Return the controls whose depths can be subtracted from the run's by prompt; an untrained model counts once."""
+    """Return the controls whose depths can be subtracted from the run's by prompt; an untrained model counts once.
+
+    A copy of the run itself is no untrained model.
+    """
     paired: list[str] = []
     for label, control in run.controls.items():
         if not is_paired(run, label):
             continue
-        # Other orders of tokens or blocks may be drawn twice; the same untrained weights are one draw, copied.
-        untrained = [run.controls[name] for name in paired if name.startswith(_UNTRAINED)]
-        if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in untrained)):
+        # Other orders of tokens or blocks may be drawn twice; the same untrained weights are one draw, copied, and
+        # those of the run itself are none.
+        others = [run, *(run.controls[name] for name in paired if name.startswith(_UNTRAINED))]
+        if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in others)):
             paired.append(label)
     return paired
 
 
 def _is_the_same(control: Controlled, other: Controlled) -> bool:
-    """Return whether two controls are one model with the same results."""
+    """Return whether two runs are of one model with the same results."""
     same_weights = control.identity.weight_hash == other.identity.weight_hash
     return same_weights and control["lens"].equals(other["lens"])
 

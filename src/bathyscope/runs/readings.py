@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope.core.text import signed
 from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
 from bathyscope.statistics.reading import Reading, only_entry
@@ -128,7 +129,8 @@ class Null:
     def in_brackets(self) -> str:
         """The mean difference and its interval, to stand in brackets."""
         low, high = self.interval
-        return f"{self.moved:+z.1f}" if math.isnan(low) else f"{self.moved:+z.1f}, {low:+z.1f} to {high:+z.1f}"
+        moved = signed(self.moved)
+        return moved if math.isnan(low) else f"{moved}, {signed(low)} to {signed(high)}"
 
     def __str__(self) -> str:
         moved, _, ends = self.in_brackets.partition(", ")

@@ -19,7 +19,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
-from bathyscope.core.text import counted
+from bathyscope.core.text import counted, signed
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
@@ -195,7 +195,7 @@ class Verdict:
         }[self.agreement]
         return (
             f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
-            f"done by {effect:.1f}: {agreement_words} ({self.apart.estimate:+z.1f}{_ends(interval)})."
+            f"done by {effect:.1f}: {agreement_words} ({signed(self.apart.estimate)}{_ends(interval)})."
         )
 
     @property
@@ -397,4 +397,4 @@ def verdict_of(
 
 def _ends(interval: Interval) -> str:
     """``, low to high``, empty where there is no interval."""
-    return "" if math.isnan(interval.low) else f", {interval.low:+z.1f} to {interval.high:+z.1f}"
+    return "" if math.isnan(interval.low) else f", {signed(interval.low)} to {signed(interval.high)}"

@@ -193,7 +193,7 @@ def _note_unpaired(run: Run) -> list[str]:
     copies = [label for label in unpaired if is_paired(run, label)]
     reasons = {
         "of another model": len(others),
-        "copied from another": len(copies),
+        "copied from the run or another control": len(copies),
         "of other prompts or without depths": len(unpaired) - len(others) - len(copies),
     }
     counts = {

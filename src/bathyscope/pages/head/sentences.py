@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.text import capitalised, counted, true_minus
+from bathyscope.core.text import capitalised, counted, signed, true_minus
 from bathyscope.pages.head.classes import CARRIES, class_of, cost_text, write_cost
 from bathyscope.pages.head.numbers import CRITERIA
 from bathyscope.runs.head import percent
@@ -237,14 +237,14 @@ def _name_controls(value: float, null: Null) -> str:
 
 def _write_moved(value: float, null: Null, level: str = "") -> str:
     """Return ``−2.0 blocks (−2.3 to −1.7)``."""
-    moved = true_minus(f"{null.moved:+.1f}")
+    moved = true_minus(signed(null.moved))
     low, high = null.interval
     remarks = []
     # Readers subtract the two marks, which are written with one decimal each.
     if round(round(value, 1) - round(null.value, 1) - round(null.moved, 1), 1) != 0:
         remarks.append(f"{value:.2f} against {null.value:.2f}")
     if not math.isnan(low):
-        remarks.append(true_minus(f"{level}{low:+.1f} to {high:+.1f}"))
+        remarks.append(true_minus(f"{level}{signed(low)} to {signed(high)}"))
     return f"{moved} blocks ({'; '.join(remarks)})" if remarks else f"{moved} blocks"
 
 

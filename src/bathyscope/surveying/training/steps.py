@@ -12,7 +12,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.result import LabelledResult
-from bathyscope.core.text import counted
+from bathyscope.core.text import counted, signed
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.folder import folder_path
@@ -213,7 +213,7 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         blocks = counted(n_blocks, "block")
         text += f" {subject} from {ends[0]} of {blocks} on at step {first}, and from {ends[1]} at {last}"
         change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
-        text += "." if np.isnan(low) else f" (change {change:+.1f}, {low:+.1f} to {high:+.1f})."
+        text += "." if np.isnan(low) else f" (change {signed(change)}, {signed(low)} to {signed(high)})."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."
