@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-import xarray as xr
 from scipy import stats
+from support import waves
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
@@ -14,14 +16,17 @@ from bathyscope.core.result import Result
 from bathyscope.errors import OptionError
 
 PROMPTS = 40
-RUN = complete_run(L=5, prompts=PROMPTS)
+_RUN = complete_run(L=5, prompts=PROMPTS)
+_IDENTITY = {**_RUN.manifest["identity"], "dataset": "mine (continued by up to 1 tokens, greedy)"}
+RUN = replace(_RUN, manifest={**_RUN.manifest, "identity": _IDENTITY})
 
 
 def run_with(depth: np.ndarray, right: np.ndarray) -> bathyscope.Run:
     lens = RUN["lens"]
     values = {name: ("prompt", depth.astype(float)) for name in ("settle_depth", "prediction_depth")}
-    lens = lens.assign({**values, "deep_thinking_ratio": ("prompt", depth / 10)}).assign_coords(right=("prompt", right))
-    return replaced(RUN, "lens", lens)
+    labels = {"right": right, "written": np.ones(PROMPTS), "ended": np.zeros(PROMPTS)}
+    lens = lens.assign({**values, "deep_thinking_ratio": ("prompt", depth / 10)})
+    return replaced(RUN, "lens", lens.assign_coords({name: ("prompt", label) for name, label in labels.items()}))
 
 
 def test_a_planted_relation_is_found() -> None:
@@ -100,7 +105,32 @@ def test_one_right_answer_has_no_interval_of_no_width() -> None:
 def test_other_runs_are_refused() -> None:
     with pytest.raises(OptionError, match=r"needs a survey with lens and write=…, on prompts with answers"):
         bathyscope.written(RUN)
-    few: xr.DataTree = complete_run(L=5, prompts=4)
-    lens = few["lens"].assign_coords(right=("prompt", [0, 1, 1, 0]))
-    with pytest.raises(OptionError, match=r"needs at least 5 prompts with answers; this run has 4"):
-        bathyscope.written(replaced(few, "lens", lens))
+    few = complete_run(L=5, prompts=4)
+    labels = {"right": [0, 1, 1, 0], "written": [1] * 4, "ended": [0] * 4}
+    lens = few["lens"].assign_coords({name: ("prompt", label) for name, label in labels.items()})
+    few = replace(replaced(few, "lens", lens), manifest=RUN.manifest)
+    with pytest.raises(OptionError, match=r"needs at least 5 different prompts with answers; this run has 4"):
+        bathyscope.written(few)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_relation_without_exception_is_shown(order: int) -> None:
+    """Depths of two values that tell right from wrong: no order but one is drawn, so that there is no interval."""
+    right = np.arange(PROMPTS) % 2
+    found = bathyscope.written(run_with(order * right, right))
+    assert np.isnan(found.data["correlation_low"].sel(quantity="settle_depth"))
+    assert (
+        f"goes {'with' if order > 0 else 'against'} being right (rank correlation {order:+.2f}, p = 0.0001)"
+        in found.text
+    )
+    # one prompt that is right, and the deepest, is one observation
+    alone = np.arange(PROMPTS) == 3
+    assert "is not shown to go with" in bathyscope.written(run_with(1.0 * alone, 1 * alone)).text
+
+
+@pytest.mark.parametrize("labels", [{"right": 3}, {"right": "yes"}, {"right": 1, "written": 1, "ended": 1}])
+def test_labels_of_given_texts_are_no_answers(labels: dict[str, int | str]) -> None:
+    prompts = [bathyscope.Prompt(ids=[number + 2, 5, 7], labels=labels) for number in range(8)]
+    run = bathyscope.survey(waves.loaded("llama"), prompts, ["lens"], progress=False)
+    with pytest.raises(OptionError, match="needs a survey with lens and write="):
+        bathyscope.written(run)

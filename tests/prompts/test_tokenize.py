@@ -184,7 +184,7 @@ def test_refused_prompts(plain: Fast, with_bos: Fast) -> None:
     refused("its answer is empty", Prompt(text="a", answer=""), plain)
     refused("its answer is empty", Prompt(text="a ", answer=" "), plain)
     refused("its answer is empty", Prompt(text="a ", answer="\n \t"), plain)
-    refused("nothing stands before its answer", Prompt(text="The answer", answer="The answer"), plain)
+    refused("its text is the answer alone", Prompt(text="The answer", answer="The answer"), plain)
     refused("the text is empty", Prompt(text="", answer="The answer"), plain)
 
 

@@ -71,6 +71,27 @@ def test_groups_and_comparisons_find_what_they_find_in_prompts_given_once() -> N
         assert_alike(found[name], expected[name])
 
 
+def test_written_answers_count_once() -> None:
+    model = waves.loaded("llama")
+    questions = np.random.default_rng(4).integers(2, 60, (9, 8)).tolist()
+    written = bathyscope.survey(model, questions, ["lens"], write=1, progress=False).prompts
+    # every third is asked for another token than the model writes
+    answers = [prompt.ids[-1] if place % 3 else (prompt.ids[-1] + 1) % 60 for place, prompt in enumerate(written)]
+    found = []
+    for times in (1, 4):
+        prompts = [
+            Prompt(ids=[*question, answer], answer_tokens=1)
+            for question, answer in zip(questions, answers)
+            for _ in range(times)
+        ]
+        run = bathyscope.survey(model, prompts, ["lens"], write=1, progress=False)
+        found.append(bathyscope.written(run))
+    for name in found[0].data.data_vars:
+        assert_alike(found[1].data[name], found[0].data[name])
+    assert (found[0].prompts, found[0].solved) == (9, 6)
+    assert (found[1].prompts, found[1].solved) == (36, 24)
+
+
 def test_one_prompt_has_no_interval_however_often_it_is_given() -> None:
     run = bathyscope.survey(waves.loaded("llama"), [IDS[0]] * 8, MEASURES, progress=False)
     assert np.isnan([run.verdict.half.low, run.verdict.own.low]).all()

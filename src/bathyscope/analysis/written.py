@@ -23,6 +23,7 @@ from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.prompts.prompts import WRITTEN
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import bootstrap_interval
 from bathyscope.statistics.sampling import Sampling
@@ -75,8 +76,10 @@ class WrittenDepth:
         rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
         if math.isnan(rho):
             return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
-        # the test and the interval are of two kinds, and may part where there are few prompts
-        is_shown = p <= 1 - float(self.data.attrs["level"]) and (low > 0 or high < 0)
+        # the test and the interval are of two kinds, and may part where there are few prompts; where no two prompts are
+        # out of order there is no interval, and one prompt that is right, or wrong, shows nothing
+        is_apart = min(self.solved, self.prompts - self.solved) > 1 if math.isnan(low) else low > 0 or high < 0
+        is_shown = p <= 1 - float(self.data.attrs["level"]) and is_apart
         relation = ("goes with" if rho > 0 else "goes against") if is_shown else "is not shown to go with"
         interval = "" if math.isnan(low) else f" {low:+.2f} to {high:+.2f},"
         return (
@@ -122,7 +125,7 @@ def written(
     """
     if isinstance(run, str | Path):
         run = open_run(run)
-    if not isinstance(run, Run) or "lens" not in run or "right" not in run["lens"].coords:
+    if not isinstance(run, Run) or "lens" not in run or not _is_written(run):
         raise OptionError("written() needs a survey with lens and write=…, on prompts with answers; this run is none.")
     lens = one_norm(run["lens"])
     is_right = np.asarray(lens["right"].values, dtype=np.float64)
@@ -142,6 +145,12 @@ def written(
     values = {name: np.array([row[name] for row in rows]) for name in _TABLE}
     data = labelled(_TABLE, values, {"quantity": list(QUANTITIES)}).assign_attrs(level=level)
     return WrittenDepth(data, int(answered.sum()), int(is_right[answered].sum()))
+
+
+def _is_written(run: Run) -> bool:
+    """Return whether a run is of what the model wrote, and not of given texts with labels of these names."""
+    coords = run["lens"].coords
+    return all(name in coords for name in ("written", "ended", "right")) and WRITTEN in run.identity.dataset
 
 
 def _related(depth_P: FloatArray, right_P: FloatArray, sampling: Sampling, permutations: int) -> dict[str, float]:

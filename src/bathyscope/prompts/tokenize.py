@@ -109,7 +109,7 @@ def _tokenize_one(
             raise
         notices.unanswered[name] = error
         given_answer = None
-    if given_answer is not None and encoder.chat and not stem.strip():
+    if given_answer is not None and not stem.strip():
         raise PromptError("its text is the answer alone; give a question before it.")
     turns = encoder.written(stem, given_answer)
     question, answer = turns.question, turns.answer

@@ -426,6 +426,8 @@ class Run:
             raise OptionError("This run has no controls; survey with control='untrained:3'.")
         every = {"none": self, **self.controls}
         parts = [run[measure].drop_attrs(deep=False) for run in every.values()]
+        if "control" in parts[0].coords:  # a label of the prompts
+            parts = [part.rename({"control": "prompt_control"}) for part in parts]
         return xr.concat(parts, xr.Variable("control", list(every)), join="outer", coords="minimal", compat="override")
 
     @checked

@@ -21,7 +21,7 @@ from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
 from bathyscope.model.continuing import generating_by, writes_on_a_cache
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.prompts.prompts import WRITTEN, Prompts
 
 OF_WRITTEN: Final[Mapping[str, Mapping[str, Any]]] = {"lens": {"positions": "answer"}, "tokens": {"length": 4096}}
 """Options of measures where none are given: what was written is measured, and stands behind the whole question."""
@@ -45,7 +45,7 @@ class Writing:
 
     def __str__(self) -> str:
         how = "greedy" if self.temperature == 0 else f"temperature {self.temperature:g}, seed {self.seed}"
-        return f"continued by up to {self.tokens} tokens, {how}"
+        return f"{WRITTEN} {self.tokens} tokens, {how}"
 
     def continued(self, model: Model, prompts: Prompts, *, progress: bool = True) -> Prompts:
         """Return the prompts with what the model writes in the place of their answers.

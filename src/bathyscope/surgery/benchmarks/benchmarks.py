@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
 
-from bathyscope.errors import OptionError, PromptError, did_you_mean
+from bathyscope.core.text import counted
+from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
 from bathyscope.prompts.files import check_exists, read_rows
 from bathyscope.surgery.benchmarks.task_names import installed_names
 
@@ -269,5 +270,10 @@ def _require_scored(name: str, task: Any) -> None:
         raise OptionError(
             f"tasks: {name} is scored by {task.OUTPUT_TYPE}; allowed are tasks scored by the log-likelihood of given "
             f"answers or by answers that are written ({', '.join(_SCORED)}), such as hellaswag, lambada_openai, gsm8k."
+        )
+    if examples := task.config.num_fewshot:
+        warn(
+            f"tasks: {name} is asked zero-shot, and its own file puts {counted(examples, 'example')} before each "
+            "question: its scores are not to be compared with published ones."
         )
     task.set_config("num_fewshot", 0)
