@@ -50,14 +50,15 @@ SHORTENED = {"list", "show"}
 
 
 WITHOUT_PROGRESS = """
-import sys
+import sys, time
+time.perf_counter = iter(range(10**9)).__next__
 from bathyscope.cli import main
 from bathyscope.core import progress
 
 progress._PATIENCE = 1e6
 sys.exit(main(sys.argv[1:]))
 """
-"""The program without the lines that depend on how long its work takes."""
+"""The program without the lines that depend on how long its work takes; every look at the clock is one second later."""
 
 
 def environment() -> dict[str, str]:

@@ -309,6 +309,12 @@ def test_no_sentence_says_more_than_the_arrays(plan: Plan) -> None:
         for name, upper in zip(data["candidate"].values[1:], data["test_cost_high"].values[1:]):
             listed = re.search(r"Below it on these test prompts.*?\.", text)
             assert (upper < limit and name != "random") <= (listed is not None)
+    # whoever is worse than the best, or as good, is so beside a best one that is named with what it costs
+    best = data.isel(candidate=int(np.nanargmin(data["test_cost"].values)))
+    if best["candidate"].item() != data["candidate"].values[0]:
+        assert f"{float(best['test_cost']):.4g}" in text.partition(" Worse than the best: ")[0]
+        named = {"last": "dropping the last", "random": "random subset"}.get(best["candidate"].item())
+        assert (named or best["candidate"].item()) in text.partition(" Worse than the best: ")[0].lower()
     draw_plan(plan, 400.0)
 
 

@@ -7,6 +7,7 @@ prompts choose among them. For other domains the choice from each domain is run 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
+from bathyscope.prompts.parts import copies_in
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
@@ -131,17 +133,11 @@ def _shares_by_unit(units: Sequence[Unit], share_by_subset: Mapping[Subset, floa
     return np.array([sum(share for subset, share in share_by_subset.items() if unit in subset) for unit in units])
 
 
-def _clusters_of(calibration: Prompts, label: str | None) -> Any:
-    """Return the clusters of calibration prompts; None where they have none of this label."""
-    try:
-        return calibration.clusters(label if label in calibration.labels else None)
-    except OptionError:
-        return calibration.clusters(
-            None
-        )  # the label is asked for of the test prompts; too few clusters that choose are no mistake
-
-
 def _drawn_as_one(calibration: Prompts, label: str | None) -> IntArray:
     """Return a number for each prompt, [prompts]; prompts of one number are of the same tokens or cluster."""
-    clusters = _clusters_of(calibration, label)
-    return np.arange(len(calibration)) if clusters is None else clusters
+    numbers = copies_in(calibration)
+    if label is not None and label in calibration.labels:
+        # the label is asked for of the test prompts; too few clusters that choose are no mistake
+        with suppress(OptionError):
+            numbers = calibration.clusters(label)
+    return np.arange(len(calibration)) if numbers is None else numbers

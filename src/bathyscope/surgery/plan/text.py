@@ -72,6 +72,10 @@ def sentences(data: xr.Dataset) -> list[str]:
         *stability_sentences(data),
     ]
     best = names[_best_place(data)]
+    is_said = _leads_with_best(data, names[0] in alike) or (best == RANDOM and is_like_chance(data))
+    if best != names[0] and not is_said:
+        subset = data["subset"].values[_best_place(data)]
+        text.append(f"{_candidate_title(best)} ({subset}) costs least here: {_cost_text(by_name[best])}.")
     # candidates are compared with the best one, which a plan that is not proved has next to its choice
     matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
     for name in CHEAP:
@@ -210,6 +214,11 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
         f"({best['subset'].item()}) is better ({_cost_text(best)}; p = {_p_text(float(choice['p_value']))}).",
         price_sentence,
     ]
+
+
+def _leads_with_best(data: xr.Dataset, as_good: bool) -> bool:
+    """Return whether the first sentences name the candidate that costs least, where that is not the choice."""
+    return bool(data.attrs.get("fits", 1)) and not Price.of(data).falls and not (as_good and is_like_chance(data))
 
 
 def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:
