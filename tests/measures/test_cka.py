@@ -247,3 +247,7 @@ def test_prompts_that_do_not_differ_have_no_cka_and_are_told_so() -> None:
         equal = bathyscope.cka(model, model, [[5, 9, 7, 30, 8]] * 5)
     assert equal["cka"].sel(tokens="last").isnull().all()
     assert equal["cka"].sel(tokens="all").notnull().any()
+    assert equal.text == (
+        "No CKA of LlamaForCausalLM and LlamaForCausalLM is defined (tokens: last): states that are alike in all "
+        "prompts have none."
+    )

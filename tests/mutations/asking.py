@@ -43,7 +43,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/paired",
         "a-copied-control-is-a-further-seed",
-        "if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in untrained)):",
+        "if not (label.startswith(_UNTRAINED) and any(_is_the_same(control, other) for other in others)):",
         "if True:",
         "runs/test_paired.py",
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import acting
 import afterwards
 import asking
+import copies
 import differences
 import headlines
 import identities
@@ -23,6 +24,7 @@ BUGS: tuple[Bug, ...] = (
     *headlines.BUGS,
     *identities.BUGS,
     *in_hand.BUGS,
+    *copies.BUGS,
     *joins.BUGS,
     *promises.BUGS,
 )

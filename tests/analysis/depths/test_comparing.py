@@ -311,7 +311,7 @@ def test_questions_can_be_answered_with_no() -> None:
     sizes = [a_run(model=f"own/m{blocks}", blocks=blocks) for blocks in (8, 16, 32)]
     found = bathyscope.compare(sizes, question="size", resamples=100, estimators=["settle"])
     assert found.data["p_equivalence"].item() < 0.02
-    assert found.summary().endswith("1 tests ask for a slope of more than 0.05, and 1 rule it out.")
+    assert found.summary().endswith("1 test asks for a slope of more than 0.05, and 1 rules it out.")
     growing = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=0.05 * n) for n, blocks in enumerate((8, 16, 32))]
     closer = bathyscope.compare(growing, question="size", resamples=100, estimators=["settle"], equivalence=0.04)
     assert closer.data["p_equivalence"].item() > 0.95

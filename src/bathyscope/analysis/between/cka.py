@@ -7,6 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.result import LabelledResult, tabulate_over
+from bathyscope.core.text import counted
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -73,9 +74,14 @@ def _conclude(data: xr.Dataset, level: float) -> str:
     """Return how alike the boundaries of the first model are to their best partners in the second."""
     kind = data["tokens"].values[0]
     best = data["cka"].sel(tokens=kind).max("boundary_other")
+    undefined = int(best.isnull().sum())
+    if undefined == best.size:
+        models = f"{data.attrs['model']} and {data.attrs['other']}"
+        return f"No CKA of {models} is defined (tokens: {kind}): states that are alike in all prompts have none."
+    gaps = f" {undefined} of {counted(best.size, 'boundary', 'boundaries')} have none." if undefined else ""
     return (
         f"The boundaries of {data.attrs['model']} have a CKA of {float(best.min()):.2f} to {float(best.max()):.2f} "
-        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). Intervals of {level:.0%}."
+        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). Intervals of {level:.0%}.{gaps}"
     )
 
 

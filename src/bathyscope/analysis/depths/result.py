@@ -14,7 +14,7 @@ from bathyscope.analysis.depths.questions import DIFFERENCE, ComparisonPlan
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import rows_of
-from bathyscope.core.text import shown
+from bathyscope.core.text import counted, shown
 from bathyscope.labels import variable
 from bathyscope.statistics.correction import holm
 from bathyscope.statistics.difference import Contrast
@@ -108,7 +108,10 @@ class Comparison:
             return ""
         p = self.data["p_equivalence"].values
         tests, ruled_out = int(np.isfinite(p).sum()), int((p < 1 - self.level).sum())
-        return f" {tests} tests ask for a {self.change} of more than {self.bound}, and {ruled_out} rule it out."
+        asked_for = f"{counted(tests, 'test')} {'asks' if tests == 1 else 'ask'} for a {self.change}"
+        return (
+            f" {asked_for} of more than {self.bound}, and {ruled_out} {'rules' if ruled_out == 1 else 'rule'} it out."
+        )
 
     @property
     def change(self) -> str:
