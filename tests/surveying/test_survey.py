@@ -403,5 +403,5 @@ def test_prompts_that_stand_twice_are_told(recwarn: pytest.WarningsRecorder) -> 
     model, ids = zoo.build("llama"), [[5, 6, 7], [5, 6, 7], [8, 9, 10]]
     bathyscope.survey(model, [ids[0], ids[2]], ["lens"], progress=False)
     assert [one for one in recwarn if "have the tokens of others" in str(one.message)] == []
-    with pytest.warns(UserWarning, match=r"^1 of 3 prompts have the tokens of others; intervals take each for a draw"):
+    with pytest.warns(UserWarning, match=r"^1 of 3 prompts have the tokens of others: each counts in the means, and"):
         bathyscope.survey(model, ids, ["lens"], progress=False)

@@ -160,10 +160,11 @@ class Run:
 
     @cached_property
     def _copy_of(self) -> dict[str, int]:
-        # results may be read without the prompts, as where their file is damaged
+        if PROMPTS not in self.files:
+            return {}
         try:
             return self.prompts.copy_of
-        except StoreError:
+        except StoreError:  # results may be read where the file of prompts is damaged
             return {}
 
     @property

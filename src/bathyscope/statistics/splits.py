@@ -24,8 +24,10 @@ class Splits:
     test: tuple[int, ...]
 
 
-def split(prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None) -> Splits:
-    """Deals out whole prompts at random, or clusters [prompts] of them, which have one number.
+def split(
+    prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None, noun: str = ""
+) -> Splits:
+    """Deals out whole prompts at random, or clusters [prompts] of them, which have one number; ``noun`` is their name.
 
     Shares are of the prompts or clusters, rounded, but at least one to choose by and two to test; the rest are fitted
     to.
@@ -39,7 +41,7 @@ def split(prompts: int, choose_share: float, test_share: float, seed: int, clust
             "must be below 1."
         )
     _, of = np.unique(np.arange(prompts) if cluster is None else cluster, return_inverse=True)
-    units, what = len(set(of.tolist())), "prompts" if cluster is None else "clusters of prompts"
+    units, what = len(set(of.tolist())), noun or ("prompts" if cluster is None else "clusters of prompts")
     if units < FEWEST:
         raise PromptError(
             f"Maps need at least {FEWEST} {what} (to fit, to choose the ridge penalty by, and two to test); {units} "

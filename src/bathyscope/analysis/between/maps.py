@@ -101,7 +101,8 @@ def maps(
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)
         together = read.clusters(cluster)
-        splits = split(len(streams.prompts), choose_share, test_share, seed, together)
+        noun = "different prompts" if cluster is None and together is not None else ""
+        splits = split(len(streams.prompts), choose_share, test_share, seed, together, noun)
         require_tokens(splits, streams.tokens, streams.widths[0])
         block = _block(streams, memory, sources_per_pass)
         errors, ridge_ST = _Mapping(streams, splits, sorted(set(ridge)), progress).run(block)
