@@ -24,8 +24,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "surveying/execution",
         "derived-measures-draw-copies-by-themselves",
-        "{name: with_copies(dataset, plan.prompts.copy_of) for name, dataset in merged.items()}",
-        "dict(merged)",
+        "{name: with_copies(values, copy_of) for name, values in {**merged, **results}.items()}",
+        "{**merged, **results}",
         f"{_COPIES}::test_derived_measures_have_them_too",
     ),
     Bug(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from support import waves
 import bathyscope
 from bathyscope import Prompt, Run
 from bathyscope.pages.head.numbers import read_profile
-from bathyscope.prompts.parts import drawn_together
+from bathyscope.prompts.parts import COPY_OF, drawn_together
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 MEASURES = ["residual", "lens", "skip", "drop", "effective_depth", "stages"]
@@ -112,3 +114,18 @@ def test_what_either_division_has_together_lies_together(numbers: list[tuple[int
                 group = [group[a] if each == group[b] else each for each in group]
     for a, b in itertools.combinations(range(len(numbers)), 2):
         assert (together[a] == together[b]) == (group[a] == group[b])
+
+
+def test_what_is_stored_tells_copies_by_its_prompts_alone(tmp_path: Path) -> None:
+    """And a page lists labels of the user's own."""
+    run = surveyed(2).save(tmp_path / "run")
+    stored = [name for measure in run for name in run.tree[measure].coords]
+    assert COPY_OF not in stored
+    assert run["lens"][COPY_OF].values.tolist() == [0, 0, 2, 2, 4, 4, 6, 6, 8, 8, 10, 10]
+    page = bathyscope.report([run], tmp_path / "page.html").read_text(encoding="utf-8")
+    assert COPY_OF not in page
+    assert "level" in page
+    # an older run keeps no tokens, and says nothing of copies
+    (tmp_path / "run" / "prompts.jsonl").unlink()
+    older = replace(run, files={})
+    assert (older.copies, older.clusters()) == (0, None)

@@ -145,7 +145,8 @@ def with_copies(results: xr.Dataset, copy_of: Mapping[str, int]) -> xr.Dataset:
     """
     if not copy_of or "prompt_id" not in results.coords or results["prompt_id"].dims != ("prompt",):
         return results
-    numbers = [copy_of[name] for name in results["prompt_id"].values.tolist()]
+    # of a run that is not finished one result may have prompts that another lacks
+    numbers = [copy_of.get(name, -1 - place) for place, name in enumerate(results["prompt_id"].values.tolist())]
     return results.assign_coords({COPY_OF: ("prompt", numbers)})
 
 

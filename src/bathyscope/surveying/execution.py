@@ -77,10 +77,10 @@ def derive(plan: SurveyPlan, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.D
         merged: results by prompt, of all shards.
     """
     results: dict[str, xr.Dataset] = {}
-    merged = {name: with_copies(dataset, plan.prompts.copy_of) for name, dataset in merged.items()}
+    copy_of = plan.prompts.copy_of  # for intervals; stored results tell it by their prompts
     for measure in plan.observing:
         with told_by_name(measure, "summarise()"):
-            summary = measure.summarise(plan.facts, merged[measure.name], plan.seed)
+            summary = measure.summarise(plan.facts, with_copies(merged[measure.name], copy_of), plan.seed)
         warn_of_nan(measure, merged[measure.name])
         if summary is not None:
             results[measure.name] = with_summary(merged[measure.name], summary)
@@ -88,7 +88,8 @@ def derive(plan: SurveyPlan, merged: Mapping[str, xr.Dataset]) -> dict[str, xr.D
     for measure in plan.measures:
         if measure.derived:
             with told_by_name(measure, "derive()"):
-                results[measure.name] = measure.derive(plan.facts, {**merged, **results}, plan.seed)
+                inputs = {name: with_copies(values, copy_of) for name, values in {**merged, **results}.items()}
+                results[measure.name] = measure.derive(plan.facts, inputs, plan.seed)
     if NOISE in merged:
         results[NOISE] = noise_floor(merged[NOISE])
     return results

@@ -13,7 +13,7 @@ from bathyscope.core.text import elided, shown, visible
 from bathyscope.errors import PromptError, StoreError
 from bathyscope.pages.explorer.pack import Pack
 from bathyscope.pages.head.answer import CHEAP
-from bathyscope.prompts.parts import resampled
+from bathyscope.prompts.parts import COPY_OF, resampled
 from bathyscope.runs.by_place import by_block, check_whole_depth
 
 if TYPE_CHECKING:
@@ -107,7 +107,8 @@ def _describe_prompts(run: Run) -> dict[str, Any]:
     dataset = next((run[name] for name in run if "prompt_id" in run[name].coords and name != "tokens"), None)
     if dataset is None:
         return {"ids": [], "labels": {}, "numbers": []}
-    names = {str(n): c.values.tolist() for n, c in dataset.coords.items() if c.dims == ("prompt",) and n != "prompt"}
+    hidden = ("prompt", COPY_OF)
+    names = {str(n): c.values.tolist() for n, c in dataset.coords.items() if c.dims == ("prompt",) and n not in hidden}
     ids = [elided(name, _LETTERS) for name in names.pop("prompt_id")]
     lengths = names.pop("n_tokens", None)
     labels = {shown(name): [elided(value, _LETTERS) for value in values] for name, values in names.items()}

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from bathyscope.core.text import elided, without_places
+from bathyscope.prompts.parts import COPY_OF
 from bathyscope.runs.run import Run
 
 Pairs = list[tuple[str, str]]
@@ -44,7 +45,8 @@ def prompts(run: Run) -> tuple[list[str], list[list[str]], int]:
     dataset = next((run[name] for name in run.measures if "prompt" in run[name].sizes), None)
     if dataset is None:
         return [], [], 0
-    columns = {str(name): values for name, values in dataset.coords.items() if values.dims == ("prompt",)}
+    by_prompt = {str(name): values for name, values in dataset.coords.items() if values.dims == ("prompt",)}
+    columns = {name: values for name, values in by_prompt.items() if name != COPY_OF}
     cells = zip(*(values.values[:PROMPTS_SHOWN] for values in columns.values()))
     rows = [[elided(without_places(str(value)), _CELL_LETTERS) for value in row] for row in cells]
     return [elided(name, _CELL_LETTERS) for name in columns], rows, int(dataset.sizes["prompt"])
