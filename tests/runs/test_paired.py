@@ -67,7 +67,9 @@ def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run
     assert paired_controls(opened) == []
     assert opened.verdict.half.nulls == {}
     assert "(no control: an untrained model has depths too)" in opened.verdict.text
-    assert read_profile(opened).notes == ("2 controls are of another model, and no difference from the run is given.",)
+    assert read_profile(opened).notes == (
+        "2 controls are of another model, and left out of every difference from the run.",
+    )
 
 
 def test_a_copied_control_counts_once(run: Path) -> None:
@@ -79,7 +81,7 @@ def test_a_copied_control_counts_once(run: Path) -> None:
     assert opened.verdict.half.nulls["untrained"].seeds == 3
     assert opened.verdict.text == before.text
     assert read_profile(opened).notes == (
-        "2 controls are copied from the run or another control, and no difference from the run is given.",
+        "2 controls are copied from the run or another control, and left out of every difference from the run.",
     )
 
 

@@ -100,7 +100,7 @@ def test_a_control_of_other_prompts_is_drawn_and_not_subtracted(as_many: bool) -
     assert profile.verdict is not None
     assert profile.verdict.half.nulls["untrained"].seeds == 1
     assert profile.notes == (
-        "1 control is of other prompts or without depths, and no difference from the run is given.",
+        "1 control is of other prompts or without depths, and left out of every difference from the run.",
     )
 
 

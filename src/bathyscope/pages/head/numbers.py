@@ -201,7 +201,7 @@ def _note_unpaired(run: Run) -> list[str]:
         for reason, number in reasons.items()
         if number
     }
-    return [f"{subject} {reason}, and no difference from the run is given." for reason, subject in counts.items()]
+    return [f"{subject} {reason}, and left out of every difference from the run." for reason, subject in counts.items()]
 
 
 def _read_share(run: Run, cluster: str | None) -> Points | None:
