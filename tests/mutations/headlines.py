@@ -100,4 +100,11 @@ BUGS: tuple[Bug, ...] = (
         "if weights.size >= 2:",
         "runs/test_kept.py::test_few_prompts_have_an_interval_that_holds",
     ),
+    Bug(
+        "runs/readings",
+        "training-moved-it-the-other-way",
+        '"earlier" if self.moved < 0 else',
+        '"earlier" if self.moved > 0 else',
+        "runs/test_verdict.py::test_untrained_models_without_a_reading_are_not_compared",
+    ),
 )

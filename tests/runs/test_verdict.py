@@ -341,20 +341,25 @@ def test_training_is_said_to_move_what_it_moved_alone() -> None:
     assert found.own.null is not None
     assert found.own.null.differs
     begins = (
-        "Against 3 untrained models of this shape, training moved the work of blocks by +2.4 (+2.4 to +2.4) blocks; "
+        "Against 3 untrained models of this shape, training moved the depth by which 90 % of the effect is done "
+        "2.4 blocks later (95 % interval 2.4 to 2.4); "
     )
-    assert f"{begins}whether training moved the depth of tokens (" in found.text
-    assert found.text.endswith(") is open.")
+    assert (
+        f"{begins}whether training moved the depth from which half of the tokens keep their prediction (" in found.text
+    )
+    assert found.text.endswith(" blocks) is open.")
 
 
 def test_no_difference_is_said_only_within_a_block() -> None:
     same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
     assert verdict_of(beside(2.0, EARLY), same).text.endswith(
-        "In 4 untrained models of this shape the depth of tokens and the work of blocks are the same within a block."
+        "In 4 untrained models of this shape the depth from which half of the tokens keep their prediction and the "
+        "depth by which 90 % of the effect is done are the same within a block."
     )
     apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
     text = verdict_of(beside(2.0, EARLY), apart).text
-    assert "Against 4 untrained models of this shape, the work of blocks is the same within a block; whether" in text
+    same_within = "the depth by which 90 % of the effect is done is the same within a block; whether"
+    assert f"Against 4 untrained models of this shape, {same_within}" in text
 
 
 def test_untrained_models_without_a_reading_are_not_compared() -> None:
@@ -364,7 +369,11 @@ def test_untrained_models_without_a_reading_are_not_compared() -> None:
     )
     only_lens = {"lens": beside(2.0, EARLY)["lens"]}
     controls = {f"untrained-{seed}": {"lens": beside(1.0, EARLY)["lens"]} for seed in range(3)}
-    assert "training moved the depth of tokens by +1.0 (+1.0 to +1.0) blocks." in verdict_of(only_lens, controls).text
+    moved = "training moved the depth from which half of the tokens keep their prediction 1.0 blocks later"
+    assert f"{moved} (95 % interval 1.0 to 1.0)." in verdict_of(only_lens, controls).text
+    # and the other way round
+    controls = {f"untrained-{seed}": {"lens": beside(3.0, EARLY)["lens"]} for seed in range(3)}
+    assert "1.0 blocks earlier (95 % interval 1.0 to 1.0)." in verdict_of(only_lens, controls).text
 
 
 def test_the_difference_is_of_the_prompts_that_every_control_reads() -> None:
@@ -386,8 +395,8 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
     for given in (2.0, 3.5):
         text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
         assert text.endswith(
-            "One untrained model of this shape reads 2.0 (the depth of tokens) and 1.5 (the work of "
-            "blocks); at least three would tell what training moved."
+            "One untrained model of this shape reads 2.0 (the depth from which half of the tokens keep their "
+            "prediction) and 1.5 (the depth by which 90 % of the effect is done); at least three would tell what training moved."
         )
         assert "same" not in text
 

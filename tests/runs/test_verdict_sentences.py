@@ -30,7 +30,10 @@ from bathyscope.runs.verdict import verdict_of
 
 L = 6
 NAN = math.nan
-SUBJECTS = {"the depth of tokens": "half", "the work of blocks": "own"}
+SUBJECTS = {
+    "the depth from which half of the tokens keep their prediction": "half",
+    "the depth by which 90 % of the effect is done": "own",
+}
 
 
 def effects_for(own: float) -> list[float]:
@@ -384,7 +387,13 @@ def check_control(case: Case, text: str) -> None:
     assert ("not the standard definition" in text) == bool(case.departed), text
     for option in case.departed:
         assert option in text, text
-    claims = {subject: re.search(rf"{subject} by ([+-]\d+\.\d)", text) for subject in SUBJECTS}
+    number = r"(\d+\.\d+|\de-\d+)"
+    claims = {
+        subject: re.search(
+            rf"{subject} {number} blocks (earlier|later)(?: \(95 % interval {number} to {number}\))?", text
+        )
+        for subject in SUBJECTS
+    }
     if not has_untrained:
         assert not any(claims.values()), text
         assert "training moved" not in text, text
@@ -405,7 +414,11 @@ def check_control(case: Case, text: str) -> None:
         if reading == "half":
             moved = half_moved(case) or 0.0
         if claims[subject]:
-            assert float(claims[subject][1]) == pytest.approx(moved, abs=0.0501), text
+            size, way, nearer, farther = claims[subject].groups()  # type: ignore[union-attr]
+            assert (1 if way == "later" else -1) * float(size) == pytest.approx(moved, abs=0.0501), text
+            if nearer is not None and reading == "own":
+                ends = sorted(abs(end) for end in (low, high))
+                assert [float(nearer), float(farther)] == pytest.approx(ends, abs=0.0501), text
         # of half of the tokens the interval is the bootstrap's, and not in closed form
         if case.cluster is None and reading == "own":
             assert bool(claims[subject]) == (low > 0 or high < 0), (text, truth)

@@ -126,6 +126,14 @@ class Null:
         return np.asarray(~np.isnan(self.difference).any(0))
 
     @property
+    def in_words(self) -> str:
+        """By how many blocks training moved a depth: ``2.8 blocks earlier (95 % interval 2.5 to 3.1)``."""
+        way = "earlier" if self.moved < 0 else "later"
+        moved = f"{_size(self.moved)} blocks {way}"
+        low, high = sorted(self.interval, key=abs)
+        return moved if math.isnan(low) else f"{moved} ({100 * LEVEL:g} % interval {_size(low)} to {_size(high)})"
+
+    @property
     def in_brackets(self) -> str:
         """The mean difference and its interval, to stand in brackets."""
         low, high = self.interval
@@ -135,6 +143,10 @@ class Null:
     def __str__(self) -> str:
         moved, _, ends = self.in_brackets.partition(", ")
         return f"{moved} ({ends})" if ends else moved
+
+
+def _size(blocks: float) -> str:
+    return signed(blocks)[1:]
 
 
 @dataclass(frozen=True)

@@ -36,9 +36,9 @@ __all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
 Row = dict[str, str | float]
 
 _SUBJECTS: Final = {
-    "half": "the depth of tokens",
-    "readable": "the mean depth of tokens",
-    "own": "the work of blocks",
+    "half": "the depth from which half of the tokens keep their prediction",
+    "readable": "the mean depth from which tokens keep their prediction",
+    "own": "the depth by which 90 % of the effect is done",
 }
 _REASONS: Final = {
     "sharpened": "blocks go on changing the output after the top-1 token is final, as where they sharpen "
@@ -258,17 +258,17 @@ class Verdict:
         if seeds == 1:  # which shows nothing of how far untrained models lie apart
             values = " and ".join(f"{null.value:.1f} ({_SUBJECTS[name]})" for name, null in nulls.items())
             return f"One untrained model of this shape reads {values}; at least three would tell what training moved."
-        moved = [f"{_SUBJECTS[name]} by {null}" for name, null in nulls.items() if null.differs]
+        moved = [f"{_SUBJECTS[name]} {null.in_words}" for name, null in nulls.items() if null.differs]
         same = [_SUBJECTS[name] for name, null in nulls.items() if null.same and not null.differs]
         unclear = [
-            f"{_SUBJECTS[name]} ({null.in_brackets})"
+            f"{_SUBJECTS[name]} ({null.in_brackets} blocks)"
             for name, null in nulls.items()
             if not null.same and not null.differs
         ]
         if not moved and not unclear:
             verb = "is" if len(same) == 1 else "are"
             return f"In {models} of this shape {' and '.join(same)} {verb} the same within a block."
-        clauses = [f"training moved {' and '.join(moved)} blocks"] if moved else []
+        clauses = [f"training moved {' and '.join(moved)}"] if moved else []
         if same:
             clauses.append(f"{same[0]} is the same within a block")
         if unclear:
