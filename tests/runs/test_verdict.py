@@ -396,7 +396,8 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
         text = verdict_of(beside(given, EARLY), {"untrained-0": beside(2.0, EARLY)}).text
         assert text.endswith(
             "One untrained model of this shape reads 2.0 (the depth from which half of the tokens keep their "
-            "prediction) and 1.5 (the depth by which 90 % of the effect is done); at least three would tell what training moved."
+            "prediction) and 1.5 (the depth by which 90 % of the effect is done); at least three would tell what "
+            "training moved."
         )
         assert "same" not in text
 
