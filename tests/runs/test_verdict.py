@@ -308,11 +308,12 @@ def beside(given: float, effects: list[float], prompts: int = 8) -> dict[str, xr
 
 def test_what_moved_by_little_keeps_its_sign_and_nothing_has_none_of_less() -> None:
     """An interval that leaves out 0 is said to have moved: its ends must not read 0."""
-    assert str(Null(np.array([[1.0]]), np.array([[-0.01]]))) == "-0.01"
+    assert Null(np.array([[1.0]]), np.array([[-0.01]])).in_brackets == "-0.01"
     low = Null(np.array([[1.0, 1.0]]), np.array([[-0.01, -0.01]]))
     assert low.differs
-    assert str(low) == "-0.01 (-0.01 to -0.01)"
-    assert str(Null(np.array([[1.0, 1.0]]), np.array([[-0.0, -0.0]]))) == "+0.0 (+0.0 to +0.0)"
+    assert low.in_brackets == "-0.01, -0.01 to -0.01"
+    assert low.in_words == "0.01 blocks earlier (95 % interval 0.01 to 0.01)"
+    assert Null(np.array([[1.0, 1.0]]), np.array([[-0.0, -0.0]])).in_brackets == "+0.0, +0.0 to +0.0"
 
 
 def test_what_training_moved_is_the_difference_to_untrained_models() -> None:

@@ -140,10 +140,6 @@ class Null:
         moved = signed(self.moved)
         return moved if math.isnan(low) else f"{moved}, {signed(low)} to {signed(high)}"
 
-    def __str__(self) -> str:
-        moved, _, ends = self.in_brackets.partition(", ")
-        return f"{moved} ({ends})" if ends else moved
-
 
 def _size(blocks: float) -> str:
     return signed(blocks)[1:]
