@@ -25,6 +25,9 @@ from bathyscope.measures.depth_score_levels import level_results
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.compare import compare
 
+BRUTE_FORCE = ("test_one_position_before_the_answer", "test_every_fourth_answer_token_is_pooled")
+"""What test_looped_parity.py asks of looped models too."""
+
 REDUCTIONS = ("mean", "p95", "max")
 FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]
 LENGTHS = (15, 21, 12)

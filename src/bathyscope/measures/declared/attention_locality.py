@@ -46,4 +46,11 @@ DECLARATION: Final = Declaration(
             "prompt block head", "a head's attention weight on one of the five tokens before", formula=_POOLED
         ),
     },
+    order=180,
+    synonyms=("attention", "attention_distance", "locality"),
+    panels={
+        "places": ("total_prev5", "self_weight", "first_key"),
+        "offsets": ("weight",),
+        "heads": ("head_prev5",),
+    },
 )

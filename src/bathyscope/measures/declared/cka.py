@@ -52,4 +52,7 @@ DECLARATION: Final = Declaration(
             formula="tanh(artanh CKA ± Student's quantile × its standard error), by a jackknife over groups of prompts",
         ),
     },
+    order=170,
+    synonyms=("representation_similarity", "centred_kernel_alignment", "centered_kernel_alignment"),
+    panels={"last": ("cka",), "all": ("cka",), "rest": ("cka",), "neighbours": ("cka",)},
 )

@@ -42,4 +42,14 @@ DECLARATION: Final = Declaration(
         },
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
+    order=60,
+    synonyms=("direct_effect", "direct_logit_attribution", "dla"),
+    panels={
+        "all": ("effect_all",),
+        "future": ("effect_future",),
+        "influence_all": ("effect_all",),
+        "influence_future": ("effect_future",),
+        "prompts_all": ("effect_all",),
+        "prompts_future": ("effect_future",),
+    },
 )

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.declared.schedules import (
+    PANELS,
     Blocks,
     Positions,
     ReadTokens,
@@ -43,4 +44,7 @@ DECLARATION: Final = Declaration(
     "Next-token statistics without each block in turn.",
     DropOptions,
     {**_TABLE, **in_all_loops(_TABLE)},
+    order=120,
+    synonyms=("ablation", "layer_ablation", "block_ablation", "layer_dropping", "prune", "knockout"),
+    panels=PANELS,
 )

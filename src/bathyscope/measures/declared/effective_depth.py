@@ -54,4 +54,6 @@ DECLARATION: Final = Declaration(
     },
     requires=("residual", "lens", "skip"),
     derived=True,
+    order=920,
+    panels={"estimates": ("depth", "ratio", "index")},
 )

@@ -66,4 +66,6 @@ DECLARATION: Final = Declaration(
         **OPERANDS,
     },
     needs_answers=True,
+    order=80,
+    panels={"prompt_": ("effect",), "later_": ("effect_future",)},
 )

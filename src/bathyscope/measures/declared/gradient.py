@@ -28,4 +28,7 @@ DECLARATION: Final = Declaration(
             formula="‖∂(mean loss)/∂h_b[t] − ∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
         ),
     },
+    order=110,
+    synonyms=("saliency", "gradients", "grad_norm"),
+    panels={"norms": ("norm", "norm_own", "norm_rest")},
 )

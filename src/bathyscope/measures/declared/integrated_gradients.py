@@ -69,4 +69,11 @@ DECLARATION: Final = Declaration(
         "answer_start": _label("prompt", "first token of the answer (−1 = not measured)", "token"),
     },
     needs_answers=True,
+    order=100,
+    synonyms=("ig", "attribution"),
+    example={"nodes": 4},
+    panels={
+        **dict.fromkeys(("prompt_", "attention_", "mlp_"), ("attribution",)),
+        "completeness": ("completeness",),
+    },
 )

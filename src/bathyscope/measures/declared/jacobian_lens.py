@@ -125,4 +125,11 @@ DECLARATION: Final = Declaration(
             "Westfall, Young 1993; Nichols, Holmes 2002",
         ),
     },
+    order=40,
+    synonyms=("jlens", "jacobian"),
+    panels={
+        "kl": ("kl",),
+        "top1_agreement": ("top1_agreement",),
+        "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
+    },
 )

@@ -60,4 +60,6 @@ DECLARATION: Final = Declaration(
         "interaction_mean": _mean("mean interaction over prompts", formula="mean over prompts"),
         **interval("interaction", _mean, "its interval", formula="paired bootstrap over prompts"),
     },
+    order=150,
+    panels={"interaction": ("interaction", "interaction_mean"), "cost": ("cost",)},
 )

@@ -108,4 +108,7 @@ DECLARATION: Final = Declaration(
         **OPERANDS,
     },
     needs_answers=True,
+    order=90,
+    synonyms=("activation_patching", "causal_tracing", "interchange_intervention"),
+    panels=dict.fromkeys(("prompt_", "attention_", "mlp_"), ("recovered", "change")),
 )

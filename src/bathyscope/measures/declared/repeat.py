@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Positions, ReadTokens, require_next_positions, schedule_table
+from bathyscope.measures.declared.schedules import PANELS, Positions, ReadTokens, require_next_positions, schedule_table
 from bathyscope.options import Range
 
 
@@ -34,4 +34,7 @@ DECLARATION: Final = Declaration(
     "Next-token statistics with each window of blocks repeated block by block.",
     RepeatOptions,
     schedule_table("start"),
+    order=140,
+    example={"length": 2},
+    panels=PANELS,
 )

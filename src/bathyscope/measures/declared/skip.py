@@ -103,4 +103,16 @@ DECLARATION: Final = Declaration(
         },
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
+    order=50,
+    synonyms=("layer_skipping", "skipping", "skip_effect"),
+    panels={
+        "all": ("effect_all",),
+        "future": ("effect_future",),
+        "influence_all": ("given_all", "received_all"),
+        "influence_future": ("given_future", "received_future"),
+        "output_all": ("output_all",),
+        "output_future": ("output_future",),
+        "prompts_all": ("effect_all",),
+        "prompts_future": ("effect_future",),
+    },
 )

@@ -4,7 +4,14 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks, Positions, ReadTokens, require_next_positions, schedule_table
+from bathyscope.measures.declared.schedules import (
+    PANELS,
+    Blocks,
+    Positions,
+    ReadTokens,
+    require_next_positions,
+    schedule_table,
+)
 from bathyscope.options import Range
 
 
@@ -30,5 +37,11 @@ class SwapOptions:
 
 
 DECLARATION: Final = Declaration(
-    "swap", "Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ.", SwapOptions, schedule_table("swapped")
+    "swap",
+    "Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ.",
+    SwapOptions,
+    schedule_table("swapped"),
+    order=130,
+    synonyms=("layer_swap", "swapping", "permute"),
+    panels=PANELS,
 )

@@ -48,4 +48,6 @@ DECLARATION: Final = Declaration(
         ),
         "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source="lad2024, swap cosines"),
     },
+    order=160,
+    panels={"attention": ("self", "index", "adjacent"), "mlp": ("self", "index", "adjacent")},
 )

@@ -78,4 +78,5 @@ DECLARATION: Final = Declaration(
         "piece": Label("id", "a token of top_id or jacobian_id as text", optional=True, source="tokenizer"),
     },
     requires=("lens",),
+    order=910,
 )

@@ -71,4 +71,11 @@ DECLARATION: Final = Declaration(
             formula="mean over the prompts that are read",
         ),
     },
+    order=30,
+    synonyms=("tuned_lens", "affine_lens", "affine_translators"),
+    panels={
+        "kl": ("kl",),
+        "top1_agreement": ("top1_agreement",),
+        "prediction_depth": ("prediction_depth",),
+    },
 )
