@@ -29,6 +29,8 @@ class Declaration:
         example: options that suit a few short prompts and a model of a few blocks, where the defaults do not.
         panels: panel of its figure → the variables that it shows; a name that ends with an underscore stands for the
             panels of all prompts, whose numbers follow. One without a figure of its own is drawn by this table.
+        question: what it answers, for a table of all measures.
+        rows: which rows it needs, for the same table.
     """
 
     name: str
@@ -44,6 +46,8 @@ class Declaration:
     synonyms: tuple[str, ...] = ()
     example: Mapping[str, Any] = field(default_factory=dict)
     panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    question: str = ""
+    rows: str = ""
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

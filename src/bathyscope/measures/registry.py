@@ -146,6 +146,11 @@ def make(declaration: Declaration, options: object = None) -> Measure[Any]:
     return measure
 
 
+def home_of(name: str) -> Path:
+    """Return the file of the package that has a measure's code."""
+    return Path(__file__).with_name(f"{name}.py")
+
+
 def plug_ins() -> dict[str, Declaration]:
     """Measures of installed plug-ins by name. One that cannot be loaded is left out, with a warning that names it."""
     declarations = {point.name: taken(point, "The measure", _read) for point in _entry_points()}

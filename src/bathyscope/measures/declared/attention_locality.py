@@ -53,4 +53,6 @@ DECLARATION: Final = Declaration(
         "offsets": ("weight",),
         "heads": ("head_prev5",),
     },
+    question="how far back does attention look?",
+    rows="the plain forward",
 )

@@ -55,4 +55,6 @@ DECLARATION: Final = Declaration(
     order=170,
     synonyms=("representation_similarity", "centred_kernel_alignment", "centered_kernel_alignment"),
     panels={"last": ("cka",), "all": ("cka",), "rest": ("cka",), "neighbours": ("cka",)},
+    question="which boundaries are alike?",
+    rows="a plain forward",
 )

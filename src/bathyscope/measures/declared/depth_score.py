@@ -105,4 +105,6 @@ DECLARATION: Final = Declaration(
         "by_level_layer": ("layer_effect",),
         "by_level_output": ("output_effect",),
     },
+    question="do harder problems use deeper blocks? With a test for trend",
+    rows="one per block and answer",
 )

@@ -52,4 +52,6 @@ DECLARATION: Final = Declaration(
         "prompts_all": ("effect_all",),
         "prompts_future": ("effect_future",),
     },
+    question="which of them read the block's contribution themselves?",
+    rows="one per pair of blocks",
 )

@@ -47,4 +47,6 @@ DECLARATION: Final = Declaration(
     order=120,
     synonyms=("ablation", "layer_ablation", "block_ablation", "layer_dropping", "prune", "knockout"),
     panels=PANELS,
+    question="what do predictions lose without a block?",
+    rows="one per block",
 )

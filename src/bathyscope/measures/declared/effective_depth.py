@@ -56,4 +56,6 @@ DECLARATION: Final = Declaration(
     derived=True,
     order=920,
     panels={"estimates": ("depth", "ratio", "index")},
+    question="up to which block does the model still work on the answer?",
+    rows="none of its own",
 )

@@ -68,4 +68,6 @@ DECLARATION: Final = Declaration(
     needs_answers=True,
     order=80,
     panels={"prompt_": ("effect",), "later_": ("effect_future",)},
+    question="until which boundary does a token matter to the answer?",
+    rows="one per boundary and token",
 )

@@ -31,4 +31,6 @@ DECLARATION: Final = Declaration(
     order=110,
     synonyms=("saliency", "gradients", "grad_norm"),
     panels={"norms": ("norm", "norm_own", "norm_rest")},
+    question="how does the loss reach each depth?",
+    rows="backward passes",
 )

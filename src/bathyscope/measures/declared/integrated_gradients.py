@@ -76,4 +76,6 @@ DECLARATION: Final = Declaration(
         **dict.fromkeys(("prompt_", "attention_", "mlp_"), ("attribution",)),
         "completeness": ("completeness",),
     },
+    question="which contributions does the answer rest on?",
+    rows="backward passes",
 )

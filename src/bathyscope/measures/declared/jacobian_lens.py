@@ -132,4 +132,6 @@ DECLARATION: Final = Declaration(
         "top1_agreement": ("top1_agreement",),
         "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
     },
+    question="what would be said from there if the other blocks acted as they do on average?",
+    rows="a plain forward; backward passes to fit it",
 )

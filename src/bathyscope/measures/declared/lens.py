@@ -143,4 +143,6 @@ DECLARATION: Final = Declaration(
         "gate": ("gate_exit",),
         "exits": ("exit_agreement", "exit_depth"),
     },
+    question="what would the model predict at each boundary?",
+    rows="the plain forward",
 )

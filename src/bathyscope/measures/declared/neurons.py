@@ -72,4 +72,6 @@ DECLARATION: Final = Declaration(
         "kurtosis": ("kurtosis",),
         "top_ing": ("histogram",),
     },
+    question="which neurons predict or suppress single tokens?",
+    rows="none: from the weights",
 )

@@ -62,4 +62,6 @@ DECLARATION: Final = Declaration(
     },
     order=150,
     panels={"interaction": ("interaction", "interaction_mean"), "cost": ("cost",)},
+    question="which two blocks make up for each other, and which need each other?",
+    rows="one per pair of blocks",
 )

@@ -111,4 +111,6 @@ DECLARATION: Final = Declaration(
     order=90,
     synonyms=("activation_patching", "causal_tracing", "interchange_intervention"),
     panels=dict.fromkeys(("prompt_", "attention_", "mlp_"), ("recovered", "change")),
+    question="where does a prompt hold what tells its answer from another prompt's?",
+    rows="one per boundary and token",
 )

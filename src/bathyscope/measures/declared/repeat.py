@@ -37,4 +37,6 @@ DECLARATION: Final = Declaration(
     order=140,
     example={"length": 2},
     panels=PANELS,
+    question="what does it change to run a few blocks twice?",
+    rows="one per window of blocks",
 )

@@ -152,4 +152,6 @@ DECLARATION: Final = Declaration(
         "cosines": ("cos_attn", "cos_mlp", "cos_block"),
         "neighbour": ("cos_neighbour",),
     },
+    question="how large is each contribution, and which way does it point?",
+    rows="the plain forward",
 )

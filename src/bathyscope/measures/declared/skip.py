@@ -115,4 +115,6 @@ DECLARATION: Final = Declaration(
         "prompts_all": ("effect_all",),
         "prompts_future": ("effect_future",),
     },
+    question="which later blocks, and which later tokens, depend on a block, its attention or its MLP?",
+    rows="one per block, and one per block and sampled token",
 )

@@ -90,4 +90,6 @@ DECLARATION: Final = Declaration(
         "held_out": ("heldout_error", "unexplained"),
         "loops": ("by_place", "by_loop"),
     },
+    question="into how many stages do the curves fall, if into any?",
+    rows="none of its own",
 )

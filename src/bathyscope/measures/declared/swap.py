@@ -44,4 +44,6 @@ DECLARATION: Final = Declaration(
     order=130,
     synonyms=("layer_swap", "swapping", "permute"),
     panels=PANELS,
+    question="how robust are predictions to the order of blocks?",
+    rows="one per pair of neighbours",
 )

@@ -50,4 +50,6 @@ DECLARATION: Final = Declaration(
     },
     order=160,
     panels={"attention": ("self", "index", "adjacent"), "mlp": ("self", "index", "adjacent")},
+    question="does a block's work belong to the block or to its place?",
+    rows="one per swap",
 )

@@ -79,4 +79,6 @@ DECLARATION: Final = Declaration(
     },
     requires=("lens",),
     order=910,
+    question="token by token: what is read at each boundary, and what each block adds?",
+    rows="none of its own",
 )

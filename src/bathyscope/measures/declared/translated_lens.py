@@ -78,4 +78,6 @@ DECLARATION: Final = Declaration(
         "top1_agreement": ("top1_agreement",),
         "prediction_depth": ("prediction_depth",),
     },
+    question="what could be predicted there, after a linear map to the last boundary?",
+    rows="a plain forward",
 )
