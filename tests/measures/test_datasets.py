@@ -13,7 +13,7 @@ from support import waves, zoo
 from support.misfits import misfits
 from support.rounding import rounding
 
-from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
+from bathyscope.measures.of.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt

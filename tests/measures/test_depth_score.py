@@ -19,9 +19,9 @@ from torch import nn
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
-from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score import DepthScore, answer_positions
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.measures.of.depth_score import DepthScoreOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.compare import compare
 

@@ -11,7 +11,7 @@ from support import naive_gradients, waves, zoo
 from support.rounding import bound_of_differences
 
 from bathyscope.errors import ModelError
-from bathyscope.measures.gradient import Gradient
+from bathyscope.measures.of.gradient import Gradient
 from bathyscope.model import Model
 from bathyscope.wavefront.gradients import depth
 

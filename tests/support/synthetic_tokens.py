@@ -16,8 +16,8 @@ from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
 
 from bathyscope.labels import range_of
-from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.measures.of.depth_score import DepthScoreOptions
 from bathyscope.measures.registry import MEASURES
 from bathyscope.runs.run import Run
 from bathyscope.statistics.crossing import centre_of_mass

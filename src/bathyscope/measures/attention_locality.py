@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bathyscope.errors import warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
-from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
+from bathyscope.measures.of.attention_locality import DECLARATION, AttentionLocalityOptions
 from bathyscope.model.anatomy.attention import Attention, attention_heads
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch

@@ -19,14 +19,14 @@ from torch import Tensor
 
 from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
+from bathyscope.measures.of.cka import DECLARATION, GROUPS, CkaOptions
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gram, minibatch_sums
 from bathyscope.statistics.hsic import cka as ratio
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.observer import BoundaryReader
 
 TOKENS = ("last", "all", "rest")
 """Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.declared.drop import DECLARATION, DropOptions
+from bathyscope.measures.of.drop import DECLARATION, DropOptions
 from bathyscope.measures.schedules import ScheduleMeasure, changed, protected
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule

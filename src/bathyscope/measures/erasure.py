@@ -17,8 +17,8 @@ from torch import Tensor
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.finite import overflow
+from bathyscope.measures.of.erasure import DECLARATION, ErasureOptions
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.precision import wide_dtype
@@ -28,7 +28,8 @@ from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import at_one_position
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.metrics import l2
-from bathyscope.wavefront.probe import BoundaryReader, ReplacedStates
+from bathyscope.wavefront.observer import BoundaryReader
+from bathyscope.wavefront.probe import ReplacedStates
 from bathyscope.wavefront.rows import Replacement
 
 

@@ -14,7 +14,7 @@ import xarray as xr
 from bathyscope.errors import warn
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
+from bathyscope.measures.of.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
 from bathyscope.model.streaming.lending import lent
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch

@@ -13,7 +13,7 @@ import xarray as xr
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.costs import Values, tree_costs
-from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
+from bathyscope.measures.of.pairs import DECLARATION, PairsOptions
 from bathyscope.measures.schedules import changed
 from bathyscope.measures.token_samples import TokenSample, sampler_of
 from bathyscope.prompts.parts import clusters, clusters_in

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, describe_value, did_you_mean
-from bathyscope.measures import declared as folder
+from bathyscope.measures import of
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import coerce, items_of, require_allowed
 
@@ -35,9 +35,9 @@ GROUP: Final = "bathyscope.measures"
 
 
 def _read_folder() -> dict[str, Declaration]:
-    """Return the declaration of every file in ``declared/`` that has one, in their order."""
-    modules = (importlib.import_module(f"{folder.__name__}.{file.name}") for file in iter_modules(folder.__path__))
-    declarations: list[Declaration] = [module.DECLARATION for module in modules if hasattr(module, "DECLARATION")]
+    """Return the declaration of every file in ``of/``, in their order."""
+    modules = (importlib.import_module(f"{of.__name__}.{file.name}") for file in iter_modules(of.__path__))
+    declarations: list[Declaration] = [module.DECLARATION for module in modules]
     in_order = sorted(declarations, key=lambda declaration: (declaration.order, declaration.name))
     return {declaration.name: declaration for declaration in in_order}
 
@@ -132,12 +132,7 @@ def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
 
 def make(declaration: Declaration, options: object = None) -> Measure[Any]:
     """A declared measure with its options (anything that ``options.coerce`` takes); its code is imported here."""
-    code = declaration.code
-    if code is None:
-        code = getattr(
-            importlib.import_module(f"bathyscope.measures.{declaration.name}"),
-            declaration.name.title().replace("_", ""),
-        )
+    code = _code_of(declaration.name) if declaration.code is None else declaration.code
     measure: Measure[Any] = code(options) if declaration.instance is None else declaration.instance
     if declaration.code is not None:
         from bathyscope.measures.guard import require_options  # the guard imports torch
@@ -146,9 +141,18 @@ def make(declaration: Declaration, options: object = None) -> Measure[Any]:
     return measure
 
 
+def _code_of(name: str) -> type[Measure[Any]]:
+    """Return a measure's class: of its file in ``of/``, or of the module of its name where that one is too heavy."""
+    class_name = name.title().replace("_", "")
+    light = importlib.import_module(f"{of.__name__}.{name}")
+    module = light if hasattr(light, class_name) else importlib.import_module(f"bathyscope.measures.{name}")
+    measure: type[Measure[Any]] = getattr(module, class_name)
+    return measure
+
+
 def home_of(name: str) -> Path:
     """Return the file of the package that has a measure's code."""
-    return Path(__file__).with_name(f"{name}.py")
+    return Path(inspect.getfile(_code_of(name)))
 
 
 def plug_ins() -> dict[str, Declaration]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.declared.repeat import DECLARATION, RepeatOptions
+from bathyscope.measures.of.repeat import DECLARATION, RepeatOptions
 from bathyscope.measures.schedules import ScheduleMeasure
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.declared.swap import DECLARATION, SwapOptions
+from bathyscope.measures.of.swap import DECLARATION, SwapOptions
 from bathyscope.measures.schedules import ScheduleMeasure, protected, swapped
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.rows import ScheduleRow

@@ -13,8 +13,8 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
 from bathyscope.measures.finite import require_finite
+from bathyscope.measures.of.swap_cosine import DECLARATION, SwapCosineOptions
 from bathyscope.measures.over_tokens import mean_over_tokens
 from bathyscope.measures.schedules import protected, swapped
 from bathyscope.prompts.prompt import TokenizedPrompt

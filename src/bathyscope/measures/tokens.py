@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.tokens import DECLARATION, TokensOptions
+from bathyscope.measures.of.tokens import DECLARATION, TokensOptions
 from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.tokenizer import pieces

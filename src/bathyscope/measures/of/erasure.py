@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.operands import OPERANDS
+from bathyscope.measures.operand_tables import OPERANDS
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import PromptSet
 from bathyscope.prompts.source import Source, kept_source

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import (
+from bathyscope.measures.schedule_tables import (
     PANELS,
     Blocks,
     Positions,

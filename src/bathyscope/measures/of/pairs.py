@@ -6,7 +6,7 @@ from typing import Final
 
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks, ReadTokens
+from bathyscope.measures.schedule_tables import Blocks, ReadTokens
 from bathyscope.options import Coverage, Resamples
 
 _SOURCE: Final = "own, pairs"

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import ReadTokens
+from bathyscope.measures.schedule_tables import ReadTokens
 from bathyscope.options import Distinct, Range
 
 REACHES: Final = {"all": "at all tokens", "future": "at later tokens"}

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import PANELS, Positions, ReadTokens, require_next_positions, schedule_table
+from bathyscope.measures.schedule_tables import PANELS, Positions, ReadTokens, require_next_positions, schedule_table
 from bathyscope.options import Range
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import Blocks
+from bathyscope.measures.schedule_tables import Blocks
 from bathyscope.options import Range
 
 _cosine = partial(

@@ -9,7 +9,7 @@ from bathyscope.core.strict import read_json
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.operands import OPERANDS
+from bathyscope.measures.operand_tables import OPERANDS
 from bathyscope.options import Distinct, Range
 
 _label = partial(Label, source="Meng et al. 2022, causal tracing; Zhang & Nanda 2024, activation patching")

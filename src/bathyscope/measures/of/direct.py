@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.skip import REACHES
+from bathyscope.measures.of.skip import REACHES
 from bathyscope.options import Range
 
 _label = partial(Label, source="csordas2025, local effects")
