@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.attention_locality import AttentionLocality, AttentionLocalityOptions
+from bathyscope.measures.of.attention_locality import AttentionLocality, AttentionLocalityOptions
 from bathyscope.model import load
 from bathyscope.model.anatomy import attention
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, CkaProbe, Minibatch, minibatches
+from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, CkaProbe, Minibatch, minibatches
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 BRUTE_FORCE = ("test_equals_loops_over_the_models_own_states",)

@@ -17,7 +17,7 @@ from support.rounding import assert_same_but_rounding, floor
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
-from bathyscope.measures.erasure import Erasure, ErasureOptions
+from bathyscope.measures.of.erasure import Erasure, ErasureOptions
 from bathyscope.model import load
 from bathyscope.prompts.prompt import PromptSet
 

@@ -18,7 +18,7 @@ from support import naive_gradients, waves, zoo
 import bathyscope
 from bathyscope import Prompt
 from bathyscope.errors import ModelError, OptionError, PromptError
-from bathyscope.measures.integrated_gradients import IntegratedGradients, IntegratedGradientsOptions
+from bathyscope.measures.of.integrated_gradients import IntegratedGradients, IntegratedGradientsOptions
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.gradients import integrate

@@ -1,8 +1,12 @@
-"""Declaration of swap; its code is ``measures.swap``."""
+"""Swap: the model with two neighbouring blocks exchanged. Source: lad2024, layer interventions."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
     PANELS,
@@ -12,7 +16,10 @@ from bathyscope.measures.schedule_tables import (
     require_next_positions,
     schedule_table,
 )
+from bathyscope.measures.schedules import ScheduleMeasure, protected, swapped
 from bathyscope.options import Range
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.rows import ScheduleRow
 
 
 @dataclass(frozen=True)
@@ -47,3 +54,15 @@ DECLARATION: Final = Declaration(
     question="how robust are predictions to the order of blocks?",
     rows="one per pair of neighbours",
 )
+
+
+class Swap(ScheduleMeasure[SwapOptions], declared=DECLARATION):
+    dimension = "swapped"
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return "this model has one block only" if facts.n_blocks < 2 else None
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        self.sample_tokens(prompts, seed)
+        schedules, first = swapped(self, facts), protected(self, prompts)
+        self.rows = {block: ScheduleRow(schedule, first) for block, schedule in schedules.items()}
