@@ -50,10 +50,10 @@ def _make_drawing(
     panels: list[Panel] = []
     sentences = ["Drawn by the dimensions of its variables.", describe(options, data.sizes.get("prompt", 1))]
     for name, variables in groups.items():
-        drawn = [_draw_variable(data, variable, options) for variable in variables if variable in data]
-        variable_panels = [panel for own_panels, _ in drawn for panel in own_panels]
+        drawings = [_draw_variable(data, variable, options) for variable in variables if variable in data]
+        variable_panels = [panel for own_panels, _ in drawings for panel in own_panels]
         panels += variable_panels if chosen is None else _name_panels(name, variable_panels)
-        sentences += [sentence for _, sentence in drawn]
+        sentences += [sentence for _, sentence in drawings]
     return Drawing(panels, " ".join(part for part in sentences if part))
 
 
