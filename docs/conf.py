@@ -34,6 +34,7 @@ extensions = [
 templates_path = ["_templates"]
 exclude_patterns = [
     "generated/figures",
+    "generated/measures",
     "generated/planted",
     "generated/thumbnails.md",
     "generated/live",

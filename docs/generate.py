@@ -5,8 +5,10 @@ The pictures are those of the bundled model, and of models that were built so th
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import io
+import re
 import sys
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,6 +66,8 @@ def texts(folder: Path) -> None:
     adopt(folder)
     write(folder / "commands.md", commands())
     write(folder / "families.md", families())
+    for name, text in measures().items():
+        write(folder / "measures" / f"{name}.md", text)
     write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
 
 
@@ -116,6 +120,48 @@ def families() -> str:
     return "\n".join([*lines, ""])
 
 
+def measures() -> dict[str, str]:
+    """What the page of measures includes: the table of each, that of all, and sections of those that it has none of."""
+    from bathyscope.labels import documented
+    from bathyscope.measures.registry import MEASURES, home_of
+
+    head = ["| variable | dimensions | units | what | formula | source |", "|---|---|---|---|---|---|"]
+    parts = {name: "\n".join([*head, *documented(measure.table or {}), ""]) for name, measure in MEASURES.items()}
+    described = sections((ROOT / "docs" / "measures.md").read_text(encoding="utf-8"))
+    others = {name: ast.get_docstring(ast.parse(home_of(name).read_text(encoding="utf-8"))) for name in MEASURES}
+    parts["others"] = "\n".join(
+        f"## {name}\n\n{text}\n\n{_picture(name)}{parts[name]}"
+        for name, text in others.items()
+        if name not in described
+    )
+    return {"overview": "\n".join([*questions(), ""]), **parts}
+
+
+def questions() -> list[str]:
+    """The rows of a table of all measures: what each answers, and which rows it needs."""
+    from bathyscope.measures.registry import MEASURES
+
+    rows = [f"| `{name}` | {measure.question} | {measure.rows} |" for name, measure in MEASURES.items()]
+    return ["| measure | question | rows it needs |", "|---|---|---|", *rows]
+
+
+def sections(page: str) -> list[str]:
+    """The headings of a page's sections."""
+    return re.findall(r"^## (.+)$", page, re.MULTILINE)
+
+
+def _picture(name: str) -> str:
+    """The figure of a measure that the bundled model is drawn with; nothing where it has none."""
+    from bathyscope.pages.figures.registry import FIGURES
+
+    if name not in FIGURES:
+        return ""
+    return (
+        f"```{{figure}} /generated/figures/{name}.svg\n:alt: {FIGURES[name].heading} of the bundled model.\n\n"
+        "The bundled model on eight prompts.\n```\n\n"
+    )
+
+
 def survey_bundled(measures: Sequence[str] | str = "all", count: int | None = None) -> list[bathyscope.Run]:
     """Surveys of the bundled model on bundled prompts, or the first ``count`` of them, and what else figures need."""
     import bathyscope
@@ -160,9 +206,10 @@ def thumbnails(runs: Sequence[bathyscope.Run], folder: Path) -> list[Path]:
     for name in (name for name in FIGURES if name in panels):
         paths.append(folder / "thumbnails" / f"{name}.png")
         paths[-1].write_bytes(render(draw_panel(panels[name], 3.3), "png"))
+        page = f"{name}.html" if (ROOT / "docs" / "figures" / f"{name}.md").exists() else f"../measures.html#{name}"
         parts.append(
             f"```{{image}} /generated/thumbnails/{name}.png\n:alt: {FIGURES[name].heading}\n:width: 215px\n"
-            f":target: {name}.html\n:class: thumbnail\n```\n"
+            f":target: {page}\n:class: thumbnail\n```\n"
         )
     write(folder / "thumbnails.md", "\n".join(parts))
     return paths

@@ -29,7 +29,8 @@ from bathyscope.wavefront import calls, places, reader, replace
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.chain import AnswerChain
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 THOROUGH = (

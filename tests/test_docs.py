@@ -7,17 +7,18 @@ import inspect
 import re
 import shlex
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from cyclopts import CycloptsError
 from support import zoo
+from support.fresh import fresh_module
 from support.misfits import misfits
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope.cli.app import app
-from bathyscope.labels import documented
 from bathyscope.measures.registry import MEASURES
 from bathyscope.surveying.papers.presets import PRESETS
 
@@ -61,19 +62,66 @@ def translated() -> bathyscope.Run:
     return bathyscope.survey(model, fitted, ["translated_lens", "jacobian_lens"], progress=False, **options)
 
 
-def rows_of(measure: str) -> list[str]:
-    """Rows of the table of a measure's variables in the page of measures."""
+@pytest.fixture(scope="module")
+def generate() -> ModuleType:
+    return fresh_module(ROOT / "docs" / "generate.py", "docs_generate")
+
+
+def site_page(generate: ModuleType) -> str:
+    """The page of measures with what it includes, as the site has it."""
     page = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
-    section = re.search(rf"^## {measure}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    assert section is not None
-    return re.findall(r"^\| `\w+` \| [^\n]*$", section[1].partition("| variable | dimensions |")[2], re.M)
+    parts = generate.measures()
+    return re.sub(
+        r"^```\{include\} generated/measures/(\w+)\.md\n```$", lambda match: parts[match[1]], page, flags=re.MULTILINE
+    )
+
+
+def rows_of(measure: str, page: str) -> list[str]:
+    """Rows of the table of a measure's variables in the page of measures."""
+    (section,) = re.findall(rf"^## {measure}$(.*?)(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
+    (table,) = section.split("| variable | dimensions | units | what | formula | source |")[1:]
+    return re.findall(r"^\| `\w+` \| [^\n]*$", table, re.M)
 
 
 @pytest.mark.parametrize("measure", MEASURES)
-def test_the_page_has_the_table_of_every_measure(measure: str) -> None:
-    table = MEASURES[measure].table
-    assert table is not None
-    assert rows_of(measure) == documented(table)
+def test_the_page_has_a_section_with_the_table_of_every_measure(measure: str, generate: ModuleType) -> None:
+    rows = rows_of(measure, site_page(generate))
+    assert [row.split("`")[1] for row in rows] == list(MEASURES[measure].table or {})
+    cells = [re.split(r" (?<!\\)\| ", row.strip("| ")) for row in rows]
+    for (_, dims, units, what, *_), label in zip(cells, (MEASURES[measure].table or {}).values(), strict=True):
+        assert dims.split(", ") == (list(label.always) or [""])
+        assert units == label.units
+        assert what
+        assert "{" not in what
+
+
+def test_a_measure_that_the_page_does_not_describe_has_a_section_of_its_own_words(
+    generate: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    described = generate.sections((ROOT / "docs" / "measures.md").read_text(encoding="utf-8"))
+    assert generate.measures()["others"].count("\n## ") + 1 >= len(set(MEASURES) - set(described))
+    monkeypatch.setattr(generate, "sections", lambda page: [name for name in described if name != "gradient"])
+    section = generate.measures()["others"]
+    assert section.startswith("## gradient\n\nGradient by depth: how strongly the loss reacts")
+    assert "/generated/figures/gradient.svg" in section
+    assert len(rows_of("gradient", section)) == 3
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_measure_says_what_it_answers(measure: str) -> None:
+    declaration = MEASURES[measure]
+    assert re.search(r"\?", declaration.question), f"give {measure} a question"
+    assert declaration.rows, f"say which rows {measure} needs"
+    assert "|" not in declaration.question + declaration.rows
+
+
+def test_the_first_page_says_of_measures_what_they_say_of_themselves(generate: ModuleType) -> None:
+    """It need not name every measure; those that it names come in their order."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    table = text.partition("| measure | question |")[2].partition("\n\n")[0].splitlines()[2:]
+    names = [row.split("`")[1] for row in table]
+    assert len(names) > 20
+    assert table == [row for row in generate.questions()[2:] if row.split("`")[1] in names]
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -84,7 +132,8 @@ def test_results_are_what_their_table_says(measure: str, run: bathyscope.Run, tr
 
 
 def test_the_noise_is_in_its_table(run: bathyscope.Run) -> None:
-    cells = [row.split(" | ") for row in rows_of("noise")]
+    page = (ROOT / "docs" / "measures.md").read_text(encoding="utf-8")
+    cells = [row.split(" | ") for row in rows_of("noise", page)]
     listed = {name.strip("| `"): (dims, units) for name, dims, units, *_ in cells}
     assert listed == {
         str(n): (", ".join(map(str, v.dims)), v.attrs["units"]) for n, v in run["noise"].data_vars.items()

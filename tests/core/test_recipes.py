@@ -10,7 +10,7 @@ import bathyscope
 from bathyscope.cli.commands.survey import read_request
 from bathyscope.core.recipes import code_of, overlay, read_recipe
 from bathyscope.errors import OptionError
-from bathyscope.measures.declared.skip import SkipOptions
+from bathyscope.measures.of.skip import SkipOptions
 
 
 def written(tmp_path: Path, text: str) -> Path:

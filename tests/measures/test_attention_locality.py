@@ -19,9 +19,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.attention_locality import AttentionLocality, AttentionLocalityOptions
+from bathyscope.measures.of.attention_locality import AttentionLocality, AttentionLocalityOptions
 from bathyscope.model import load
 from bathyscope.model.anatomy import attention
+
+BRUTE_FORCE_OF_PARTS = ("test_parity_with_the_weights_of_the_model",)
+"""What test_looped_parity.py asks of looped models too."""
 
 OFFSETS = (1, 2, 4, 8, 16)
 LENGTHS = (14, 3, 20)

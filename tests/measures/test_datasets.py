@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 import xarray as xr
 from support import waves, zoo
+from support.misfits import misfits
 from support.rounding import rounding
 
-from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
+from bathyscope.measures.of.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -17,162 +21,48 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 
 LENGTHS = (14, 9, 17)
-OPTIONS = {
-    "residual": None,
-    "lens": None,
-    "skip": {"positions": [[1, 6], [8], [12, 16, 3]]},
-    "direct": {"positions": [[1, 6], [8], [12, 16, 3]]},
-    "depth_score": None,
-    "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
-    "integrated_gradients": {"nodes": 4},
-    "gradient": None,
-    "attention_locality": None,
-    "drop": None,
-    "swap": None,
-    "repeat": {"length": 2},
-    "pairs": None,
-    "swap_cosine": None,
-    "tokens": None,
-}
 COLLECTIVE = {"cka", "translated_lens", "jacobian_lens", "patching"}
 """They look at many prompts together: what one prompt gives alone is nothing, or not the same."""
+OBSERVING = [name for name, measure in MEASURES.items() if not measure.derived and name not in COLLECTIVE]
+POSITIONS = {"positions": [[1, 6], [8], [12, 16, 3]]}
+OPTIONS: dict[str, Any] = {
+    **{name: MEASURES[name].example for name in OBSERVING},
+    # drawn by the number of a prompt, and so not the same where it is alone
+    "skip": POSITIONS,
+    "direct": POSITIONS,
+    # variables that are optional
+    "erasure": {"reference": [[5, 9, 7, 30, 44, 12]], "future": True},
+}
 ANSWERS = (2, 1, 3)
 PADDED = frozenset(("llama", "ministral", "bloom", "lfm2"))
 """Pads are seen by a mask, a window, distances, and a convolution."""
 L = 5
 
-_BOUNDARY = ("prompt", "boundary")
-_BLOCK = ("prompt", "block")
-_PARTS = ("attn", "mlp", "block")
-_EFFECT = ("prompt", "part", "reduction", "skipped", "block")
-_LENS = [
-    "kl_lens_final",
-    "kl_final_lens",
-    "jsd",
-    "entropy",
-    "overlap",
-    "top1_agreement",
-    "mrr",
-    "cross_entropy",
-    "kl_top_p",
-    "kl_tail",
-    "near_ties",
-    "top1_kept",
-]
-_SCHEDULE = {"kl": "nats", "top1_agreement": "1", "entropy": "bits", "loss": "nats"}
-DIMS: dict[str, dict[str, tuple[str, ...]]] = {
-    "residual": {
-        **dict.fromkeys(("norm_resid", "norm_resid_max", "norm_resid_rest"), _BOUNDARY),
-        **{f"norm_{part}{suffix}": _BLOCK for part in _PARTS for suffix in ("", "_max", "_rest")},
-        **{f"ratio_{part}{suffix}": _BLOCK for part in _PARTS for suffix in ("", "_max")},
-        **{f"cos_{part}": _BLOCK for part in (*_PARTS, "neighbour")},
-        "angular": ("prompt", "tokens", "boundary", "distance"),
-        **dict.fromkeys(("largest", "largest_token", "largest_channel", "largest_ratio"), _BOUNDARY),
-    },
-    "lens": {
-        **dict.fromkeys(_LENS, _BOUNDARY),
-        "hits": ("prompt", "boundary", "k"),
-        **dict.fromkeys(("settle_depth", "deep_thinking_ratio", "prediction_depth"), ("prompt",)),
-        **dict.fromkeys(("n_averaged", "n_averaged_cross_entropy"), ("prompt",)),
-    },
-    "skip": {
-        **dict.fromkeys(("effect_all", "effect_future"), _EFFECT),
-        **dict.fromkeys(("output_all", "output_future", "given_all", "given_future"), _EFFECT[:-1]),
-        **dict.fromkeys(("received_all", "received_future"), (*_EFFECT[:3], "block")),
-        "positions": ("prompt", "sample"),
-    },
-    "direct": {
-        **dict.fromkeys(("effect_all", "effect_future"), ("prompt", *_EFFECT[2:])),
-        "positions": ("prompt", "sample"),
-    },
-    "depth_score": {
-        "effect": ("prompt", *_EFFECT[2:]),
-        **dict.fromkeys(("layer_effect", "output_effect"), ("prompt", "reduction", "skipped")),
-        **dict.fromkeys(("prompt_score_layer", "prompt_score_output"), ("prompt", "reduction")),
-        "positions": ("prompt", "sample"),
-    },
-    "erasure": {
-        **dict.fromkeys(("effect", "effect_future"), (*_BOUNDARY, "token")),
-        "answer_start": ("prompt",),
-    },
-    "integrated_gradients": {
-        "attribution": ("prompt", "site", "block", "token"),
-        "completeness": ("prompt", "site", "block"),
-        **dict.fromkeys(("probability", "answer_start"), ("prompt",)),
-    },
-    "pairs": {
-        **dict.fromkeys(("cost", "kl", "top1_agreement", "interaction"), ("prompt", "dropped", "other")),
-        **dict.fromkeys(("baseline_loss", "n_averaged"), ("prompt",)),
-    },
-    "gradient": dict.fromkeys(("norm", "norm_own", "norm_rest"), _BOUNDARY),
-    "attention_locality": {
-        "weight": ("prompt", "block", "offset"),
-        **dict.fromkeys(("mean_prev5", "total_prev5", "self_weight", "first_key"), ("prompt", "block")),
-        **dict.fromkeys(("head_prev1", "head_prev5"), ("prompt", "block", "head")),
-    },
-    "swap_cosine": {
-        **dict.fromkeys(("self", "index", "adjacent"), ("prompt", "part", "swapped")),
-        "n_averaged": ("prompt",),
-    },
-    "tokens": {
-        **dict.fromkeys(("top_id", "top_probability"), (*_BOUNDARY, "top", "token")),
-        **dict.fromkeys(("kl_final_lens", "entropy", "next_probability"), (*_BOUNDARY, "token")),
-        **dict.fromkeys(("settle_depth", "prediction_depth"), ("prompt", "token")),
-        **dict.fromkeys(("added_loss", "added_kl"), ("prompt", "dropped", "token")),
-        "norm_resid": (*_BOUNDARY, "token"),
-        **{f"norm_{part}": (*_BLOCK, "token") for part in _PARTS},
-    },
-    **{
-        measure: {
-            **dict.fromkeys(_SCHEDULE, ("prompt", index)),
-            **dict.fromkeys(("baseline_entropy", "baseline_loss", "n_averaged"), ("prompt",)),
-        }
-        for measure, index in (("drop", "dropped"), ("swap", "swapped"), ("repeat", "start"))
-    },
+SIZES = {
+    "prompt": len(LENGTHS),
+    "token": max(LENGTHS),
+    "boundary": L + 1,
+    **dict.fromkeys(("block", "skipped", "dropped", "other"), L),
+    **dict.fromkeys(("swapped", "start"), L - 1),
 }
-COORDINATES = {
-    "pairs": {"dropped": range(L), "other": range(L)},
-    "residual": {"boundary": range(L + 1), "block": range(L), "distance": range(1, L + 1), "tokens": ["last", "all"]},
-    "lens": {"boundary": range(L + 1), "k": [1, 3, 5, 10]},
-    "skip": {
-        "part": ["block"],
-        "reduction": ["mean", "p95", "max"],
-        "skipped": range(L),
-        "block": range(L),
-        "sample": range(3),
-    },
-    "direct": {
-        "reduction": ["mean", "p95", "max"],
-        "skipped": range(L),
-        "block": range(L),
-        "sample": range(3),
-    },
-    "depth_score": {
-        "reduction": ["mean", "p95", "max"],
-        "skipped": range(L),
-        "block": range(L),
-        "sample": range(1),
-    },
-    "erasure": {"boundary": range(L + 1), "token": range(max(LENGTHS))},
-    "integrated_gradients": {
-        "site": ["block", "attention", "mlp"],
-        "block": range(L),
-        "token": range(max(LENGTHS)),
-    },
-    "gradient": {"boundary": range(L + 1)},
-    "attention_locality": {"block": range(L), "offset": [1, 2, 4, 8, 16], "head": range(4)},
-    "drop": {"dropped": range(L)},
-    "swap": {"swapped": range(L - 1)},
-    "repeat": {"start": range(L - 1)},
-    "swap_cosine": {"part": ["attention", "mlp"], "swapped": range(L - 1)},
-    "tokens": {
-        **dict.fromkeys(("block", "dropped"), range(L)),
-        "boundary": range(L + 1),
-        "prompt": range(len(LENGTHS)),
-        "token": range(max(LENGTHS)),
-        "top": range(5),
-    },
+"""Dimensions that are places along the depth or the text, counted from 0; no two kinds have one length."""
+REDUCTIONS = {"reduction": ["mean", "p95", "max"]}
+NAMED: dict[str, dict[str, Any]] = {
+    "residual": {"distance": range(1, L + 1), "tokens": ["last", "all"]},
+    "lens": {"k": [1, 3, 5, 10]},
+    "skip": {**REDUCTIONS, "part": ["block"], "sample": range(3)},
+    "direct": {**REDUCTIONS, "sample": range(3)},
+    "depth_score": {**REDUCTIONS, "sample": range(1)},
+    "integrated_gradients": {"site": ["block", "attention", "mlp"]},
+    "attention_locality": {"offset": [1, 2, 4, 8, 16], "head": range(4)},
+    "swap_cosine": {"part": ["attention", "mlp"]},
+    "tokens": {"top": range(5)},
 }
+"""What stands along dimensions of a measure's own, which nothing but its definition says."""
+SAMPLED = re.compile(r"_sampling_error$|^n_read$")
+"""Variables of single prompts where only some tokens are read."""
+COUNTED = re.compile(r"positions|answer_start|largest_(token|channel)|n_averaged\w*")
+"""Variables that are whole numbers."""
 
 
 @pytest.fixture(scope="module")
@@ -180,28 +70,40 @@ def datasets() -> dict[str, xr.Dataset]:
     return waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), LENGTHS), OPTIONS, answers=ANSWERS)
 
 
-def test_every_observing_measure_is_looked_at() -> None:
-    observing = {name for name, measure in MEASURES.items() if not measure.derived}
-    assert set(OPTIONS) == set(DIMS) == observing - COLLECTIVE
+def test_no_two_dimensions_can_be_taken_for_one_another() -> None:
+    assert len(set(SIZES.values())) == 5
+    assert set(NAMED) <= set(OBSERVING)
 
 
-@pytest.mark.parametrize("measure", DIMS)
+@pytest.mark.parametrize("measure", OBSERVING)
 def test_names_and_dimensions(datasets: dict[str, xr.Dataset], measure: str) -> None:
-    found = datasets[measure]
-    assert {name: values.dims for name, values in found.data_vars.items()} == DIMS[measure]
-    assert set(found.coords) - {"piece"} == set(COORDINATES[measure])
-    for name, values in COORDINATES[measure].items():
-        assert found[name].values.tolist() == list(values)
-    assert found.sizes["prompt"] == len(LENGTHS)
-    for name, values in found.data_vars.items():
-        whole = name in ("positions", "answer_start", "largest_token", "largest_channel") or "n_averaged" in str(name)
+    table = MEASURES[measure].table
+    assert table is not None
+    result = datasets[measure]
+    # a batch lacks what a run adds, and what other options give; tests/test_docs.py holds that a run has everything
+    assert [text for text in misfits(table, result) if not text.endswith("is missing")] == []
+    expected = {name for name, label in table.items() if "prompt" in label.always and not label.optional}
+    assert {name for name in expected if not SAMPLED.search(name)} <= set(result)
+    used = {str(dim) for values in result.data_vars.values() for dim in values.dims}
+    assert set(result.coords) - {"piece", "prompt"} == used - {"prompt"}
+    assert "prompt" in used
+    for dim in used:
+        labels = result[dim].values.tolist()
+        if dim in SIZES:
+            assert labels == list(range(SIZES[dim])), dim
+        elif dim in NAMED.get(measure, {}):
+            assert labels == list(NAMED[measure][dim]), dim
+        else:
+            assert measure not in NAMED, f"{dim} is missing in NAMED"
+            assert len(set(labels)) == len(labels) > 0, dim
+    for name, values in result.data_vars.items():
         if measure == "tokens":  # one value a token: half of what means take
             assert values.dtype == (np.int32 if name == "top_id" else np.float32), name
         else:
-            assert values.dtype == (np.int64 if whole else np.float64), name
+            assert values.dtype == (np.int64 if COUNTED.fullmatch(str(name)) else np.float64), name
 
 
-@pytest.mark.parametrize("measure", DIMS)
+@pytest.mark.parametrize("measure", OBSERVING)
 def test_attributes(datasets: dict[str, xr.Dataset], measure: str) -> None:
     for name, values in datasets[measure].data_vars.items():
         assert {"long_name", "units", "formula", "source"} <= set(values.attrs), name
@@ -209,7 +111,7 @@ def test_attributes(datasets: dict[str, xr.Dataset], measure: str) -> None:
         assert values.attrs["long_name"], name
         assert values.attrs["source"], name
         assert values.attrs["units"] in ("1", "nats", "bits", "token", "block", "boundary"), name
-        assert values.attrs["formula"] or name in ("positions", "answer_start") or "n_averaged" in str(name), name
+        assert values.attrs["formula"] or values.attrs["units"] == "token", name
         assert "{k}" not in values.attrs["formula"], name
         assert "{p}" not in values.attrs["formula"], name
 
@@ -222,7 +124,7 @@ def test_units() -> None:
         units = {"jsd": "bits", "entropy": "bits", "settle_depth": "boundary", "prediction_depth": "boundary"}
         units |= dict.fromkeys(("n_averaged", "n_averaged_cross_entropy"), "token")
         assert values.attrs["units"] == ("nats" if name in nats else units.get(str(name), "1"))
-    for name, units in _SCHEDULE.items():
+    for name, units in {"kl": "nats", "top1_agreement": "1", "entropy": "bits", "loss": "nats"}.items():
         assert found["drop"][name].attrs["units"] == units
 
 

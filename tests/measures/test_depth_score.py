@@ -19,11 +19,14 @@ from torch import nn
 
 import bathyscope
 from bathyscope import OptionError, Prompt, PromptError
-from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score import DepthScore, answer_positions
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.measures.of.depth_score import DepthScoreOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.compare import compare
+
+BRUTE_FORCE = ("test_one_position_before_the_answer", "test_every_fourth_answer_token_is_pooled")
+"""What test_looped_parity.py asks of looped models too."""
 
 REDUCTIONS = ("mean", "p95", "max")
 FAMILIES = ["llama", "gpt2", "gemma2", "falcon", "lfm2", "universal", "moeut", "gpt2_sink"]

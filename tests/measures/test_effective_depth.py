@@ -11,7 +11,7 @@ from support import waves, zoo
 
 from bathyscope.errors import OptionError
 from bathyscope.measures.curves import depth_inputs
-from bathyscope.measures.effective_depth import EffectiveDepth, EffectiveDepthOptions
+from bathyscope.measures.of.effective_depth import EffectiveDepth, EffectiveDepthOptions
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.effective_depth import effective_depth
 from bathyscope.statistics.sampling import Sampling

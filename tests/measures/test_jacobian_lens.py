@@ -21,6 +21,12 @@ from bathyscope.measures.jacobian_lens import JacobianLens
 from bathyscope.statistics.band import find_band
 from bathyscope.statistics.sampling import Sampling
 
+BRUTE_FORCE = (
+    "test_the_model_itself_reads_the_transported_states",
+    "test_what_it_says_at_single_tokens_is_what_the_model_itself_reads",
+)
+"""What test_looped_parity.py asks of looped models too."""
+
 FIRST = 2
 FIT, READ = (20,) * 24, (7, 12, 5)
 

@@ -14,8 +14,8 @@ from torch import Tensor
 
 import bathyscope
 from bathyscope.errors import ModelError
-from bathyscope.measures.declared.lens import EXIT_THRESHOLDS
 from bathyscope.measures.loop_exits import gate_advantage
+from bathyscope.measures.of.lens import EXIT_THRESHOLDS
 
 PROMPTS = [
     torch.randint(4, looped.VOCABULARY, (length,), generator=torch.Generator().manual_seed(length)).tolist()

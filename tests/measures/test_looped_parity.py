@@ -7,6 +7,7 @@ the models begin with ``loop:``.
 
 from __future__ import annotations
 
+import ast
 from functools import cache
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -26,29 +27,21 @@ from bathyscope.model import Model, load
 NAMES = list(looped.LOOPED)
 FOLDED = ("recursion", "huginn_still", "hrm_text")
 """Their states hold more than the stream."""
-WHOLE_STATES = {
-    "test_parity": ("test_skip", "test_lens"),
-    "test_erasure": ("test_against_one_forward_per_boundary_and_token",),
-    "test_patching": ("test_equals_one_forward_per_patch",),
-    "test_direct": ("test_parity_with_one_forward_per_pair_of_blocks",),
-    "test_gradient": ("test_parity_with_backward_passes_of_the_model",),
-    "test_integrated_gradients": ("test_parity_with_one_pass_per_step",),
-    "test_cka": ("test_equals_loops_over_the_models_own_states",),
-    "test_depth_score": ("test_one_position_before_the_answer", "test_every_fourth_answer_token_is_pooled"),
-    "test_jacobian_lens": (
-        "test_the_model_itself_reads_the_transported_states",
-        "test_what_it_says_at_single_tokens_is_what_the_model_itself_reads",
-    ),
-    "test_neurons": ("test_moments_of_all_cosines",),
-    "test_translated_lens": ("test_equals_least_squares_on_the_models_own_states",),
-}
+
+
+def named_in_test_files(constant: str) -> dict[str, tuple[str, ...]]:
+    """By file the names of tests that its constant lists; the files themselves are not run."""
+    return {
+        path.stem: ast.literal_eval(statement.value)
+        for path in sorted(Path(__file__).parent.glob("test_*.py"))
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == constant
+    }
+
+
+WHOLE_STATES = named_in_test_files("BRUTE_FORCE")
 """By file the comparisons with brute force that every looped model stands."""
-PARTS = {
-    "test_parity": ("test_residual_contributions",),
-    "test_skip_parts": ("test_parity_with_one_forward_per_skip",),
-    "test_swap_cosine": ("test_parity_with_hooks_on_the_real_model",),
-    "test_attention_locality": ("test_parity_with_the_weights_of_the_model",),
-}
+PARTS = named_in_test_files("BRUTE_FORCE_OF_PARTS")
 """Those of attention and MLP, which states with more than the stream lack."""
 
 pytestmark = pytest.mark.thorough
@@ -246,4 +239,5 @@ def test_every_measure_is_compared() -> None:
     """Each measure has a comparison here: by the name of its test file, or of a test."""
     files = {file.removeprefix("test_") for file in (*WHOLE_STATES, *PARTS)}
     by_name = {"skip", "lens", "drop", "swap", "repeat", "residual", "pairs", "tokens", "effective_depth", "stages"}
+    assert {name for file in (WHOLE_STATES, PARTS) for tests in file.values() for name in tests}
     assert set(MEASURES) == (files - {"parity", "skip_parts"}) | by_name

@@ -22,6 +22,9 @@ from bathyscope.measures.token_classes import CLASSES, members, texts_within
 from bathyscope.model import load
 from bathyscope.model.anatomy.neurons import output_weights
 
+BRUTE_FORCE = ("test_moments_of_all_cosines",)
+"""What test_looped_parity.py asks of looped models too."""
+
 ING = ["running", "ing", "morning", "sing"]
 WORDS = [*(f"w{number}" for number in range(94)), *ING]
 """With <unk> and ``a`` 100 tokens; the zoo's models have 120."""

@@ -33,6 +33,10 @@ from torch import Tensor
 
 from bathyscope.model import weight_hash
 
+BRUTE_FORCE = ("test_skip", "test_lens")
+BRUTE_FORCE_OF_PARTS = ("test_residual_contributions",)
+"""What test_looped_parity.py asks of looped models too."""
+
 pytestmark = pytest.mark.filterwarnings("ignore:drop.1 cannot run")
 
 CLOSE = 1e-5

@@ -24,6 +24,9 @@ from bathyscope.prompts.prompt import Prompt
 from bathyscope.statistics.operand_depth import operand_trend
 from bathyscope.wavefront.engine import Wavefront
 
+BRUTE_FORCE = ("test_equals_one_forward_per_patch",)
+"""What test_looped_parity.py asks of looped models too."""
+
 CLOSE = 1e-5
 PARTS = ("block", "attention", "mlp")
 LENGTH, ANSWER = 8, 2

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.measures.declared.direct import DirectOptions
-from bathyscope.measures.declared.skip import SkipOptions
+from bathyscope.measures.of.direct import DirectOptions
+from bathyscope.measures.of.skip import SkipOptions
 from bathyscope.measures.positions import check_positions, sample_positions
 from bathyscope.options import coerce
 

@@ -7,14 +7,38 @@ from pathlib import Path
 import pytest
 
 from bathyscope.errors import OptionError
-from bathyscope.measures import declared
+from bathyscope.measures import of
 from bathyscope.measures.registry import DEFAULT, MEASURES, chosen, expand, make
+
+ORDER = (
+    *("residual", "lens", "translated_lens", "jacobian_lens", "skip", "direct", "depth_score", "erasure", "patching"),
+    *("integrated_gradients", "gradient", "drop", "swap", "repeat", "pairs", "swap_cosine", "cka"),
+    *("attention_locality", "neurons", "tokens", "effective_depth", "stages"),
+)
+"""In which results are written and read; a measure that is added may come between."""
+
+
+def test_measures_keep_their_order() -> None:
+    assert tuple(name for name in MEASURES if name in ORDER) == ORDER
 
 
 def test_every_declaration_is_registered_under_its_name() -> None:
-    files = {path.stem for path in Path(declared.__path__[0]).glob("*.py")} - {"__init__", "schedules", "operands"}
+    files = {path.stem for path in Path(of.__path__[0]).glob("*.py")} - {"__init__"}
     assert set(MEASURES) == files
     assert all(name == one.name for name, one in MEASURES.items())
+
+
+def test_a_synonym_means_one_measure() -> None:
+    synonyms = [synonym for declaration in MEASURES.values() for synonym in declaration.synonyms]
+    assert len(set(synonyms)) == len(synonyms)
+    assert not set(synonyms) & set(MEASURES)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_examples_are_options_and_panels_show_variables(name: str) -> None:
+    declaration = MEASURES[name]
+    assert chosen([name], {name: declaration.example} if declaration.example else {})
+    assert {variable for panel in declaration.panels.values() for variable in panel} <= set(declaration.table or ())
 
 
 def test_what_is_derived_comes_after_what_it_needs() -> None:
@@ -28,7 +52,7 @@ def test_what_is_derived_comes_after_what_it_needs() -> None:
 def test_a_measure_is_what_its_declaration_says() -> None:
     for name, one in MEASURES.items():
         made = make(one)
-        assert type(made).__module__ == f"bathyscope.measures.{name}"
+        assert type(made).__module__ in (f"bathyscope.measures.of.{name}", f"bathyscope.measures.{name}")
         assert made.options == one.options_type()
         stated = (made.name, made.table, made.requires, made.needs_answers, made.derived)
         assert stated == (name, one.table, one.requires, one.needs_answers, one.derived)

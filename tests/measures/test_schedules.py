@@ -15,9 +15,9 @@ from transformers import PreTrainedModel
 
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
-from bathyscope.measures.drop import Drop, DropOptions
-from bathyscope.measures.repeat import Repeat, RepeatOptions
-from bathyscope.measures.swap import Swap, SwapOptions
+from bathyscope.measures.of.drop import Drop, DropOptions
+from bathyscope.measures.of.repeat import Repeat, RepeatOptions
+from bathyscope.measures.of.swap import Swap, SwapOptions
 
 LENGTHS = (14, 9, 17)
 EDITABLE = ["llama", "gpt2", "gpt_neox", "mpt", "olmo2", "mixtral", "granite"]

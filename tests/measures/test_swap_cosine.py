@@ -17,7 +17,10 @@ from torch import Tensor, nn
 import bathyscope
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.swap_cosine import SwapCosine, SwapCosineOptions
+from bathyscope.measures.of.swap_cosine import SwapCosine, SwapCosineOptions
+
+BRUTE_FORCE_OF_PARTS = ("test_parity_with_hooks_on_the_real_model",)
+"""What test_looped_parity.py asks of looped models too."""
 
 LENGTHS = (14, 9)
 PARALLEL = ["gpt_neox", "gptj", "phi", "falcon", "cohere2"]

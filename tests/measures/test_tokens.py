@@ -15,7 +15,7 @@ from support.piece_tokenizer import VOCABULARY, piece_tokenizer
 
 import bathyscope
 from bathyscope.errors import OptionError
-from bathyscope.measures.tokens import Tokens
+from bathyscope.measures.of.tokens import Tokens
 from bathyscope.model.anatomy.readout import Readout
 
 LENGTHS = (14, 9, 17)

@@ -210,7 +210,7 @@ BUGS: tuple[Bug, ...] = (
         "model/anatomy/test_checks.py::test_any_removable_blocks_but_the_kept_one_can_be_left_out_together",
     ),
     Bug(
-        "measures/pairs",
+        "measures/of/pairs",
         "pairs-run-without-what-they-take",
         "if missing := facts.checks.lacking(standard.drop_runs(pair)):",
         'if missing := "":',

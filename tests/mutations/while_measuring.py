@@ -163,7 +163,7 @@ _MEASURES = (
         "measures/test_over_tokens.py",
     ),
     Bug(
-        "measures/erasure",
+        "measures/of/erasure",
         "a-reference-mean-over-tokens-it-left-out",
         "tokens = sum(n - first for n in lengths)",
         "tokens = sum(lengths)",
@@ -198,7 +198,7 @@ _MEASURES = (
         "measures/test_lens.py::test_answers_weigh_by_their_own_tokens",
     ),
     Bug(
-        "measures/attention_locality",
+        "measures/of/attention_locality",
         "the-first-query-counts-for-the-first-key",
         "self._first_key.cpu() / (lengths - 1)",
         "self._first_key.cpu() / lengths",
@@ -219,7 +219,7 @@ _MEASURES = (
         "measures/test_schedules.py::test_published_positions",
     ),
     Bug(
-        "measures/cka",
+        "measures/of/cka",
         "a-degree-of-freedom-too-many",
         "max(len(m.groups(kind)) - 1, 0)",
         "len(m.groups(kind))",
@@ -240,7 +240,7 @@ _MEASURES = (
         "measures/test_neurons.py",
     ),
     Bug(
-        "measures/swap_cosine",
+        "measures/of/swap_cosine",
         "protected-tokens-are-counted-as-averaged",
         "counts = np.array(self._batch.lengths, dtype=np.int64) - self._first",
         "counts = np.array(self._batch.lengths, dtype=np.int64)",

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from transformers import BatchEncoding, PreTrainedTokenizerFast
 
 from bathyscope.errors import PromptError
-from bathyscope.measures.declared.erasure import ErasureOptions
+from bathyscope.measures.of.erasure import ErasureOptions
 from bathyscope.prompts.padding import EdgeTokens, find_padding, require_unpadded
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.source import resolve

@@ -15,8 +15,10 @@ from support.synthetic_neurons import neurons
 from support.synthetic_similarity import cka, pairs, swap_cosine
 from support.synthetic_stages import stages
 
-from bathyscope.measures.declared.depth_score import DepthScoreOptions
+from bathyscope.labels import range_of
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.measures.of.depth_score import DepthScoreOptions
+from bathyscope.measures.registry import MEASURES
 from bathyscope.runs.run import Run
 from bathyscope.statistics.crossing import centre_of_mass
 
@@ -79,8 +81,41 @@ def complete_run(L: int = 12, prompts: int = 6, *, tokens: int = 20, seed: int =
     groups["stages"] = stages(groups)
     groups["translated_lens"] = translated(L, prompts, groups["residual"])
     groups["jacobian_lens"] = jacobian(L, prompts, groups["residual"])
+    for name in [name for name, declaration in MEASURES.items() if declaration.panels and name not in groups]:
+        groups[name] = from_table(name, L, coords)
     tree = xr.DataTree.from_dict({f"/{name}": dataset for name, dataset in groups.items()})
     return Run(tree, run.manifest)
+
+
+def from_table(measure: str, L: int, coords: Mapping[str, Any]) -> xr.Dataset:
+    """Numbers without any meaning for every variable that a measure's table has, within what it can be.
+
+    Args:
+        coords: of prompts and tokens.
+    """
+    rng = np.random.default_rng(0)
+    lengths = coords["n_tokens"][1]
+    sizes = {
+        "prompt": len(lengths),
+        "token": int(lengths.max()),
+        "boundary": L + 1,
+        **dict.fromkeys(("block", "skipped", "dropped", "other"), L),
+        **dict.fromkeys(("swapped", "start"), L - 1),
+    }
+    values = {}
+    for name, label in (MEASURES[measure].table or {}).items():
+        if label.optional or not label.units:
+            continue
+        low, high = (limit if np.isfinite(limit) else other for limit, other in zip(range_of(name), (-1.0, 2.0)))
+        values[name] = rng.uniform(low, high, [sizes.get(dim, 3) for dim in label.always])
+        if label.units == "token":
+            values[name] = values[name].round().astype(np.int64)
+    used = {dim for name in values for dim in MEASURES[measure].table[name].always}
+    own = {dim: np.arange(sizes.get(dim, 3)) for dim in used - {"prompt", "token"}}
+    given = ("token", "piece") if "token" in used else ()
+    return made_up(
+        measure, values, {**own, **{name: coords[name] for name in ("prompt_id", "dataset", "n_tokens", *given)}}
+    )
 
 
 def token_coords(run: Run, lengths: Array) -> dict[str, Any]:

@@ -20,7 +20,8 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, RowsView
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView, FinalStates, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow
 
 RAGGED = (14, 9, 17)

@@ -15,7 +15,8 @@ from bathyscope.wavefront import slots
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Probe, RowPartsView
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow, SkipRow
 
 SWAP = ScheduleRow(Schedule.standard(5).swap(2))

@@ -15,7 +15,8 @@ from torch import Tensor
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView, FinalStates, ReplacedStates
 from bathyscope.wavefront.replace import Group, group_size, plan_sweeps
 from bathyscope.wavefront.rows import Replacement, SkipRow
 

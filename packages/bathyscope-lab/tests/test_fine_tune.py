@@ -11,7 +11,7 @@ from bathyscope_lab.train import train
 
 import bathyscope
 from bathyscope.cli import main
-from bathyscope.measures.effective_depth import EffectiveDepth
+from bathyscope.measures.of.effective_depth import EffectiveDepth
 
 PROBLEMS = "task.options={modules: [mul], entropy: [2, 2]}"
 QUICK = ("evaluation.problems=2", "evaluation.final_problems=2", "optimisation.warmup_steps=1", "threads=1")

@@ -117,25 +117,16 @@ def test_experts_are_the_neurons_of_every_step() -> None:
         assert only.neurons == config.num_experts * config.moe_intermediate_size
 
 
-BY_STEP = {
-    # measure → a variable that has a value everywhere, its axis of depth, and how long that is
-    "residual": ("norm_block", "block", STEPS),
-    "lens": ("kl_lens_final", "boundary", STEPS + 1),
-    "skip": ("effect_all", "skipped", STEPS),
-    "direct": ("effect_all", "block", STEPS),
-    "depth_score": ("effect", "skipped", STEPS),
-    "erasure": ("effect", "boundary", STEPS + 1),
-    "integrated_gradients": ("attribution", "block", STEPS),
-    "gradient": ("norm", "boundary", STEPS + 1),
-    "drop": ("kl", "dropped", STEPS),
-    "swap": ("kl", "swapped", STEPS - 1),
-    "repeat": ("kl", "start", STEPS - 1),
-    "swap_cosine": ("self", "swapped", STEPS - 1),
-    "cka": ("cka", "boundary", STEPS + 1),
-    "attention_locality": ("total_prev5", "block", STEPS),
-    "neurons": ("kurtosis", "block", STEPS),
-    "stages": ("signature", "block", STEPS),
+AXES = {
+    "boundary": STEPS + 1,
+    **dict.fromkeys(("block", "skipped", "dropped", "other"), STEPS),
+    **dict.fromkeys(("swapped", "start"), STEPS - 1),
 }
+"""Dimensions along the depth, and how long they are."""
+LEFT_OUT = {"translated_lens", "jacobian_lens", "patching"}
+"""The maps that four short prompts are too few for, the lens that nothing is fitted to, and pairs: there is none."""
+NOT_EVERYWHERE = {"pairs", "tokens"}
+"""Two blocks that are one have no value, and tokens are padded."""
 
 
 @pytest.mark.parametrize("name", ["universal", pytest.param("moeut", marks=pytest.mark.thorough)])
@@ -143,21 +134,25 @@ def test_a_survey_of_all_measures_runs_on_a_folder(name: str, tmp_path: Path) ->
     zoo.build(name).save_pretrained(tmp_path / name)
     run = bathyscope.survey(
         bathyscope.load(tmp_path / name, device="cpu"),
-        [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build(name), (16,) * 4)],
+        [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build(name), (18,) * 4)],
         measures="all",
         progress=False,
-        repeat={"length": 2},
-        integrated_gradients={"steps": 2},
-        stages={"stages": 2, "resamples": 20},
+        **{measure: declaration.example for measure, declaration in MEASURES.items() if declaration.example},
     )
-    # the maps that four short prompts are too few for, the lens that nothing is fitted to, and pairs: there is none
-    left_out = {"translated_lens", "jacobian_lens", "patching"}
-    assert {*BY_STEP, "effective_depth", *left_out, "pairs", "tokens"} == set(MEASURES)
-    for measure, (variable, axis, size) in BY_STEP.items():
-        values = run[measure][variable]
-        assert np.isfinite(values).all(), measure
-        assert float(values.std()) > 0, measure
-        assert values[axis].values.tolist() == list(range(size)), measure
+    assert LEFT_OUT | set(run.measures) == {*MEASURES, "noise"}
+    for measure in set(MEASURES) - LEFT_OUT - {"effective_depth"}:
+        along = [
+            values
+            for variable in MEASURES[measure].table
+            if variable in run[measure] and set((values := run[measure][variable]).dims) & set(AXES)
+        ]
+        for values in along:
+            for axis in set(values.dims) & set(AXES):
+                assert values[axis].values.tolist() == list(range(AXES[axis])), (measure, values.name)
+        # what a table begins with is what the measure is about
+        if measure not in NOT_EVERYWHERE:
+            assert np.isfinite(along[0]).all(), measure
+        assert float(along[0].std()) > 0, measure
     depths = run["effective_depth"].sel(estimator=["settle", "prediction", "centre_of_mass"])
     assert ((depths.depth >= 0) & (depths.depth <= STEPS)).all()
     np.testing.assert_allclose(depths.ratio, depths.depth / STEPS)

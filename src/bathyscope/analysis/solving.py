@@ -35,7 +35,8 @@ from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import FinalStates, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import FinalStates
 
 _SOURCE = "exact match of the greedy answer"
 _by_prompt = partial(Label, "prompt", source=_SOURCE)

@@ -1,15 +1,19 @@
 """Measures of the answer's prediction, token by token: which prompts they can use, and what is said of the tokens."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from bathyscope.wavefront.batch import Batch
 
 BEYOND = 4
 """Times ``max_tokens`` that the shortest prompts may be long where none is within it."""
@@ -102,6 +106,8 @@ class AnsweredProbe(MeasureProbe):
 
     def answer_start(self) -> NDArray[np.int64]:
         """Each prompt's first token of the answer, −1 where the prompt is not measured."""
+        import numpy as np
+
         starts = np.full(self._batch.size, -1, dtype=np.int64)
         for prompt in self._measured:
             starts[prompt] = self._batch.lengths[prompt] - self.answer(prompt)
@@ -109,6 +115,8 @@ class AnsweredProbe(MeasureProbe):
 
     def token_coords(self) -> dict[str, Any]:
         """The dimension of tokens, and the texts of tokens."""
+        import numpy as np
+
         return {
             "token": np.arange(self._width),
             "piece": (("prompt", "token"), padded_pieces(self._pieces, self._width)),
@@ -117,6 +125,8 @@ class AnsweredProbe(MeasureProbe):
 
 def padded_pieces(pieces: Sequence[Sequence[str] | None], width: int) -> NDArray[np.object_]:
     """Tokens as texts, [prompt, token], empty where a prompt has none."""
+    import numpy as np
+
     padded = np.full((len(pieces), width), "", dtype=object)
     for prompt, texts in enumerate(pieces):
         padded[prompt, : len(texts or ())] = texts or ()

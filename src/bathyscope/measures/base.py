@@ -1,4 +1,7 @@
-"""What a measure is: it declares options and needs, observes a wavefront, and yields a labelled dataset."""
+"""What a measure is: it declares options and needs, observes a wavefront, and yields a labelled dataset.
+
+Nothing here imports torch, so that a measure whose functions import what they compute with is one light file.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
-import numpy as np
-import xarray as xr
-from torch import Tensor
-
 from bathyscope.errors import ModelError, PromptError
-from bathyscope.labels import Table
-from bathyscope.measures.declaration import Declaration
-from bathyscope.model.anatomy.anatomy import Anatomy
-from bathyscope.model.anatomy.checks import Checks
-from bathyscope.model.anatomy.plain import home_of
-from bathyscope.model.identity import ModelIdentity
 from bathyscope.options import NoOptions, coerce
-from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.source import Source
 from bathyscope.prompts.tokenizer import pieces
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import Probe
+from bathyscope.wavefront.observer import Probe
 
 if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
+    from bathyscope.labels import Table
+    from bathyscope.measures.declaration import Declaration
     from bathyscope.measures.token_values import TokenValues
+    from bathyscope.model.anatomy.anatomy import Anatomy
+    from bathyscope.model.anatomy.checks import Checks
+    from bathyscope.model.identity import ModelIdentity
+    from bathyscope.prompts.prompt import TokenizedPrompt
+    from bathyscope.prompts.source import Source
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
 
 Options = TypeVar("Options")
 
@@ -55,6 +56,8 @@ class ModelFacts:
     @property
     def has_weights(self) -> bool:
         """Whether the model can be run; one whose cost is estimated is an outline alone."""
+        from bathyscope.model.anatomy.plain import home_of
+
         return home_of(self.anatomy.model).type != "meta"
 
     def pieces(self, ids: Sequence[int]) -> list[str]:

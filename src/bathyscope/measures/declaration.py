@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.labels import Table, labelled
@@ -23,6 +23,14 @@ class Declaration:
         table: None = unknown (a measure from outside the package).
         code: its class; None = that of its name, in the module of its name, imported when it is made.
         instance: the measure itself, where a caller passed one instead of its name.
+        order: its place in runs and reports, ascending; equal ones by name. Those that are computed from the model or
+            from other measures alone have 900 and more.
+        synonyms: what the field calls it, for those who ask by another name.
+        example: options that suit a few short prompts and a model of a few blocks, where the defaults do not.
+        panels: panel of its figure → the variables that it shows; a name that ends with an underscore stands for the
+            panels of all prompts, whose numbers follow. One without a figure of its own is drawn by this table.
+        question: what it answers, for a table of all measures.
+        rows: which rows it needs, for the same table.
     """
 
     name: str
@@ -34,6 +42,12 @@ class Declaration:
     derived: bool = False
     code: type | None = None
     instance: Any = None
+    order: int = 500
+    synonyms: tuple[str, ...] = ()
+    example: Mapping[str, Any] = field(default_factory=dict)
+    panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    question: str = ""
+    rows: str = ""
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

@@ -16,9 +16,9 @@ import xarray as xr
 
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.measures.depth_score_levels import check_label, level_results
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
+from bathyscope.measures.of.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.prompts.parts import clusters
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.crossing import centre_of_mass, layer_effect

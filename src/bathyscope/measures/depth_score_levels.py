@@ -10,7 +10,7 @@ import xarray as xr
 
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import REDUCTIONS
-from bathyscope.measures.declared.depth_score import DECLARATION, DepthScoreOptions
+from bathyscope.measures.of.depth_score import DECLARATION, DepthScoreOptions
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
 from bathyscope.prompts.parts import clusters_in, levels_in_order
 from bathyscope.prompts.prompt import TokenizedPrompt

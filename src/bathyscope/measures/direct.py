@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import xarray as xr
 
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.direct import DECLARATION, DirectOptions
-from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
+from bathyscope.measures.of.direct import DECLARATION, DirectOptions
+from bathyscope.measures.of.skip import REACHES
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.rows import Request, SkipBefore, SkipRow
 

@@ -22,8 +22,8 @@ from bathyscope.errors import warn
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.skip import REACHES
 from bathyscope.measures.finite import overflow, require_finite
+from bathyscope.measures.of.skip import REACHES
 from bathyscope.measures.over_tokens import LEFT_OUT, over_prompts, pooled, reduce_tokens
 from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range

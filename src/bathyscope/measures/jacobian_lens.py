@@ -19,11 +19,11 @@ from torch import Tensor
 from bathyscope.errors import ModelError, OptionError, PromptError, warn
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.jacobian_lens import DECLARATION, JacobianLensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.jacobian.files import open_lens
 from bathyscope.measures.jacobian.fitting import Fitting, LensFit, each_once
 from bathyscope.measures.jacobian.matrices import PROPERTIES, FittedLens, LensOrigin, text_key, transported
+from bathyscope.measures.of.jacobian_lens import DECLARATION, JacobianLensOptions
 from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of

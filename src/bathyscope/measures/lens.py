@@ -15,9 +15,9 @@ from torch import Tensor
 from bathyscope.errors import PromptError
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.lens import DECLARATION, EXIT_RULES, EXIT_THRESHOLDS, LensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.loop_exits import by_rule, gate_advantage, token_exits
+from bathyscope.measures.of.lens import DECLARATION, EXIT_RULES, EXIT_THRESHOLDS, LensOptions
 from bathyscope.measures.settling import is_deep, is_kept, is_near_tie, prediction_depth, settle_depth
 from bathyscope.measures.token_values import TokenValues
 from bathyscope.model.anatomy.gates import has_gate, require_gate

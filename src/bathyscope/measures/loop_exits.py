@@ -16,7 +16,7 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.measures.declared.lens import EXIT_RULES, EXIT_THRESHOLDS
+from bathyscope.measures.of.lens import EXIT_RULES, EXIT_THRESHOLDS
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.gates import read_gate
 from bathyscope.statistics.bootstrap import bootstrap_interval

@@ -18,7 +18,7 @@ from torch import Tensor
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError, warn
 from bathyscope.measures.base import Measure, ModelFacts, refusal
-from bathyscope.measures.declared.neurons import DECLARATION, NeuronsOptions
+from bathyscope.measures.of.neurons import DECLARATION, NeuronsOptions
 from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model.anatomy.neurons import OutputWeights, at_hand, directions_of, output_weights

@@ -22,8 +22,8 @@ from torch import Tensor
 from bathyscope.errors import PromptError, warn
 from bathyscope.measures.answered import padded_pieces
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
-from bathyscope.measures.declared.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.finite import require_finite
+from bathyscope.measures.of.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.operands import operand_summary, require_operands
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.model.anatomy.plain import home_of
@@ -34,8 +34,9 @@ from bathyscope.wavefront.compare import at_one_position
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.metrics import Pair, kl_from_reference
+from bathyscope.wavefront.observer import Probe
 from bathyscope.wavefront.places import index
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe, ReplacedStates
+from bathyscope.wavefront.probe import BaselineView, FinalStates, ReplacedStates
 from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.rows import Replacement
 

@@ -14,11 +14,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import is_dataclass, replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, describe_value, did_you_mean
+from bathyscope.measures import of
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import coerce, items_of, require_allowed
 
@@ -30,49 +32,20 @@ if TYPE_CHECKING:
 
 GROUP: Final = "bathyscope.measures"
 """Of the entry points: ``my_measure = "my_package.my_module:MyMeasure"``."""
-_NAMES: Final = (
-    "residual",
-    "lens",
-    "translated_lens",
-    "jacobian_lens",
-    "skip",
-    "direct",
-    "depth_score",
-    "erasure",
-    "patching",
-    "integrated_gradients",
-    "gradient",
-    "drop",
-    "swap",
-    "repeat",
-    "pairs",
-    "swap_cosine",
-    "cka",
-    "attention_locality",
-    "neurons",
-    "tokens",
-    "effective_depth",
-    "stages",
-)
-MEASURES: Final[Mapping[str, Declaration]] = {
-    name: importlib.import_module(f"bathyscope.measures.declared.{name}").DECLARATION for name in _NAMES
-}
+
+
+def _read_folder() -> dict[str, Declaration]:
+    """Return the declaration of every file in ``of/``, in their order."""
+    modules = (importlib.import_module(f"{of.__name__}.{file.name}") for file in iter_modules(of.__path__))
+    declarations: list[Declaration] = [module.DECLARATION for module in modules]
+    in_order = sorted(declarations, key=lambda declaration: (declaration.order, declaration.name))
+    return {declaration.name: declaration for declaration in in_order}
+
+
+MEASURES: Final[Mapping[str, Declaration]] = _read_folder()
 DEFAULT = ("residual", "lens", "skip", "drop", "tokens", "effective_depth")
 SYNONYMS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("logit_lens", "logitlens", "unembedding_lens", "early_decoding"), "lens"),
-    **dict.fromkeys(("tuned_lens", "affine_lens", "affine_translators"), "translated_lens"),
-    **dict.fromkeys(("jlens", "jacobian"), "jacobian_lens"),
-    **dict.fromkeys(("ablation", "layer_ablation", "block_ablation", "layer_dropping", "prune", "knockout"), "drop"),
-    **dict.fromkeys(("layer_skipping", "skipping", "skip_effect"), "skip"),
-    **dict.fromkeys(("layer_swap", "swapping", "permute"), "swap"),
-    **dict.fromkeys(("activation_patching", "causal_tracing", "interchange_intervention"), "patching"),
-    **dict.fromkeys(("direct_effect", "direct_logit_attribution", "dla"), "direct"),
-    **dict.fromkeys(("representation_similarity", "centred_kernel_alignment", "centered_kernel_alignment"), "cka"),
-    **dict.fromkeys(("ig", "attribution"), "integrated_gradients"),
-    **dict.fromkeys(("saliency", "gradients", "grad_norm"), "gradient"),
-    **dict.fromkeys(("residual_stream", "norms", "norm"), "residual"),
-    **dict.fromkeys(("attention", "attention_distance", "locality"), "attention_locality"),
-    **dict.fromkeys(("mlp_neurons", "neuron"), "neurons"),
+    synonym: name for name, declaration in MEASURES.items() for synonym in declaration.synonyms
 }
 """What the field calls a measure → its name here, for those who ask by the former."""
 _RESERVED = frozenset(("all", "noise"))
@@ -159,18 +132,27 @@ def from_elsewhere(names: Iterable[str]) -> dict[str, Declaration]:
 
 def make(declaration: Declaration, options: object = None) -> Measure[Any]:
     """A declared measure with its options (anything that ``options.coerce`` takes); its code is imported here."""
-    code = declaration.code
-    if code is None:
-        code = getattr(
-            importlib.import_module(f"bathyscope.measures.{declaration.name}"),
-            declaration.name.title().replace("_", ""),
-        )
+    code = _code_of(declaration.name) if declaration.code is None else declaration.code
     measure: Measure[Any] = code(options) if declaration.instance is None else declaration.instance
     if declaration.code is not None:
         from bathyscope.measures.guard import require_options  # the guard imports torch
 
         require_options(measure)
     return measure
+
+
+def _code_of(name: str) -> type[Measure[Any]]:
+    """Return a measure's class: of its file in ``of/``, or of the module of its name where that one is too heavy."""
+    class_name = name.title().replace("_", "")
+    light = importlib.import_module(f"{of.__name__}.{name}")
+    module = light if hasattr(light, class_name) else importlib.import_module(f"bathyscope.measures.{name}")
+    measure: type[Measure[Any]] = getattr(module, class_name)
+    return measure
+
+
+def home_of(name: str) -> Path:
+    """Return the file of the package that has a measure's code."""
+    return Path(inspect.getfile(_code_of(name)))
 
 
 def plug_ins() -> dict[str, Declaration]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from bathyscope.core.cycles import Cycle
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.residual import DECLARATION, PARTS, ResidualOptions
+from bathyscope.measures.of.residual import DECLARATION, PARTS, ResidualOptions
 from bathyscope.measures.over_tokens import max_over_tokens, mean_over_tokens
 from bathyscope.measures.stream_norms import StreamNorms
 from bathyscope.model.anatomy.precision import widened

@@ -4,26 +4,27 @@ Per token: KL(normal ‖ intervened), top-1 agreement, entropy and cross-entropy
 positions that have a next token. Source: lad2024, layer interventions and layer repetition.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from __future__ import annotations
 
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bathyscope.errors import ModelError, OptionError, warn
 from bathyscope.labels import labelled
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, Options
-from bathyscope.measures.finite import require_finite
-from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_in_batch, reduce_by_prompt, sampler_of
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.compare import compare
-from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import Request
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.measures.token_samples import TokenSampler
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.probe import FinalStates
 
 _VARIABLES = {"kl": "kl_from_reference", "top1_agreement": "top1_agreement", "entropy": "entropy", "loss": "loss"}
 
@@ -39,6 +40,8 @@ class ScheduleMeasure(Measure[Options]):
 
     def sample_tokens(self, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         """Decide which tokens of the prompts are read out."""
+        from bathyscope.measures.token_samples import sampler_of
+
         self.sampler = sampler_of(self.options, prompts, seed, self.name)
 
     def readouts_per_prompt(self, facts: ModelFacts, tokens: int) -> float:
@@ -108,6 +111,8 @@ class ScheduleProbe(MeasureProbe):
     """Reads out the final states of rows that follow other schedules."""
 
     def __init__(self, measure: ScheduleMeasure[Any], facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        from bathyscope.measures.token_samples import places_in_batch
+
         super().__init__([*measure.rows.values(), *measure.rows_in_all_loops.values()])
         # the last token has no next one
         self._samples = (
@@ -127,6 +132,12 @@ class ScheduleProbe(MeasureProbe):
         self._results: dict[str, Tensor] = {}
 
     def finish(self, final: FinalStates) -> None:
+        import torch
+
+        from bathyscope.measures.finite import require_finite
+        from bathyscope.measures.token_samples import TokenSample, reduce_by_prompt
+        from bathyscope.wavefront.compare import compare
+
         batch = self._batch
         if self._places_N is None:
             control, baseline = final.control_ND, final.baseline_ND
@@ -166,6 +177,10 @@ class ScheduleProbe(MeasureProbe):
 
     def _means(self, name: str, values_RN: Tensor) -> Tensor:
         """Return means over each prompt's tokens, [prompts, rows]."""
+        import torch
+
+        from bathyscope.measures.token_samples import TokenSample, reduce_by_prompt
+
         if self._samples is not None:
             return reduce_by_prompt(self._samples, values_RN, TokenSample.mean)
         published = self._measure.options.positions == "published"
@@ -174,6 +189,8 @@ class ScheduleProbe(MeasureProbe):
 
     def _at_all_tokens(self, values_N: Tensor) -> Tensor:
         """Return values at every token: NaN where none was read."""
+        import torch
+
         if self._places_N is None:
             return values_N
         everywhere = values_N.new_full((*values_N.shape[:-1], sum(self._batch.lengths)), torch.nan)
@@ -181,6 +198,8 @@ class ScheduleProbe(MeasureProbe):
         return everywhere
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
         data: dict[str, Tensor | np.ndarray] = {
             name: self._results[metric][:, : len(self._rows)] for name, metric in _VARIABLES.items()
         }

@@ -14,9 +14,9 @@ import xarray as xr
 
 from bathyscope.labels import REDUCTIONS
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.effects import Cell, EffectMeasure, EffectProbe
 from bathyscope.measures.finite import require_finite
+from bathyscope.measures.of.skip import DECLARATION, REACHES, SkipOptions
 from bathyscope.measures.over_tokens import reduce_tokens
 from bathyscope.measures.token_samples import TokenSample, TokenSampler, places_in_batch, reduce_by_prompt, sampler_of
 from bathyscope.model.anatomy.precision import widened

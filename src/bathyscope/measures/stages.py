@@ -18,7 +18,7 @@ from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.curves import one_norm
-from bathyscope.measures.declared.stages import DECLARATION, StagesOptions
+from bathyscope.measures.of.stages import DECLARATION, StagesOptions
 from bathyscope.prompts.parts import clusters, clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.statistics.reduce import weighted_mean

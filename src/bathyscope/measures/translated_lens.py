@@ -27,9 +27,9 @@ from torch import Tensor
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.measures.answered import require_answers
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.translated_lens import DECLARATION, TranslatedLensOptions
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.normal_equations import NormalEquations
+from bathyscope.measures.of.translated_lens import DECLARATION, TranslatedLensOptions
 from bathyscope.measures.settling import prediction_depth
 from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -38,7 +38,8 @@ from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.compare import compare
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, BoundaryReader, FinalStates
+from bathyscope.wavefront.observer import BoundaryReader
+from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 READERS = ("translated", "lens")
 TOKENS_PER_VALUE = 4

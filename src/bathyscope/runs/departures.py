@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bathyscope.measures.declared.lens import LensOptions
-from bathyscope.measures.declared.skip import SkipOptions
+from bathyscope.measures.of.lens import LensOptions
+from bathyscope.measures.of.skip import SkipOptions
 
 Settings = Mapping[str, Mapping[str, Any]]
 """Measure → its options; an option that is absent has its default."""

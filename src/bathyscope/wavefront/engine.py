@@ -26,17 +26,10 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.calls import CallPolicy
 from bathyscope.wavefront.direct import DirectRows
 from bathyscope.wavefront.full import FullRows, PartTaps
+from bathyscope.wavefront.observer import Probe
 from bathyscope.wavefront.plain import PlainForward
 from bathyscope.wavefront.plan import compile_tracks
-from bathyscope.wavefront.probe import (
-    BaselineView,
-    FinalStates,
-    Probe,
-    ReplacedStates,
-    RowPartsView,
-    RowsView,
-    TailStates,
-)
+from bathyscope.wavefront.probe import BaselineView, FinalStates, ReplacedStates, RowPartsView, RowsView, TailStates
 from bathyscope.wavefront.reader import Reader
 from bathyscope.wavefront.replace import ReplacedRows
 from bathyscope.wavefront.rows import Request, ScheduleRow, SkipBefore, SkipRow

@@ -21,8 +21,9 @@ from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront import views
 from bathyscope.wavefront.batch import Batch, within
 from bathyscope.wavefront.calls import CallPolicy, CallResult
+from bathyscope.wavefront.observer import Probe
 from bathyscope.wavefront.plan import Birth, Fork, Track
-from bathyscope.wavefront.probe import BaselineView, Probe, RowPartsView, RowsView
+from bathyscope.wavefront.probe import BaselineView, RowPartsView, RowsView
 from bathyscope.wavefront.rows import Request, ScheduleRow
 from bathyscope.wavefront.slots import CONTROL, Slots
 

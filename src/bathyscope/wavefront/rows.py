@@ -4,13 +4,17 @@ A request is frozen data; equal requests of several measures are one row. Every 
 control row, in which nothing is changed.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from bathyscope.errors import OptionError
 from bathyscope.schedule import Schedule
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_the_document_holds_the_table_as_it_is(cells_of: Callable[[str], dict[st
     assert all(abs(float(a) - float(b)) < 0.15 for a, b in pairs)
 
 
-def test_every_measure_is_either_judged_or_named_with_the_reason() -> None:
+def test_measures_that_are_not_judged_are_named_with_the_reason() -> None:
     written = PAGE.read_text(encoding="utf-8")
     begin, end = "measures are taken of them:", "Why the others are left out"
     judged = NAME.findall(written.partition(begin)[2].partition(end)[0])
@@ -39,9 +39,12 @@ def test_every_measure_is_either_judged_or_named_with_the_reason() -> None:
     listed = written.partition("## Not judged")[2].partition("\n## ")[0].partition(BEGIN)[0]
     reasons = [line.partition(":") for line in listed.splitlines() if line.startswith("- ")]
     unjudged = [name for names, _, _ in reasons for name in NAME.findall(names)]
-    assert sorted([*judged, *unjudged]) == sorted(MEASURES)
+    assert len({*judged, *unjudged}) == len([*judged, *unjudged])
+    assert {*judged, *unjudged} <= set(MEASURES)
     assert all(reason.strip() for _, _, reason in reasons)
-    assert f"Of the {len(MEASURES)} measures" in listed
+    # a measure that is added has not been tried, which the page says of those that it does not name
+    untried = [name for name in MEASURES if name not in {*judged, *unjudged}]
+    assert not untried or "has not been tried on built models" in listed
 
 
 def test_the_table_replaces_what_stands_between_the_marks(

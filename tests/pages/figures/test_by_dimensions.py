@@ -11,9 +11,12 @@ import pytest
 import xarray as xr
 from support.artists import bands, curve
 from support.synthetic import small_run
+from support.synthetic_tokens import from_table
 
 from bathyscope.errors import OptionError
+from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.comparison.side_by_side import side_by_side
+from bathyscope.pages.figures.by_dimensions import figure
 from bathyscope.pages.figures.kind import draw_panel
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
@@ -104,6 +107,53 @@ def test_values_for_each_token_give_maps_of_the_first_prompts() -> None:
     image = draw_panel(second).axes[0].get_images()[0]
     np.testing.assert_allclose(np.ma.getdata(image.get_array()), array[1].T)
     assert (first.name, second.name) == ("heat_prompt_0", "heat_prompt_1")
+
+
+def test_listed_panels_have_their_names_and_curves_of_one_kind_are_together() -> None:
+    one, other, third = values(P, L), values(P, L), values(P, L + 1)
+    run = run_with(
+        rise=(("prompt", "block"), one), fall=(("prompt", "block"), other), shift=(("prompt", "boundary"), third)
+    )
+    kind = figure("wobble", {"together": ("rise", "fall"), "alone": ("shift",), "mixed": ("rise", "shift")})
+    together, alone, rise, shift = kind.panels(run, FigureOptions(weighting="prompts"))
+    assert [panel.name for panel in (together, alone, rise, shift)] == ["together", "alone", "rise", "shift"]
+    (ax,) = draw_panel(together).axes
+    for label, array in (("The rise", one), ("The fall", other)):
+        np.testing.assert_allclose(curve(ax, label)[1], array.mean(0))
+    assert ax.get_ylabel() == "together (nats)"
+    (ax,) = draw_panel(alone).axes
+    np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), third.mean(0))
+    assert ax.get_title() == "The shift"
+
+
+def test_a_listed_variable_that_is_missing_is_left_out() -> None:
+    run = run_with(rise=(("prompt", "block"), values(P, L)))
+    kind = figure("wobble", {"both": ("rise", "fall"), "none": ("fall",)})
+    assert [panel.name for panel in kind.panels(run, FigureOptions())] == ["both"]
+    assert not figure("wobble", {"none": ("fall",)}).drawable(run)
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_every_measure_can_be_drawn_from_its_table_alone(name: str) -> None:
+    coords = {
+        "prompt_id": ("prompt", np.array(["p0", "p1"], dtype=object)),
+        "dataset": ("prompt", np.array(["synthetic"] * 2, dtype=object)),
+        "n_tokens": ("prompt", np.array([5, 7])),
+        "piece": (("prompt", "token"), np.full((2, 7), "a", dtype=object)),
+        "token": np.arange(7),
+    }
+    data = from_table(name, L, coords)
+    assert data.data_vars
+    base = small_run(L=L, prompts=2)
+    run = Run(xr.DataTree.from_dict({f"/{name}": data}), base.manifest)
+    table = MEASURES[name].table or {}
+    panels = figure(name).panels(run, FigureOptions())
+    shown = {variable for variable in data if any(panel.name.startswith(str(variable)) for panel in panels)}
+    # one number is said in the caption, and what has a value for each token alone, or is deeper, has no picture
+    small = {
+        name for name, label in table.items() if len({*label.always} - {"prompt"}) == 1 and "token" not in label.always
+    }
+    assert small & set(data) <= shown
 
 
 def test_a_single_number_is_said() -> None:

@@ -20,11 +20,12 @@ NOT_DRAWN_HERE = {
     "lens.exits",
     "lens.gate",
     "stages.loops",
+    "neurons.top_ing",
     *("translated_lens.kl", "translated_lens.top1_agreement", "translated_lens.prediction_depth"),
     *("jacobian_lens.kl", "jacobian_lens.top1_agreement", "jacobian_lens.trust"),
     *(f"patching.{name}_N" for name in ("prompt", "attention", "mlp")),
 }
-"""Panels that need a model with loops, more prompts, pairs of them, or others to fit to, than these tests have."""
+"""Panels that need a model with loops or a tokenizer, more prompts, pairs of them, or others to fit to."""
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,11 @@ from support.synthetic_tokens import complete_run
 
 from bathyscope.core import plug_ins
 from bathyscope.errors import OptionError
+from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures import registry
 from bathyscope.pages.figures.kind import Drawing, FigureKind, draw_panel
 from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.panels import PANELS
 from bathyscope.pages.figures.registry import FIGURES, drawings
 
 RUN = complete_run()
@@ -30,47 +32,21 @@ RUNS = {
     "L=128": complete_run(L=128, prompts=2, tokens=64, norms=("recompute", "frozen")),
 }
 NAMES = list(FIGURES)
-PANELS = """
-effective_depth: estimates
-residual: norms norms_rest norms_max largest largest_ratio ratios cosines neighbour
-lens: kl agreement entropy cross_entropy settling deep_thinking
-translated_lens: kl top1_agreement prediction_depth
-jacobian_lens: kl top1_agreement trust
-skip: all future influence_all influence_future output_all output_future prompts_all prompts_future
-direct: all future influence_all influence_future prompts_all prompts_future
-depth_score: layer output by_level_output
-erasure: prompt_1 prompt_2 prompt_3 prompt_4
-patching: prompt_1 prompt_2 prompt_3 prompt_4 mlp_1 mlp_2 mlp_3 mlp_4
-integrated_gradients: prompt_1 prompt_2 prompt_3 prompt_4 attention_1 attention_2 attention_3 attention_4 mlp_1 mlp_2 \
-mlp_3 mlp_4 completeness
-gradient: norms
-drop: kl top1_agreement loss entropy
-swap: kl top1_agreement loss entropy
-drop_and_swap: top1_agreement kl
-repeat: kl top1_agreement loss entropy
-pairs: interaction cost
-swap_cosine: attention mlp
-cka: last all rest neighbours
-attention_locality: places offsets heads
-neurons: fractions kurtosis top_ing
-prediction_fall: fall
-stages: signatures held_out
-"""
-"""Figures in the order of a report, each with its panels."""
+UNDRAWN = {
+    "lens": {"gate", "exits"},
+    "stages": {"loops"},
+    "depth_score": {"by_level_layer"},
+    "erasure": {"later_"},
+    "patching": {"attention_"},
+}
+"""Panels of looped models, and of options that the made-up run was not measured with."""
 ROWS_ON_THE_AXIS = ("effective_depth", "depth_score")
 """What their dots belong to is written on the axis."""
+DECLARED = {label.units for measure in MEASURES.values() for label in (measure.table or {}).values()}
 UNITS = (
-    "index",
-    "nats",
-    "bits",
-    "dimensionless",
-    "activation units",
-    "share of tokens",
-    "%",
-    "L2",
-    "token (",
-    "label",
-    "blocks done",
+    *(DECLARED - {"", "1", "as the curve", "prompt"}),
+    # what axes say of variables without a unit, and of shares, norms and places
+    *("index", "dimensionless", "activation units", "share of tokens", "%", "L2", "token (", "label", "blocks done"),
 )
 
 
@@ -167,9 +143,22 @@ def test_panels_are_named_once_and_told_to_who_cannot_see_them(name: str) -> Non
     assert all(len(panel.alt) > 40 for panel in panels)
 
 
-def test_figures_and_panels_have_the_order_of_a_report() -> None:
-    panels = {name: [panel.name for panel in kind.panels(RUN, FigureOptions())] for name, kind in FIGURES.items()}
-    assert "".join(f"{name}: {' '.join(names)}\n" for name, names in panels.items()) == PANELS.lstrip()
+def test_figures_have_the_order_of_a_report() -> None:
+    """The answer first, the others as their measures, and those of several measures behind the last that they need."""
+    expected = ["effective_depth", *(name for name in MEASURES if name in NAMES and name != "effective_depth")]
+    expected.insert(expected.index("swap") + 1, "drop_and_swap")
+    expected.insert(expected.index("neurons") + 1, "prediction_fall")
+    assert expected == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_panels_are_those_that_are_declared_in_their_order(name: str) -> None:
+    listed = list(PANELS[name])
+    drawn_panels = [panel.name for panel in FIGURES[name].panels(RUN, FigureOptions())]
+    # the number of a prompt follows an underscore
+    places = [listed.index(re.sub(r"(?<=_)\d+$", "", panel)) for panel in drawn_panels]
+    assert places == sorted(places)
+    assert {listed[place] for place in places} == set(listed) - UNDRAWN.get(name, set())
 
 
 def test_alternative_text_gives_the_values() -> None:

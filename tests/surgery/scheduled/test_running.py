@@ -22,7 +22,8 @@ from bathyscope.schedule import Schedule
 from bathyscope.surgery.scheduled.running import scheduled
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import FinalStates, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import FinalStates
 from bathyscope.wavefront.rows import ScheduleRow
 
 SCHEDULES = ("drop:0", "swap:2", "repeat:1+2")

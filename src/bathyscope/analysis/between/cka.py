@@ -9,7 +9,7 @@ import xarray as xr
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import counted
 from bathyscope.measures.base import ModelFacts
-from bathyscope.measures.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
+from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import checked, coerce

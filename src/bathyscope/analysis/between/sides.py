@@ -23,8 +23,9 @@ from bathyscope.model.streaming.lending import lent
 from bathyscope.wavefront.adapters import adapters, require_adapters
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
+from bathyscope.wavefront.observer import BoundaryReader
 from bathyscope.wavefront.plain import PlainForward
-from bathyscope.wavefront.probe import BaselineView, BoundaryReader
+from bathyscope.wavefront.probe import BaselineView
 from bathyscope.wavefront.variants import SlotVariant
 
 _LOGITS: Final = 1 << 22

@@ -12,7 +12,7 @@ from bathyscope.model.anatomy.plain import where_float64_is_known
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches, within
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.observer import BoundaryReader
 
 # What the states of a batch may take in float64. Larger batches are no faster.
 _STATE_BYTES = 512 << 20

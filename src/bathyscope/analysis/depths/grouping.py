@@ -21,7 +21,7 @@ from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
-from bathyscope.measures.declared.effective_depth import DECLARATION
+from bathyscope.measures.of.effective_depth import DECLARATION
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
 from bathyscope.runs.run import Run, open_run

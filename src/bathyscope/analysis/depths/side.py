@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
-from bathyscope.measures.declared.effective_depth import DECLARATION, EffectiveDepthOptions
+from bathyscope.measures.of.effective_depth import DECLARATION, EffectiveDepthOptions
 from bathyscope.prompts.parts import clusters, drawn_together, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.runs.manifest import Identity

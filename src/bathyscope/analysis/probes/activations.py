@@ -14,7 +14,8 @@ from bathyscope.model.anatomy.calls import Call, called
 from bathyscope.model.anatomy.neurons import OutputWeights
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import FinalStates, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import FinalStates
 
 Place = tuple[int, int]
 

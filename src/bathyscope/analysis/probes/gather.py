@@ -11,7 +11,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model import Model
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.observer import BoundaryReader
 
 Ids = Sequence[int]
 

@@ -33,7 +33,8 @@ from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView
 
 _OF_A_HEAD = ("rank", "top_block", "top_head", "top_score", "ci_low", "ci_high", "top_split", "top_whole")
 _SOURCE = "lad2024, sub-joiner heads"

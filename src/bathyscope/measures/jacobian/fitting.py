@@ -33,7 +33,7 @@ from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.differentiable import differentiating, require_differentiable
 from bathyscope.wavefront.gradients.jacobian import JacobianRows, sweep_back
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.observer import BoundaryReader
 
 FEWEST_PROMPTS: Final = 2
 """A lens of one prompt could not be compared with itself."""

@@ -27,8 +27,8 @@ from bathyscope.core.result import rows_of
 from bathyscope.core.text import shown, without_folders
 from bathyscope.errors import OptionError, describe_value, warn
 from bathyscope.labels import Table, labelled
-from bathyscope.measures.declared.jacobian_lens import DECLARATION
 from bathyscope.measures.jacobian.writing import write_lens
+from bathyscope.measures.of.jacobian_lens import DECLARATION
 from bathyscope.model.identity import ModelIdentity, compare_models
 
 if TYPE_CHECKING:

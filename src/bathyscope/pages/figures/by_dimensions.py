@@ -5,7 +5,7 @@ heat map. Values for each token give maps of single prompts. Dimensions with nam
 reductions) give a line or a picture for each name.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice, product
@@ -19,7 +19,7 @@ from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import multiples, strip
 from bathyscope.pages.figures.kit.colours import Colours, Kind, choose_scale
 from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.lines import make_panel, unit
+from bathyscope.pages.figures.kit.lines import curves_of, make_panel, unit
 from bathyscope.pages.figures.kit.series import PLACES, Axis, Curve, looks, summarise_curve
 from bathyscope.pages.figures.kit.strip import PromptValues, Scale
 from bathyscope.pages.figures.kit.summary import describe
@@ -32,31 +32,60 @@ _NAMES_SHOWN: Final = 6
 """Lines or pictures of one variable, at most; more could not be distinguished."""
 
 
-def figure(measure: str) -> FigureKind:
-    """Return the figure of a measure that declares none."""
-    heading = measure.replace("_", " ")
-    return FigureKind(measure, heading[:1].upper() + heading[1:], (), partial(_make_drawing, measure))
+def figure(measure: str, panels: Mapping[str, tuple[str, ...]] | None = None) -> FigureKind:
+    """Return the figure of a measure that has none of its own.
+
+    Args:
+        panels: name → the variables that it shows; None = a panel for each variable.
+    """
+    variables = tuple(name for names in (panels or {}).values() for name in names)
+    return FigureKind(measure, _capitalise(measure), variables, partial(_make_drawing, measure, panels))
 
 
-def _make_drawing(measure: str, run: Run, options: FigureOptions) -> Drawing:
+def _make_drawing(
+    measure: str, chosen: Mapping[str, tuple[str, ...]] | None, run: Run, options: FigureOptions
+) -> Drawing:
     data = run[measure]
-    prompts = data.sizes.get("prompt", 1)
+    groups = {str(name): (str(name),) for name in data.data_vars} if chosen is None else chosen
     panels: list[Panel] = []
-    sentences = ["Drawn by the dimensions of its variables.", describe(options, prompts)]
-    for name in map(str, data.data_vars):
-        values = data[name]
-        # Variables of text, and variables without any number, have nothing to draw.
-        if values.dtype.kind not in "fiub" or not values.size or not np.isfinite(values.astype(float)).any():
-            continue
-        if not values.dims:
-            sentences.append(f"{_title_variable(values)}: {values.item():.4g} {unit(values)}.")
-        elif {"prompt", "token"} <= set(values.dims) and "n_tokens" in data.coords:
-            maps, sentence = _make_token_panels(data, name, options)
-            panels += maps
-            sentences.append(sentence)
-        else:
-            panels += drop_empty(_make_panels(data, name, options))
+    sentences = ["Drawn by the dimensions of its variables.", describe(options, data.sizes.get("prompt", 1))]
+    for name, variables in groups.items():
+        drawings = [_draw_variable(data, variable, options) for variable in variables if variable in data]
+        variable_panels = [panel for own_panels, _ in drawings for panel in own_panels]
+        panels += variable_panels if chosen is None else _name_panels(name, variable_panels)
+        sentences += [sentence for _, sentence in drawings]
     return Drawing(panels, " ".join(part for part in sentences if part))
+
+
+def _draw_variable(data: xr.Dataset, name: str, options: FigureOptions) -> tuple[list[Panel], str]:
+    """Make the panels of one variable, and the sentence of the caption that it needs."""
+    values = data[name]
+    # Variables of text, and variables without any number, have nothing to draw.
+    if values.dtype.kind not in "fiub" or not values.size or not np.isfinite(values.astype(float)).any():
+        return [], ""
+    if not values.dims:
+        return [], f"{_title_variable(values)}: {values.item():.4g} {unit(values)}."
+    if {"prompt", "token"} <= set(values.dims) and "n_tokens" in data.coords:
+        return _make_token_panels(data, name, options)
+    return drop_empty(_make_panels(data, name, options)), ""
+
+
+def _name_panels(name: str, panels: list[Panel]) -> list[Panel]:
+    """Give a panel its listed name; curves of one kind that are listed together become one panel."""
+    contents = [curves_of(panel) for panel in panels]
+    kinds = {(axis.x, axis.y.rpartition(" (")[2]) for _, axis in contents}
+    if panels and len(kinds) == 1 and all(len(curves) == 1 for curves, _ in contents):
+        axis = contents[0][1]
+        if len(panels) > 1:
+            curves = [
+                replace(curve, label=own_axis.title, look=look)
+                for ((curve,), own_axis), look in zip(contents, looks(len(contents)))
+            ]
+            axis = replace(axis, title=_capitalise(name), y=f"{name.replace('_', ' ')} ({axis.y.rpartition(' (')[2]}")
+        else:
+            curves = list(contents[0][0])
+        return drop_empty([make_panel(name, curves, axis)])
+    return [replace(panels[0], name=name)] if len(panels) == 1 else panels
 
 
 def _make_panels(data: xr.Dataset, name: str, options: FigureOptions) -> Iterator[Panel | None]:
@@ -164,8 +193,12 @@ def _name_place(data: xr.Dataset, dim: str, place: int) -> str:
 
 
 def _title_variable(values: xr.DataArray) -> str:
-    title = str(values.attrs.get("long_name") or str(values.name).replace("_", " "))
-    return title[:1].upper() + title[1:]
+    return _capitalise(str(values.attrs.get("long_name") or values.name))
+
+
+def _capitalise(name: str) -> str:
+    words = name.replace("_", " ")
+    return words[:1].upper() + words[1:]
 
 
 def _label_quantity(values: xr.DataArray, name: str) -> str:

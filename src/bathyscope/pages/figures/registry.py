@@ -1,7 +1,8 @@
 """All figures in the order of a report: the package's own, those of plug-ins, and a default for other measures.
 
-A new figure is a module in ``of/`` with a ``FIGURE`` and the name of its measure, or an entry point in the group
-``bathyscope.figures`` of another package, whose value is a :class:`~bathyscope.pages.figures.kind.FigureKind`.
+A measure's figure is drawn by the panels that its declaration lists, unless a module in ``of/`` of its name has a
+``FIGURE``. Other packages have entry points in the group ``bathyscope.figures``, whose values are
+:class:`~bathyscope.pages.figures.kind.FigureKind`.
 """
 
 from collections.abc import Container
@@ -14,11 +15,11 @@ from typing import Final
 
 from bathyscope.core.plug_ins import declared, taken
 from bathyscope.errors import OptionError, warn
-from bathyscope.measures.registry import MEASURES
 from bathyscope.pages.figures import by_dimensions
 from bathyscope.pages.figures.kind import Drawing, FigureKind
 from bathyscope.pages.figures.of import curves
 from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.panels import PANELS
 from bathyscope.runs.by_place import check_whole_depth
 from bathyscope.runs.run import Run
 
@@ -26,21 +27,16 @@ GROUP: Final = "bathyscope.figures"
 NO_FIGURE: Final = ("noise", "tokens")
 """Measures without a figure: captions state the noise, and the page's views show tokens."""
 
-_FIRST: Final = "effective_depth"
-_BEHIND: Final = {"swap": "drop_and_swap", "neurons": "prediction_fall"}
-"""Measure → the figure of several measures that comes behind its own."""
-
 
 def _own_figures() -> dict[str, FigureKind]:
-    """The package's figures in the order of the measures; one without a module here is drawn by its dimensions."""
+    """The package's figures in the order of a report; one without a module here is drawn by its panels' dimensions."""
     kinds = dict(curves.FIGURES)
-    in_order = [_FIRST, *(name for name in MEASURES if name != _FIRST)]
-    names = [figure for name in in_order for figure in (name, _BEHIND.get(name)) if figure is not None]
-    for name in names:
+    for name in PANELS:
         module = f"bathyscope.pages.figures.of.{name}"
-        if name not in kinds and find_spec(module) is not None:
-            kinds[name] = import_module(module).FIGURE
-    return {name: kinds[name] for name in names if name in kinds}
+        if name not in kinds:
+            has_module = find_spec(module) is not None
+            kinds[name] = import_module(module).FIGURE if has_module else by_dimensions.figure(name, PANELS[name])
+    return {name: kinds[name] for name in PANELS}
 
 
 FIGURES: Final[dict[str, FigureKind]] = _own_figures()

@@ -14,7 +14,8 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.histories import Unit
-from bathyscope.wavefront.probe import BaselineView, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BaselineView, FinalStates, Probe
+from bathyscope.wavefront.observer import Probe
+from bathyscope.wavefront.probe import BaselineView, FinalStates
 
 
 @dataclass(frozen=True)

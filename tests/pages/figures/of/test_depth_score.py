@@ -11,8 +11,8 @@ from support.artists import axes_titled, bands, caption_of, curve, drawn_from
 from support.synthetic import replaced
 from support.synthetic_tokens import complete_run
 
-from bathyscope.measures.declared.depth_score import DepthScoreOptions
 from bathyscope.measures.depth_score_levels import level_results
+from bathyscope.measures.of.depth_score import DepthScoreOptions
 from bathyscope.pages.figures.of.depth_score import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.runs.run import Run

@@ -17,6 +17,8 @@ ReadTokens = Annotated[int | None, Range(2, none="all tokens")]
 """How many tokens of each prompt are read out, drawn at random with those that predict the answer among them."""
 SAMPLING_ERRORS: Final = ("kl", "top1_agreement", "entropy", "loss")
 """Means whose standard error is given where only some tokens are read."""
+PANELS: Final = {name: (name,) for name in ("kl", "top1_agreement", "loss", "entropy")}
+"""Panels of their figures, with the variable of each."""
 
 
 def require_next_positions(measure: str, positions: Positions, read_tokens: int | None) -> None:

@@ -9,24 +9,80 @@ itself when its first prompt's turn comes: so the result depends neither on ``ba
 and no representation needs to be kept. That costs one more plain forward a prompt.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 from bathyscope.errors import OptionError, warn
+from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.cka import DECLARATION, GROUPS, CkaOptions
-from bathyscope.model.anatomy.plain import home_of
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Coverage, Range
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.statistics.hsic import FEWEST, Array, HsicSums, even_groups, gram, minibatch_sums
-from bathyscope.statistics.hsic import cka as ratio
-from bathyscope.wavefront.batch import Batch, plan_batches
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.probe import BoundaryReader
+from bathyscope.wavefront.observer import BoundaryReader
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.statistics.hsic import Array, HsicSums
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
+
+GROUPS: Final = 16
+"""Groups of prompts of a minibatch that are left out one at a time for the interval."""
+_label = partial(Label, source="lad2024, representational similarity")
+_pairs = partial(_label, "tokens boundary boundary_other")
+
+
+@dataclass(frozen=True)
+class CkaOptions:
+    """Options of CKA.
+
+    Args:
+        batch: prompts of a minibatch, at most; all minibatches are of nearly equal size.
+        tokens_batch: how many tokens of a minibatch's prompts are drawn for the comparison of tokens.
+        level: coverage of the intervals.
+    """
+
+    batch: Annotated[int, Range(4, 4096)] = 128
+    tokens_batch: Annotated[int, Range(16, 8192)] = 512
+    level: Coverage = 0.95
+
+
+DECLARATION: Final = Declaration(
+    "cka",
+    "Similarity of representations between all pairs of boundaries.",
+    CkaOptions,
+    {
+        "hsic": _pairs("unbiased HSIC of two boundaries, summed over minibatches", formula="Σ HSIC₁(K_b, K_b')"),
+        "hsic_covariance": _label(
+            "term tokens boundary boundary_other",
+            "sampling covariance of HSIC₁, summed over minibatches",
+            formula=f"jackknife over at most {GROUPS} groups of prompts",
+        ),
+        "cka": _pairs(
+            "CKA: similarity of the representations at two boundaries",
+            formula="Σ HSIC₁(K_b, K_b') / √(Σ HSIC₁(K_b, K_b) · Σ HSIC₁(K_b', K_b')), sums over minibatches",
+            direction="1 = the same up to rotation and scale, 0 = unrelated",
+        ),
+        **interval(
+            "ci",
+            _pairs,
+            "the {percent=95 %} interval of the CKA",
+            formula="tanh(artanh CKA ± Student's quantile × its standard error), by a jackknife over groups of prompts",
+        ),
+    },
+    order=170,
+    synonyms=("representation_similarity", "centred_kernel_alignment", "centered_kernel_alignment"),
+    panels={"last": ("cka",), "all": ("cka",), "rest": ("cka",), "neighbours": ("cka",)},
+    question="which boundaries are alike?",
+    rows="a plain forward",
+)
+
 
 TOKENS = ("last", "all", "rest")
 """Kinds of points: prompts' last tokens; tokens drawn from all; those of the drawn ones that are no prompt's first."""
@@ -62,6 +118,8 @@ class Minibatch:
 
     def groups(self, tokens: str) -> list[list[int]]:
         """Points of a kind, as places among them, by group of prompts."""
+        from bathyscope.statistics.hsic import even_groups
+
         positions = self.positions
         owners = [positions[point][0] for point in self.points(tokens)]
         places_by_group = [
@@ -72,9 +130,13 @@ class Minibatch:
 
 class Cka(Measure[CkaOptions], declared=DECLARATION):
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        from bathyscope.statistics.hsic import FEWEST
+
         return None if len(prompts) >= FEWEST else f"it needs at least {FEWEST} prompts; {len(prompts)} given"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.statistics.hsic import FEWEST
+
         if len(prompts) < FEWEST:
             raise OptionError(
                 f"cka compares prompts by their last tokens and needs at least {FEWEST} of them; {len(prompts)} given. "
@@ -101,6 +163,8 @@ class CkaProbe(MeasureProbe):
     """Runs the minibatches that begin in one batch of the survey."""
 
     def __init__(self, facts: ModelFacts, begun: Sequence[Minibatch]) -> None:
+        import numpy as np
+
         super().__init__()
         self._minibatches = begun
         boundaries = facts.n_blocks + 1
@@ -108,6 +172,8 @@ class CkaProbe(MeasureProbe):
         self._covariance = np.zeros((len(_TERMS), *self._hsic.shape))
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        from bathyscope.statistics.hsic import minibatch_sums
+
         # Sums of minibatches are added, here and between shards; the ratio is taken once, of the sums of the whole run.
         for done, minibatch in enumerate(self._minibatches, start=1):
             points_LND = representations(wave, minibatch)
@@ -120,6 +186,8 @@ class CkaProbe(MeasureProbe):
             step(done / len(self._minibatches))
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
         index = np.arange(self._hsic.shape[-1])
         coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
         dataset = DECLARATION.dataset({"hsic": self._hsic, "hsic_covariance": self._covariance}, coords)
@@ -133,6 +201,10 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
 
     Tokens are drawn without replacement; all tokens of a minibatch have the same chance.
     """
+    import numpy as np
+
+    from bathyscope.statistics.hsic import FEWEST, even_groups
+
     pieces = max(1, min(-(-len(prompts) // options.batch), len(prompts) // FEWEST))
     batches = []
     for number, picked in enumerate(even_groups(len(prompts), pieces)):
@@ -153,6 +225,12 @@ def minibatches(prompts: Sequence[TokenizedPrompt], options: CkaOptions, seed: i
 
 def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
     """The residual stream of a minibatch's points at all boundaries, [L+1, points, width], from plain forwards."""
+    import numpy as np
+    import torch
+
+    from bathyscope.model.anatomy.plain import home_of
+    from bathyscope.wavefront.batch import Batch, plan_batches
+
     anatomy = wave.anatomy
     device = home_of(anatomy.model)
     lengths = [len(prompt) for prompt in minibatch.prompts]
@@ -173,11 +251,19 @@ def representations(wave: Wavefront, minibatch: Minibatch) -> Tensor:
 
 def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
     """Centred Gram matrices of the chosen points at all boundaries, [L+1, N, N]."""
+    import numpy as np
+
+    from bathyscope.statistics.hsic import gram
+
     return np.stack([gram(points_ND[list(chosen)].double().numpy()) for points_ND in points_LND])
 
 
 def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
     """CKA and its interval by kind of points."""
+    import numpy as np
+
+    from bathyscope.statistics.hsic import cka as ratio
+
     cka_of = {kind: ratio(kind_sums, level) for kind, kind_sums in sums.items()}
     ends = {"cka": "values", "ci_low": "low", "ci_high": "high"}
     data = {name: np.stack([getattr(estimate, field) for estimate in cka_of.values()]) for name, field in ends.items()}
@@ -197,6 +283,10 @@ def similarities(sums: Mapping[str, HsicSums], level: float) -> xr.Dataset:
 
 def _restored(hsic_LL: Array, terms_KLL: Array, degrees_of_freedom: int) -> HsicSums:
     """The sums of one model with itself, in which a pair's other half is its mirror image."""
+    import numpy as np
+
+    from bathyscope.statistics.hsic import HsicSums
+
     pair, mixed, shared = terms_KLL
     size = np.diagonal(hsic_LL)
     variance = np.diagonal(shared)

@@ -5,27 +5,55 @@ reaches its readout without leaving the token; the rest acts on later tokens' lo
 csordas2025, integrated gradients (the gradient itself, without a path).
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
-
+from bathyscope.labels import Label
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.gradient import DECLARATION
+from bathyscope.measures.declaration import Declaration
 from bathyscope.options import NoOptions
-from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.gradients.depth import DepthGradients
-from bathyscope.wavefront.gradients.differentiable import (
-    differentiating,
-    require_differentiable,
-    unavailable_when_streamed,
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.prompts.prompt import TokenizedPrompt
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
+    from bathyscope.wavefront.probe import BaselineView
+
+_label = partial(
+    Label,
+    "prompt boundary",
+    units="nats",
+    source="gradient by depth; csordas2025, integrated gradients",
+    direction="higher = the loss reacts more to the residual stream",
 )
-from bathyscope.wavefront.gradients.trajectory import Trajectory
-from bathyscope.wavefront.probe import BaselineView
+
+DECLARATION: Final = Declaration(
+    "gradient",
+    "Norm of the loss's gradient at every boundary, and its own-position part.",
+    table={
+        "norm": _label("norm of the mean loss's gradient (mean over tokens)", formula="‖∂(mean loss)/∂h_b[t]‖₂"),
+        "norm_own": _label(
+            "norm of the gradient through the token's own position (mean over tokens)",
+            formula="‖∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
+        ),
+        "norm_rest": _label(
+            "norm of the gradient through other positions (mean over tokens)",
+            formula="‖∂(mean loss)/∂h_b[t] − ∂(own loss / tokens with a loss)/∂h_b[t]‖₂",
+        ),
+    },
+    order=110,
+    synonyms=("saliency", "gradients", "grad_norm"),
+    panels={"norms": ("norm", "norm_own", "norm_rest")},
+    question="how does the loss reach each depth?",
+    rows="backward passes",
+)
 
 
 class Gradient(Measure[NoOptions], declared=DECLARATION):
@@ -33,9 +61,13 @@ class Gradient(Measure[NoOptions], declared=DECLARATION):
     keeps_boundaries = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        from bathyscope.wavefront.gradients.differentiable import unavailable_when_streamed
+
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.wavefront.gradients.differentiable import require_differentiable
+
         require_differentiable(facts.anatomy, self.name)
 
     def rows_after(self, facts: ModelFacts, tokens: int) -> float:
@@ -51,6 +83,8 @@ class GradientProbe(MeasureProbe):
     """Keeps the plain forward and goes back through it once the wave has passed."""
 
     def __init__(self, facts: ModelFacts, batch: Batch) -> None:
+        from bathyscope.wavefront.gradients.trajectory import Trajectory
+
         super().__init__()
         self._facts = facts
         self._batch = batch
@@ -62,6 +96,11 @@ class GradientProbe(MeasureProbe):
             trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        import torch
+
+        from bathyscope.wavefront.gradients.depth import DepthGradients
+        from bathyscope.wavefront.gradients.differentiable import differentiating
+
         facts, boundaries = self._facts, self._facts.n_blocks + 1
         # Not in ``finish``: the wave has released its rows by now, and gradients have their memory.
         with differentiating(wave.anatomy.model):
@@ -77,5 +116,7 @@ class GradientProbe(MeasureProbe):
         self._trajectories = []
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
         data = dict(zip(("norm", "norm_own", "norm_rest"), np.stack(self._norms, axis=1)))
         return DECLARATION.dataset(data, {"boundary": np.arange(self._facts.n_blocks + 1)})

@@ -65,4 +65,13 @@ DECLARATION: Final = Declaration(
         "histogram_edge": _label("token_class rank edge", "edges of the bins of a neuron", "logits"),
     },
     derived=True,
+    order=900,
+    synonyms=("mlp_neurons", "neuron"),
+    panels={
+        "fractions": ("prediction_fraction", "suppression_fraction"),
+        "kurtosis": ("kurtosis",),
+        "top_ing": ("histogram",),
+    },
+    question="which neurons predict or suppress single tokens?",
+    rows="none: from the weights",
 )

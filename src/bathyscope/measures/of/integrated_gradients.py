@@ -5,29 +5,101 @@ contribution, x̃ its mean over the prompt's tokens, and P the sum of the answer
 all tokens before it. Source: csordas2025, integrated gradients.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-
-import numpy as np
-import xarray as xr
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from bathyscope.errors import warn
+from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.integrated_gradients import BASELINES, DECLARATION, SITES, IntegratedGradientsOptions
-from bathyscope.model.streaming.lending import lent
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Distinct, Range
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.gradients.chain import AnswerChain
-from bathyscope.wavefront.gradients.differentiable import (
-    differentiating,
-    require_differentiable,
-    unavailable_when_streamed,
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
+    from bathyscope.wavefront.gradients.integrate import Integrator, Quadrature
+    from bathyscope.wavefront.probe import BaselineView
+
+SITES: Final = ("block", "attention", "mlp")
+BASELINES: Final = {"tokens": "mean of x over the prompt's tokens", "channels": "mean of x over channels"}
+"""What x̃ is."""
+_label = partial(Label, source="csordas2025, integrated gradients")
+
+
+@dataclass(frozen=True)
+class IntegratedGradientsOptions:
+    """Options of integrated gradients.
+
+    Args:
+        sites: what is integrated over: the block's output, and attention's and the MLP's contribution. Where a
+            family has no separable parts, all three (the default) leave NaN for the parts, and any other choice
+            that names a part is refused.
+        mode: "fast" = Gauss–Legendre nodes; "exact" = the papers' left sum over equal steps.
+        steps: of the left sum.
+        nodes: of the Gauss–Legendre rule.
+        refine: in the fast mode double the nodes, twice at most, at a block and site whose attributions miss what
+            they explain by more than 1e-4 of the largest.
+        max_tokens: longer prompts are left out, since they cost much; None = no limit.
+        shortest: where all prompts are longer, how many of the shortest are measured all the same, up to four times
+            as long; 0 = none.
+        baseline: "tokens" = x̃ is the mean of x over the prompt's tokens; "channels" = each token's mean over its
+            channels (a fault of hu2025's published code).
+    """
+
+    sites: Annotated[tuple[Literal["block", "attention", "mlp"], ...], Distinct()] = SITES
+    mode: Literal["fast", "exact"] = "fast"
+    steps: Annotated[int, Range(1, 65536)] = 256
+    nodes: Annotated[int, Range(1, 256)] = 32
+    refine: bool = True
+    max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
+    shortest: Annotated[int, Range(0)] = 3
+    baseline: Literal["tokens", "channels"] = "tokens"
+
+
+DECLARATION: Final = Declaration(
+    "integrated_gradients",
+    "Attribution of the answer's probability to tokens, blocks and sites.",
+    IntegratedGradientsOptions,
+    {
+        "attribution": _label(
+            "prompt site block token",
+            "integrated gradients of the answer's probability",
+            formula=f"Σ_d (x − x̃)·∫₀¹ ∂P/∂x dα at α x + (1−α) x̃, x̃ = {{baseline={BASELINES['tokens']}}}",
+            direction="positive = what the token carries there raises the probability of the answer",
+        ),
+        "completeness": _label(
+            "prompt site block",
+            "completeness residual of the attributions",
+            formula="Σ_t attribution − (P(x) − P(x̃))",
+            direction="0 = the attributions add up to the difference that they explain",
+        ),
+        "probability": _label(
+            "prompt",
+            "sum of the answer tokens' probabilities",
+            formula="P(x) = Σ_j p(y_j | all tokens before y_j)",
+        ),
+        "answer_start": _label("prompt", "first token of the answer (−1 = not measured)", "token"),
+    },
+    needs_answers=True,
+    order=100,
+    synonyms=("ig", "attribution"),
+    example={"nodes": 4},
+    panels={
+        **dict.fromkeys(("prompt_", "attention_", "mlp_"), ("attribution",)),
+        "completeness": ("completeness",),
+    },
+    question="which contributions does the answer rest on?",
+    rows="backward passes",
 )
-from bathyscope.wavefront.gradients.integrate import Integrator, Quadrature, gauss_legendre, left_riemann
-from bathyscope.wavefront.gradients.trajectory import Trajectory
-from bathyscope.wavefront.probe import BaselineView
 
 
 class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=DECLARATION):
@@ -35,9 +107,13 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
     keeps_boundaries = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        from bathyscope.wavefront.gradients.differentiable import unavailable_when_streamed
+
         return super().unavailable(facts, prompts) or unavailable_when_streamed(facts.anatomy)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.wavefront.gradients.differentiable import require_differentiable
+
         self.sites = self._available(facts)
         self.choose(facts, prompts)
         require_differentiable(facts.anatomy, self.name)
@@ -66,6 +142,8 @@ class IntegratedGradients(AnsweredMeasure[IntegratedGradientsOptions], declared=
 
 def rules(options: IntegratedGradientsOptions) -> tuple[Quadrature, ...]:
     """Where on the path gradients are taken; those after the first where the ones before are inaccurate."""
+    from bathyscope.wavefront.gradients.integrate import gauss_legendre, left_riemann
+
     if options.mode == "exact":
         return (left_riemann(options.steps),)
     return tuple(gauss_legendre(options.nodes * factor) for factor in ((1, 2, 4) if options.refine else (1,)))
@@ -75,6 +153,10 @@ class IntegratedGradientsProbe(AnsweredProbe):
     """Keeps the plain forward of the measured prompts and integrates once the wave has passed."""
 
     def __init__(self, measure: IntegratedGradients, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        import numpy as np
+
+        from bathyscope.wavefront.gradients.trajectory import Trajectory
+
         super().__init__(measure, facts, batch, indices)
         self._sites = measure.sites
         self.wants_parts = bool(self._measured) and any(site != "block" for site in self._sites)
@@ -89,6 +171,11 @@ class IntegratedGradientsProbe(AnsweredProbe):
             trajectory.add(view)
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        from bathyscope.model.streaming.lending import lent
+        from bathyscope.wavefront.gradients.chain import AnswerChain
+        from bathyscope.wavefront.gradients.differentiable import differentiating
+        from bathyscope.wavefront.gradients.integrate import Integrator
+
         if not self._trajectories:
             return
         n_blocks = self._facts.n_blocks
@@ -120,6 +207,8 @@ class IntegratedGradientsProbe(AnsweredProbe):
             self._completeness[at] = integral.completeness
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
         data = {
             "attribution": self._attribution,
             "completeness": self._completeness,

@@ -5,22 +5,74 @@ the normal run and x̄_l the same in the swapped run: cos(x_ℓ, x̄_ℓ), the b
 the place with the other block; cos(x_ℓ, x_{ℓ+1}), both in the normal run. Source: lad2024, swap cosines.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
-
+from bathyscope.labels import Label
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.declared.swap_cosine import DECLARATION, SwapCosineOptions
-from bathyscope.measures.finite import require_finite
-from bathyscope.measures.over_tokens import mean_over_tokens
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.schedule_tables import Blocks
 from bathyscope.measures.schedules import protected, swapped
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.probe import BaselineView, RowPartsView
 from bathyscope.wavefront.rows import ScheduleRow
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.probe import BaselineView, RowPartsView
+
+_cosine = partial(
+    Label,
+    "prompt part swapped",
+    source="lad2024, swap cosines",
+    direction="1 = the same direction, 0 = orthogonal, negative = opposed",
+)
+
+
+@dataclass(frozen=True)
+class SwapCosineOptions:
+    """Options of swap cosines.
+
+    Args:
+        blocks: the first block of each exchanged pair; None = each but the last.
+        protect_first: how many first tokens keep the standard schedule's residual stream; they enter no mean.
+    """
+
+    blocks: Blocks = None
+    protect_first: Annotated[int, Range(0)] = 0
+
+
+DECLARATION: Final = Declaration(
+    "swap_cosine",
+    "Cosines between contributions of the normal run and of runs in which two neighbouring blocks are swapped.",
+    SwapCosineOptions,
+    {
+        "self": _cosine(
+            "cosine of a contribution with its own in the other place", formula="mean over tokens of cos(x_ℓ, x̄_ℓ)"
+        ),
+        "index": _cosine(
+            "cosine of a contribution with that of the other block in the same place",
+            formula="mean over tokens of cos(x_ℓ, x̄_{ℓ+1})",
+        ),
+        "adjacent": _cosine(
+            "cosine of the contributions of neighbouring blocks in the normal run",
+            formula="mean over tokens of cos(x_ℓ, x_{ℓ+1})",
+        ),
+        "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source="lad2024, swap cosines"),
+    },
+    order=160,
+    panels={"attention": ("self", "index", "adjacent"), "mlp": ("self", "index", "adjacent")},
+    question="does a block's work belong to the block or to its place?",
+    rows="one per swap",
+)
+
 
 PARTS = ("attention", "mlp")
 
@@ -53,6 +105,8 @@ class SwapCosineProbe(MeasureProbe):
     """Compares contributions as the blocks pass; those of the control are kept for one block. ``rows`` are by ℓ."""
 
     def __init__(self, options: SwapCosineOptions, batch: Batch, rows: Mapping[int, ScheduleRow]) -> None:
+        import torch
+
         super().__init__(
             list(rows.values()),
             wants_parts=True,
@@ -85,6 +139,8 @@ class SwapCosineProbe(MeasureProbe):
         self._normal.pop(block - 1, None)
 
     def _compare_control(self, block: int) -> None:
+        import torch
+
         for part, value in self._normal[block].items():
             plain = self._baseline[part]
             assert plain is not None
@@ -93,14 +149,25 @@ class SwapCosineProbe(MeasureProbe):
             self._compare("adjacent", block - 1, self._normal[block])
 
     def _compare(self, name: str, block: int, parts: Mapping[str, Tensor]) -> None:
+        import torch
+
         by_part = [self._cosine(self._normal[block][part], parts[part]) for part in PARTS]
         self._results[name, block] = torch.stack(by_part, dim=1)
 
     def _cosine(self, one_BTD: Tensor, other_BTD: Tensor) -> Tensor:
+        import torch
+
+        from bathyscope.measures.over_tokens import mean_over_tokens
+
         cosine_BT = torch.cosine_similarity(one_BTD.double(), other_BTD.double(), dim=-1)
         return mean_over_tokens(cosine_BT, self._batch, self._first)
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+        import torch
+
+        from bathyscope.measures.finite import require_finite
+
         names = ("self", "index", "adjacent")
         values = {name: torch.stack([self._results[name, block] for block in self._blocks], dim=-1) for name in names}
         require_finite("A swapped pair of blocks", values.values(), "contributions")

@@ -9,6 +9,7 @@ from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
 
 PARTS: Final = {"attn": "attention contribution", "mlp": "MLP contribution", "block": "block contribution"}
+_SIZES: Final = ("norm_resid", *(f"norm_{part}" for part in PARTS))
 _SYMBOL = {"resid": "h_b", "attn": "a_l", "mlp": "m_l", "block": "c_l"}
 _REDUCED = {"": "mean", "_max": "maximum", "_rest": "mean without position 0"}
 _SOURCE = "csordas2025, residual stream"
@@ -139,4 +140,18 @@ DECLARATION: Final = Declaration(
         **_published("ratio", PARTS, "all tokens / (prompts · d_model)", "hu2025"),
         **_published("cos", PARTS, "all tokens / (prompts · d_model)", "hu2025"),
     },
+    order=10,
+    synonyms=("residual_stream", "norms", "norm"),
+    panels={
+        "norms": _SIZES,
+        "norms_rest": tuple(f"{name}_rest" for name in _SIZES),
+        "norms_max": tuple(f"{name}_max" for name in _SIZES),
+        "largest": ("largest",),
+        "largest_ratio": ("largest_ratio",),
+        "ratios": ("ratio_attn", "ratio_mlp", "ratio_block"),
+        "cosines": ("cos_attn", "cos_mlp", "cos_block"),
+        "neighbour": ("cos_neighbour",),
+    },
+    question="how large is each contribution, and which way does it point?",
+    rows="the plain forward",
 )

@@ -125,4 +125,13 @@ DECLARATION: Final = Declaration(
             "Westfall, Young 1993; Nichols, Holmes 2002",
         ),
     },
+    order=40,
+    synonyms=("jlens", "jacobian"),
+    panels={
+        "kl": ("kl",),
+        "top1_agreement": ("top1_agreement",),
+        "trust": ("half_agreement", "half_agreement_rest", "identity_share"),
+    },
+    question="what would be said from there if the other blocks acted as they do on average?",
+    rows="a plain forward; backward passes to fit it",
 )

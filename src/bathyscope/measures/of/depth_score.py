@@ -98,4 +98,13 @@ DECLARATION: Final = Declaration(
         "trend_reason": _trend("why a value of the trend is missing", ""),
     },
     needs_answers=True,
+    order=70,
+    panels={
+        "layer": ("score_layer", "prompt_score_layer"),
+        "output": ("score_output", "prompt_score_output"),
+        "by_level_layer": ("layer_effect",),
+        "by_level_output": ("output_effect",),
+    },
+    question="do harder problems use deeper blocks? With a test for trend",
+    rows="one per block and answer",
 )

@@ -131,4 +131,18 @@ DECLARATION: Final = Declaration(
         ),
         **interval("gate_advantage", _advantage, "its 95 % interval", "1", "bootstrap over prompts"),
     },
+    order=20,
+    synonyms=("logit_lens", "logitlens", "unembedding_lens", "early_decoding"),
+    panels={
+        "kl": ("kl_lens_final", "kl_final_lens"),
+        "agreement": ("overlap", "top1_agreement"),
+        "entropy": ("entropy",),
+        "cross_entropy": ("cross_entropy",),
+        "settling": ("settle_depth",),
+        "deep_thinking": ("deep_thinking_ratio",),
+        "gate": ("gate_exit",),
+        "exits": ("exit_agreement", "exit_depth"),
+    },
+    question="what would the model predict at each boundary?",
+    rows="the plain forward",
 )

@@ -4,21 +4,77 @@ Mean of A[q, q−i] over heads and queries q ≥ i. A pair that a sliding window
 Source: lad2024, attention to the previous tokens.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from __future__ import annotations
 
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 from bathyscope.errors import warn
+from bathyscope.labels import Label
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
-from bathyscope.measures.declared.attention_locality import DECLARATION, AttentionLocalityOptions
-from bathyscope.model.anatomy.attention import Attention, attention_heads
+from bathyscope.measures.declaration import Declaration
+from bathyscope.options import Distinct, Range
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.probe import BaselineView
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.model.anatomy.attention import Attention
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.probe import BaselineView
+
+_label = partial(Label, source="lad2024, attention to previous tokens")
+_POOLED = "mean of A[q,q−i] over i = 1 … 5, q ≥ i"
+
+
+@dataclass(frozen=True)
+class AttentionLocalityOptions:
+    """Options of attention locality.
+
+    Args:
+        offsets: how many tokens before the query the key stands (1 = the token just before).
+    """
+
+    offsets: Annotated[tuple[Annotated[int, Range(1)], ...], Distinct()] = (1, 2, 4, 8, 16)
+
+
+DECLARATION: Final = Declaration(
+    "attention_locality",
+    "Attention weights by offset, from one plain forward.",
+    AttentionLocalityOptions,
+    {
+        "weight": _label(
+            "prompt block offset",
+            "attention weight on the token i before the query",
+            formula="mean of A[q,q−i] over q ≥ i",
+        ),
+        "mean_prev5": _label("prompt block", "attention weight on one of the five tokens before", formula=_POOLED),
+        "total_prev5": _label(
+            "prompt block", "attention weight on the five tokens before together", formula="5 · mean_prev5"
+        ),
+        "self_weight": _label("prompt block", "attention weight on the query's own token", formula="mean of A[q,q]"),
+        "first_key": _label("prompt block", "attention weight on the first token", formula="mean of A[q,0] over q ≥ 1"),
+        "head_prev1": _label(
+            "prompt block head", "a head's attention weight on the token before", formula="mean of A[q,q−1]"
+        ),
+        "head_prev5": _label(
+            "prompt block head", "a head's attention weight on one of the five tokens before", formula=_POOLED
+        ),
+    },
+    order=180,
+    synonyms=("attention", "attention_distance", "locality"),
+    panels={
+        "places": ("total_prev5", "self_weight", "first_key"),
+        "offsets": ("weight",),
+        "heads": ("head_prev5",),
+    },
+    question="how far back does attention look?",
+    rows="the plain forward",
+)
+
 
 PREVIOUS: Final = 5
 """How many previous tokens are pooled."""
@@ -30,9 +86,13 @@ class AttentionLocality(Measure[AttentionLocalityOptions], declared=DECLARATION)
     looks_at_weights = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        from bathyscope.model.anatomy.attention import attention_heads
+
         return refusal(lambda: attention_heads(facts.anatomy))
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.model.anatomy.attention import attention_heads
+
         self._heads = max(attention_heads(facts.anatomy))
         lengths = [len(prompt) for prompt in prompts]
         beyond = [offset for offset in self.options.offsets if offset >= min(lengths)]
@@ -56,6 +116,8 @@ class AttentionLocalityProbe(MeasureProbe):
     """Adds up weights by offset, block after block; weights themselves are not kept."""
 
     def __init__(self, offsets: Sequence[int], n_blocks: int, heads: int, batch: Batch) -> None:
+        import torch
+
         super().__init__(wants_weights=True)
         self._offsets = tuple(offsets)
         self._batch = batch
@@ -75,6 +137,9 @@ class AttentionLocalityProbe(MeasureProbe):
         self._first_key[:, view.block, :heads] = first_key
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+        import torch
+
         lengths = torch.tensor(self._batch.lengths, dtype=torch.float64)
         pairs_BO = (lengths[:, None] - torch.tensor(self._summed)).clamp_min(0)
         previous = [self._summed.index(i) for i in range(1, PREVIOUS + 1)]
@@ -108,6 +173,8 @@ def summed_weights(attention: Attention, valid_BT: Tensor, offsets: Sequence[int
     Returns:
         Σ A[q, q−i] for every offset i, [batch, heads, offsets], and Σ A[q, 0] over q ≥ 1, [batch, heads]; float64.
     """
+    import torch
+
     rows, heads, _, _ = attention.size
     by_offset = torch.zeros(rows, heads, len(offsets), dtype=torch.float64, device=valid_BT.device)
     first_key = by_offset.new_zeros(rows, heads)

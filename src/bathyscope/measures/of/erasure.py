@@ -5,37 +5,101 @@ over all tokens of a reference prompt set. ``effect_future``: the maximum over a
 csordas2025 and hu2025, residual erasure.
 """
 
-from collections.abc import Sequence
-from functools import partial
-from typing import Any, Self
+from __future__ import annotations
 
-import numpy as np
-import torch
-import xarray as xr
-from torch import Tensor
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from bathyscope.errors import PromptError
+from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
-from bathyscope.measures.declared.erasure import DECLARATION, ErasureOptions
-from bathyscope.measures.finite import overflow
-from bathyscope.measures.operands import operand_summary, require_operands
-from bathyscope.model.anatomy.plain import home_of
-from bathyscope.model.anatomy.precision import wide_dtype
-from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.source import Source
-from bathyscope.wavefront.batch import Batch, plan_batches, within
-from bathyscope.wavefront.compare import at_one_position
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.metrics import l2
-from bathyscope.wavefront.probe import BoundaryReader, ReplacedStates
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.operand_tables import OPERANDS
+from bathyscope.options import Range
+from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
+from bathyscope.prompts.source import Source, kept_source
+from bathyscope.wavefront.observer import BoundaryReader
 from bathyscope.wavefront.rows import Replacement
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from torch import Tensor
+
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
+    from bathyscope.wavefront.probe import ReplacedStates
+
+_label = partial(Label, source="csordas2025, residual erasure; hu2025, residual erasure")
+_effect = partial(
+    _label,
+    "prompt boundary token",
+    direction="higher = the predictions need what the token carries at this boundary",
+)
+
+
+@dataclass(frozen=True)
+class ErasureOptions:
+    """Options of residual erasure.
+
+    Args:
+        reference: the prompts whose mean residual stream takes the erased one's place, given as the survey's
+            prompts are (such as gsm8k:10); None = the survey's own prompts, measured or not.
+        include_first: position 0 of the reference prompts counts in the mean.
+        future: also measure the change at all positions after the erased token.
+        max_tokens: longer prompts are left out, since the cost grows with the square of the length; None lifts the
+            limit.
+        shortest: where all prompts are longer, how many of the shortest are measured all the same, up to four times
+            as long; 0 = none.
+        reference_scale: "mean" = the mean over tokens; "width" = the sum over tokens per prompt, divided by the
+            width of the stream instead of the tokens (a fault of hu2025's published code).
+    """
+
+    # not a text first: whatever else is given is checked where prompts are resolved
+    reference: PromptSet | Source | None = None
+    include_first: bool = True
+    future: bool = False
+    max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
+    shortest: Annotated[int, Range(0)] = 3
+    reference_scale: Literal["mean", "width"] = "mean"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reference", kept_source(self.reference))
+
+
+DECLARATION: Final = Declaration(
+    "erasure",
+    "Effect of erasing one token's residual stream at one boundary on the prediction of the answer.",
+    ErasureOptions,
+    {
+        "effect": _effect(
+            "change of the predictions of the answer when one token's residual stream is erased",
+            formula="h_b[t] := h̃_b; max over the answer-predicting positions of ‖y − ȳ‖₂",
+        ),
+        "effect_future": _effect(
+            "change of the predictions of later tokens when one token's residual stream is erased",
+            formula="h_b[t] := h̃_b; max over positions > t of ‖y − ȳ‖₂",
+            optional=True,
+        ),
+        "answer_start": _label("prompt", "first token of the answer (−1 = not measured)", "token"),
+        **OPERANDS,
+    },
+    needs_answers=True,
+    order=80,
+    panels={"prompt_": ("effect",), "later_": ("effect_future",)},
+    question="until which boundary does a token matter to the answer?",
+    rows="one per boundary and token",
+)
 
 
 class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
     growth = "with the square of the length"
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.measures.operands import require_operands
+
         self.choose(facts, prompts)
         require_operands(self.name, prompts)
 
@@ -49,6 +113,12 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
         Raises:
             PromptError: fewer than two tokens to take the mean of.
         """
+        import torch
+
+        from bathyscope.model.anatomy.plain import home_of
+        from bathyscope.model.anatomy.precision import wide_dtype
+        from bathyscope.wavefront.batch import Batch, plan_batches, within
+
         first = 0 if self.options.include_first else 1
         lengths = [len(p) for p in reference]
         tokens = sum(n - first for n in lengths)
@@ -78,6 +148,8 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
         return (facts.n_blocks + 1) * tokens / (4 if facts.checks.tails else 2)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        from bathyscope.measures.operands import operand_summary
+
         return operand_summary(DECLARATION, merged, merged["effect"], seed)
 
     def probe(self, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> MeasureProbe:
@@ -93,6 +165,8 @@ class ErasureProbe(AnsweredProbe):
     """Compares the outputs of erased rows with the control's, group after group."""
 
     def __init__(self, measure: Erasure, facts: ModelFacts, batch: Batch, indices: Sequence[int]) -> None:
+        import torch
+
         super().__init__(measure, facts, batch, indices)
         values_LD = measure.values_LD
         # erasing the last token changes no position that is looked at, and only ``future`` looks at the last
@@ -118,6 +192,8 @@ class ErasureProbe(AnsweredProbe):
             self._noise[prompt] = 0
 
     def landed(self, states: ReplacedStates) -> None:
+        import torch
+
         prompt = states.replacement.prompt
         erased = range(states.spans[0].start, states.spans[-1].stop)
         length = self._batch.lengths[prompt]
@@ -141,6 +217,11 @@ class ErasureProbe(AnsweredProbe):
 
     def _change(self, states: ReplacedStates, position: int, tokens: int) -> tuple[Tensor, Tensor]:
         """‖y − ȳ‖₂ at one position: of the rows erased at the first ``tokens``, and where h_L itself is erased."""
+        import torch
+
+        from bathyscope.wavefront.compare import at_one_position
+        from bathyscope.wavefront.metrics import l2
+
         place = position - states.start
         rows = states.rows_LSND[:, :tokens, place]
         control = states.control_ND[place]
@@ -153,6 +234,10 @@ class ErasureProbe(AnsweredProbe):
         return change[:-2].unflatten(0, rows.shape[:2]), change[-2]
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
+        from bathyscope.measures.finite import overflow
+
         if not bool(self._finite):
             raise overflow("The model with a token erased")
         data: dict[str, Any] = {"effect": self._effect}

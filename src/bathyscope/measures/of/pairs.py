@@ -3,27 +3,91 @@
 Histories that begin alike are run once, so that all pairs of L blocks take C(L,3) + L(L−1)/2 + L calls of a block.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import combinations
-from typing import Final
+from __future__ import annotations
 
-import numpy as np
-import xarray as xr
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import ModelError, warn
+from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
-from bathyscope.measures.costs import Values, tree_costs
-from bathyscope.measures.declared.pairs import DECLARATION, PairsOptions
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.schedule_tables import Blocks, ReadTokens
 from bathyscope.measures.schedules import changed
-from bathyscope.measures.token_samples import TokenSample, sampler_of
-from bathyscope.prompts.parts import clusters, clusters_in
+from bathyscope.options import Coverage, Resamples
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
-from bathyscope.statistics.bootstrap import mean_intervals
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.wavefront.batch import Batch
-from bathyscope.wavefront.engine import Wavefront
-from bathyscope.wavefront.histories import Tree, Unit
+
+if TYPE_CHECKING:
+    import numpy as np
+    import xarray as xr
+
+    from bathyscope.measures.costs import Values
+    from bathyscope.measures.token_samples import TokenSample
+    from bathyscope.wavefront.batch import Batch
+    from bathyscope.wavefront.engine import Wavefront
+    from bathyscope.wavefront.histories import Tree
+
+_SOURCE: Final = "own, pairs"
+_pair = partial(Label, "prompt dropped other", source=_SOURCE)
+_mean = partial(Label, "dropped other", units="nats", source=_SOURCE)
+
+
+@dataclass(frozen=True)
+class PairsOptions:
+    """Options of pairs.
+
+    Args:
+        blocks: which blocks are left out, alone and two at a time; None = each.
+        resamples: bootstrap resamples of the prompts, for intervals of interactions.
+        level: coverage of the intervals.
+        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
+            None = each for itself.
+        read_tokens: as drop's; intervals over prompts hold what reading only some tokens adds.
+    """
+
+    blocks: Blocks = None
+    resamples: Resamples = 1000
+    level: Coverage = 0.95
+    cluster: str | None = None
+    read_tokens: ReadTokens = None
+
+
+DECLARATION: Final = Declaration(
+    "pairs",
+    "What it costs to leave out every two blocks, and how much more that is than both costs alone.",
+    PairsOptions,
+    {
+        "cost": _pair(
+            "cost of leaving out two blocks, of one on the diagonal", "nats", "mean over tokens of loss(S) − loss(full)"
+        ),
+        "kl": _pair(
+            "KL of the prediction without two blocks, or one, from the full one", "nats", "mean of KL(full ‖ S)"
+        ),
+        "top1_agreement": _pair(
+            "top-1 agreement with the full prediction", "1", "mean over tokens of [argmax p̄ = argmax p]"
+        ),
+        "interaction": _pair(
+            "what leaving out both costs beyond both alone; missing on the diagonal",
+            "nats",
+            "cost({a, b}) − cost({a}) − cost({b})",
+        ),
+        "baseline_loss": Label(
+            "prompt", "cross-entropy of the next token of the full prediction", "nats", "−log p(next token)", _SOURCE
+        ),
+        "n_averaged": Label("prompt", "tokens that a prompt's means are over", "token", source=_SOURCE),
+        "interaction_mean": _mean("mean interaction over prompts", formula="mean over prompts"),
+        **interval("interaction", _mean, "its interval", formula="paired bootstrap over prompts"),
+    },
+    order=150,
+    panels={"interaction": ("interaction", "interaction_mean"), "cost": ("cost",)},
+    question="which two blocks make up for each other, and which need each other?",
+    rows="one per pair of blocks",
+)
+
 
 _UNASKED: Final = 12
 """Deeper models are measured where it is asked for by name."""
@@ -42,6 +106,9 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         return None
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        from bathyscope.measures.token_samples import sampler_of
+        from bathyscope.prompts.parts import clusters
+
         if facts.n_blocks < 3:
             raise ModelError(f"pairs needs at least three blocks, one of which stays; this model has {facts.n_blocks}.")
         self._sampler = sampler_of(self.options, prompts, seed, self.name)
@@ -79,6 +146,12 @@ class Pairs(Measure[PairsOptions], declared=DECLARATION):
         return PairsProbe(batch, self._blocks, self._tree, samples)
 
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
+        import numpy as np
+
+        from bathyscope.prompts.parts import clusters_in
+        from bathyscope.statistics.bootstrap import mean_intervals
+        from bathyscope.statistics.sampling import Sampling
+
         values_PAB, options = merged["interaction"].values, self.options
         sampling = Sampling(options.resamples, options.level, seed, clusters_in(merged, options.cluster))
         a, b = np.triu_indices(values_PAB.shape[1], 1)  # a pair has one interval, whichever block is named first
@@ -111,6 +184,8 @@ class PairsProbe(MeasureProbe):
         self._results: Values = {}
 
     def after(self, wave: Wavefront, step: Callable[[float], None]) -> None:
+        from bathyscope.measures.costs import tree_costs
+
         calls = self._tree.calls
         self._results = tree_costs(
             wave,
@@ -122,6 +197,8 @@ class PairsProbe(MeasureProbe):
         )
 
     def result(self) -> xr.Dataset:
+        import numpy as np
+
         loss = self._results["loss"]
         cost = self._matrix(loss[1:] - loss[0])
         alone = np.diagonal(cost, axis1=1, axis2=2)
@@ -141,6 +218,8 @@ class PairsProbe(MeasureProbe):
 
     def _matrix(self, values_HP: np.ndarray) -> np.ndarray:
         """Singles and pairs as [prompts, blocks, blocks], symmetric."""
+        import numpy as np
+
         size = len(self._blocks)
         matrix = np.empty((values_HP.shape[1], size, size))
         matrix[:, np.arange(size), np.arange(size)] = values_HP[:size].T
@@ -150,5 +229,7 @@ class PairsProbe(MeasureProbe):
 
 
 def _tree(n_blocks: int, blocks: Sequence[int]) -> Tree:
+    from bathyscope.wavefront.histories import Tree, Unit
+
     units = [Unit(block) for block in blocks]
     return Tree.leaving_out(n_blocks, [*([unit] for unit in units), *combinations(units, 2)])

@@ -71,4 +71,13 @@ DECLARATION: Final = Declaration(
             formula="mean over the prompts that are read",
         ),
     },
+    order=30,
+    synonyms=("tuned_lens", "affine_lens", "affine_translators"),
+    panels={
+        "kl": ("kl",),
+        "top1_agreement": ("top1_agreement",),
+        "prediction_depth": ("prediction_depth",),
+    },
+    question="what could be predicted there, after a linear map to the last boundary?",
+    rows="a plain forward",
 )

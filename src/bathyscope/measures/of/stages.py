@@ -83,4 +83,13 @@ DECLARATION: Final = Declaration(
     },
     requires=("residual", "lens", "drop", "attention_locality", "neurons"),
     derived=True,
+    order=930,
+    example={"stages": 2, "resamples": 20},
+    panels={
+        "signatures": ("signature",),
+        "held_out": ("heldout_error", "unexplained"),
+        "loops": ("by_place", "by_loop"),
+    },
+    question="into how many stages do the curves fall, if into any?",
+    rows="none of its own",
 )

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.schedules import ReadTokens
+from bathyscope.measures.schedule_tables import ReadTokens
 from bathyscope.options import Distinct, Range
 
 REACHES: Final = {"all": "at all tokens", "future": "at later tokens"}
@@ -103,4 +103,18 @@ DECLARATION: Final = Declaration(
         },
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
+    order=50,
+    synonyms=("layer_skipping", "skipping", "skip_effect"),
+    panels={
+        "all": ("effect_all",),
+        "future": ("effect_future",),
+        "influence_all": ("given_all", "received_all"),
+        "influence_future": ("given_future", "received_future"),
+        "output_all": ("output_all",),
+        "output_future": ("output_future",),
+        "prompts_all": ("effect_all",),
+        "prompts_future": ("effect_future",),
+    },
+    question="which later blocks, and which later tokens, depend on a block, its attention or its MLP?",
+    rows="one per block, and one per block and sampled token",
 )

@@ -9,7 +9,7 @@ from bathyscope.core.strict import read_json
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.operands import OPERANDS
+from bathyscope.measures.operand_tables import OPERANDS
 from bathyscope.options import Distinct, Range
 
 _label = partial(Label, source="Meng et al. 2022, causal tracing; Zhang & Nanda 2024, activation patching")
@@ -108,4 +108,9 @@ DECLARATION: Final = Declaration(
         **OPERANDS,
     },
     needs_answers=True,
+    order=90,
+    synonyms=("activation_patching", "causal_tracing", "interchange_intervention"),
+    panels=dict.fromkeys(("prompt_", "attention_", "mlp_"), ("recovered", "change")),
+    question="where does a prompt hold what tells its answer from another prompt's?",
+    rows="one per boundary and token",
 )

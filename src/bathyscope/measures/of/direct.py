@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from bathyscope.labels import Label
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.declared.skip import REACHES
+from bathyscope.measures.of.skip import REACHES
 from bathyscope.options import Range
 
 _label = partial(Label, source="csordas2025, local effects")
@@ -42,4 +42,16 @@ DECLARATION: Final = Declaration(
         },
         "positions": _label("prompt sample", "sampled token t of the future effects (−1 = none)", "token"),
     },
+    order=60,
+    synonyms=("direct_effect", "direct_logit_attribution", "dla"),
+    panels={
+        "all": ("effect_all",),
+        "future": ("effect_future",),
+        "influence_all": ("effect_all",),
+        "influence_future": ("effect_future",),
+        "prompts_all": ("effect_all",),
+        "prompts_future": ("effect_future",),
+    },
+    question="which of them read the block's contribution themselves?",
+    rows="one per pair of blocks",
 )

@@ -1,0 +1,68 @@
+"""Swap: the model with two neighbouring blocks exchanged. Source: lad2024, layer interventions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from bathyscope.measures.base import ModelFacts
+from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.schedule_tables import (
+    PANELS,
+    Blocks,
+    Positions,
+    ReadTokens,
+    require_next_positions,
+    schedule_table,
+)
+from bathyscope.measures.schedules import ScheduleMeasure, protected, swapped
+from bathyscope.options import Range
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.wavefront.rows import ScheduleRow
+
+
+@dataclass(frozen=True)
+class SwapOptions:
+    """Options of swap.
+
+    Args:
+        blocks: the first block of each exchanged pair; None = each but the last.
+        protect_first: how many first tokens keep the standard schedule's residual stream.
+        positions: what means are over, "next" or "published"; as drop's.
+        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
+            means stay unbiased, and their standard errors are given. None = all tokens.
+    """
+
+    blocks: Blocks = None
+    protect_first: Annotated[int, Range(0)] = 0
+    positions: Positions = "next"
+    read_tokens: ReadTokens = None
+
+    def __post_init__(self) -> None:
+        require_next_positions("swap", self.positions, self.read_tokens)
+
+
+DECLARATION: Final = Declaration(
+    "swap",
+    "Next-token statistics with blocks ℓ and ℓ+1 exchanged, for each ℓ.",
+    SwapOptions,
+    schedule_table("swapped"),
+    order=130,
+    synonyms=("layer_swap", "swapping", "permute"),
+    panels=PANELS,
+    question="how robust are predictions to the order of blocks?",
+    rows="one per pair of neighbours",
+)
+
+
+class Swap(ScheduleMeasure[SwapOptions], declared=DECLARATION):
+    dimension = "swapped"
+
+    def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
+        return "this model has one block only" if facts.n_blocks < 2 else None
+
+    def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
+        self.sample_tokens(prompts, seed)
+        schedules, first = swapped(self, facts), protected(self, prompts)
+        self.rows = {block: ScheduleRow(schedule, first) for block, schedule in schedules.items()}
