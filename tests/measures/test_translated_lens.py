@@ -228,6 +228,18 @@ def test_the_seed_deals_the_prompts_out() -> None:
     assert tuple(held) == split(len(LENGTHS), 0.1, 0.2, 1).test != dealt().test
 
 
+def test_copies_of_what_is_read_are_not_fitted_to() -> None:
+    prompts = [TokenizedPrompt(str(n), (n % 9,) * 40) for n in range(27)]
+    measure = TranslatedLens()
+    for seed in range(20):
+        measure.prepare(waves.facts(waves.loaded("llama")), prompts, seed)
+        parts = (measure.splits.fit, measure.splits.choose, measure.splits.test)
+        assert sum(len({prompts[i].ids for i in part}) for part in parts) == 9
+    assert "it needs at least 4 different prompts" in str(
+        measure.unavailable(waves.facts(waves.loaded("llama")), prompts[:3] * 9)
+    )
+
+
 def refusal(lengths: Sequence[int], error: type[Exception], width: int = 64) -> str:
     facts = waves.facts(waves.loaded("llama"))
     facts = replace(facts, anatomy=replace(facts.anatomy, width=width))
@@ -238,8 +250,8 @@ def refusal(lengths: Sequence[int], error: type[Exception], width: int = 64) -> 
 
 def test_too_little_text_is_refused_with_what_is_needed() -> None:
     assert refusal((400, 400, 400), PromptError) == (
-        "translated_lens: it needs at least 4 prompts (to fit maps to, to choose their penalties by, and two to read); "
-        "3 given; give more, or leave translated_lens out."
+        "translated_lens: it needs at least 4 different prompts (to fit maps to, to choose their penalties by, and two "
+        "to read); 3 given; give more, or leave translated_lens out."
     )
     assert refusal((26,) * 14, PromptError) == (
         "translated_lens: maps of a stream of width 64 need at least 260 tokens to be fitted to (4 for each of a "
@@ -287,14 +299,16 @@ def test_of_all_measures_it_is_left_out_where_text_is_short() -> None:
     assert few is not None
     assert "there are 10 of 14 prompts for it, with as few as 250" in few
     options: Any = {"repeat": {"length": 2}, "progress": False}
-    with pytest.warns(UserWarning, match=r"^translated_lens is left out: it needs at least 4 prompts \(to fit"):
+    with pytest.warns(
+        UserWarning, match=r"^translated_lens is left out: it needs at least 4 different prompts \(to fit"
+    ):
         run = bathyscope.survey(waves.loaded("llama"), ids()[:3], "all", **options)
     assert "translated_lens" not in run.measures
 
 
 def test_whatever_the_seed_it_can_be_measured_where_it_is_not_left_out() -> None:
     measure, facts = TranslatedLens(), waves.facts(waves.loaded("llama"))
-    prompts = [TokenizedPrompt(str(n), (0,) * length) for n, length in enumerate((27, 27, 27, 40, 50) * 4)]
+    prompts = [TokenizedPrompt(str(n), (n,) * length) for n, length in enumerate((27, 27, 27, 40, 50) * 4)]
     assert measure.unavailable(facts, prompts) is None
     for seed in range(50):
         measure.prepare(facts, prompts, seed)

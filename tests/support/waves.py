@@ -35,7 +35,7 @@ def facts(model: Model) -> ModelFacts:
 
 def of_lengths(*lengths: int) -> list[TokenizedPrompt]:
     """Prompts of these lengths, for checks that look at lengths only."""
-    return [TokenizedPrompt(str(number), (0,) * length) for number, length in enumerate(lengths)]
+    return [TokenizedPrompt(str(number), (number,) * length) for number, length in enumerate(lengths)]
 
 
 def reference_of(measure: Measure[Any]) -> list[TokenizedPrompt]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 from bathyscope.core.text import in_bytes
 
@@ -39,7 +40,7 @@ class UnsafeFileError(OSError):
         super().__init__(number, why, str(path))
 
 
-def open_regular(path: Path, inside: Path | None = None) -> BinaryIO:
+def open_regular(path: Path, inside: Path | None = None) -> BufferedReader:
     """Open a regular file for reading, without waiting for anybody.
 
     Args:
@@ -146,7 +147,7 @@ def _require_regular(path: Path, mode: int) -> None:
         raise UnsafeFileError(path, number, f"it is {kind}, and only regular files are read")
 
 
-def _require_written(path: Path, stream: BinaryIO, size: int) -> None:
+def _require_written(path: Path, stream: BufferedReader, size: int) -> None:
     """Refuse a large file of holes, which takes no room on the disk and all of the memory."""
     if size <= _LARGE or not hasattr(os, "SEEK_DATA"):
         return

@@ -32,7 +32,9 @@ from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.measures.of.translated_lens import DECLARATION, TranslatedLensOptions
 from bathyscope.measures.settling import prediction_depth
 from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
+from bathyscope.prompts.parts import copies_in
 from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import count_repeats
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
@@ -106,17 +108,18 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
     keeps_boundaries = True
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
-        if len(prompts) < FEWEST:
-            return _too_few_prompts(len(prompts))
-        fitted = len(self._split(len(prompts), 0).fit)
+        different = list({prompt.ids: prompt for prompt in prompts}.values())
+        if len(different) < FEWEST:
+            return _too_few_prompts(len(different))
+        fitted = len(self._split(different, 0).fit)
         # the seed decides which prompts are fitted to, and it must be possible with any
-        shortest = sorted(map(self._count, prompts))[:fitted]
+        shortest = sorted(map(self._count, different))[:fitted]
         return too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        if len(prompts) < FEWEST:
-            raise PromptError(f"translated_lens: {_too_few_prompts(len(prompts))}, or leave translated_lens out.")
-        self.splits = self._split(len(prompts), seed)
+        if (different := len(prompts) - count_repeats(prompts)) < FEWEST:
+            raise PromptError(f"translated_lens: {_too_few_prompts(different)}, or leave translated_lens out.")
+        self.splits = self._split(prompts, seed)
         if self.options.positions == "answer":
             require_answers(self.name, prompts)
         few = too_few_tokens(facts, [self._count(prompts[i]) for i in self.splits.fit], len(prompts))
@@ -149,8 +152,9 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         """Tokens of a prompt that are fitted to, or read."""
         return count_tokens(len(prompt), prompt.answer_tokens, self.options.positions)
 
-    def _split(self, prompts: int, seed: int) -> Splits:
-        return split(prompts, self.options.choose_share, self.options.test_share, seed)
+    def _split(self, prompts: Sequence[TokenizedPrompt], seed: int) -> Splits:
+        # what is read is no copy of what was fitted to
+        return split(len(prompts), self.options.choose_share, self.options.test_share, seed, copies_in(prompts))
 
     def _too_large(self, facts: ModelFacts) -> str | None:
         width = facts.anatomy.width
@@ -236,8 +240,8 @@ def counted_tokens(batch: Batch, chosen: Sequence[bool], positions: str) -> Tens
 
 def _too_few_prompts(n_prompts: int) -> str:
     return (
-        f"it needs at least {FEWEST} prompts (to fit maps to, to choose their penalties by, and two to read); "
-        f"{n_prompts} given; give more"
+        f"it needs at least {FEWEST} different prompts (to fit maps to, to choose their penalties by, and two to "
+        f"read); {n_prompts} given; give more"
     )
 
 

@@ -152,7 +152,7 @@ class Estimate:
 
 def _of_length(tokens: int, count: int) -> Prompts:
     """Return prompts of a length, of which nothing else counts."""
-    return Prompts(tuple(TokenizedPrompt(str(n), (0,) * tokens, dataset=GIVEN) for n in range(count)), GIVEN)
+    return Prompts(tuple(TokenizedPrompt(str(n), (n,) * tokens, dataset=GIVEN) for n in range(count)), GIVEN)
 
 
 @checked
