@@ -33,9 +33,9 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "compare": ("compare", "{run}", "{copy}"),
     "check": ("check", "{model}"),
-    "list": ("list", "measures"),
+    "list": ("show", "names", "measures"),
     "estimate": ("estimate", "{model}", "--prompts", "{prompts}"),
-    "exit-advice": ("exit-advice", "{model}", "--prompts", "{prompts}"),
+    "exit-advice": ("prune", "exit-advice", "{model}", "--prompts", "{prompts}"),
 }
 
 SPLIT_INTERVAL = re.compile(r"\[[−+\d.]+,$|\d to$")
