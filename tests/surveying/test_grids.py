@@ -146,6 +146,12 @@ def test_a_grid_that_is_interrupted_says_what_there_is(
     assert "1 of 2 surveys done" in said.out
     assert re.search(r"tiny-stories\S* +running", said.out)
     assert "Interrupted: finished surveys are saved" in said.err
+    # A command that an earlier version began goes on by its name of then.
+    monkeypatch.undo()
+    assert main(["grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "runs"), "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert "2 of 2 surveys done" in said.out
+    assert said.err.startswith("warning: bathyscope grid is called bathyscope survey grid now")
 
 
 @pytest.mark.parametrize(

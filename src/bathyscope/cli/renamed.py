@@ -12,6 +12,7 @@ from bathyscope.errors import OptionError
 _WITH_VALUE: Final = "--log-level"
 """The one flag for every command that has a value, which may stand before the command."""
 _ALIKE: Final = 0.5
+"""Likeness that a word needs to be answered with a command where it can be nothing else."""
 _VERY_ALIKE: Final = 0.7
 """Likeness that a word needs to be taken for a misspelt command where a model or a folder may stand too."""
 
@@ -41,7 +42,9 @@ def refuse_misspelt(tokens: Sequence[str]) -> None:
     """
     command, word = (*tokens[:2], "", "")[:2]
     # A path such as ./grid is never a command, and neither is owner/name of the hub.
-    if command not in QUESTIONS or word in QUESTIONS[command] or "/" in word or os.path.exists(word):
+    if command not in QUESTIONS or word in QUESTIONS[command] or word.startswith("-") or "/" in word:
+        return
+    if os.path.exists(word):
         return
     if meant := _ask_for(word, words_inside(command), _VERY_ALIKE):
         raise OptionError(f"{word!r} is neither a file nor a folder here.{meant}")
