@@ -26,7 +26,7 @@ Examples:
 
 Exit codes: 0 done, 1 unexpected, 2 usage or options, 3 prompts, 4 model,
 5 files of a run, 6 no block can go, 7 no repair helps, 130 interrupted. Every
-command has its own --help."""
+command has its own --help, which lists the commands inside of it."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
 EVERYWHERE = ("--debug", "--log-level", "--log-json", "--safe-csv")

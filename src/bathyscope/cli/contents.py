@@ -14,7 +14,7 @@ TASKS: Final = {
         "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
     },
     "Read": {
-        "show": "Print the results of a run as a table, CSV or JSON, or write its badge or model card.",
+        "show": "Print a run's results: a table, CSV, JSON, a badge or a model card.",
         "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
         "push": "Publish a run as a data set on the hub, where open, show and report read it.",
     },
