@@ -89,14 +89,16 @@ def commands() -> str:
     """The help of every command, as it is printed."""
     from bathyscope.cli import main as run
     from bathyscope.cli.app import app
+    from bathyscope.cli.contents import every_command
 
-    parts = ["# Commands\n", "Every command is a call in Python, and its flags are the arguments of that call.\n"]
-    for name in sorted(one for one in app if not one.startswith("-")):
+    parts = ["# Commands\n", "The last word of a command is its call in Python, whose arguments its flags are.\n"]
+    listed = {(name,) for name in app if not name.startswith("-")}
+    for words in sorted({*listed, *every_command()}):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            run([name, "--help"])
+            run([*words, "--help"])
         lines = [line.rstrip() for line in printed.getvalue().strip().splitlines()]
-        parts.append(f"## {name}\n\n{_first_sentence(lines)}\n")
+        parts.append(f"## {' '.join(words)}\n\n{_first_sentence(lines)}\n")
         # Folded, or the page would be as long as forty screens.
         parts.append(
             "\n".join(["<details><summary>Usage and flags</summary>\n", "```text", *lines, "```\n", "</details>\n"])

@@ -19,6 +19,7 @@ from support.word_tokenizer import word_tokenizer
 
 import bathyscope
 from bathyscope.cli.app import app
+from bathyscope.core.commands import PLACES
 from bathyscope.measures.registry import MEASURES
 from bathyscope.surveying.papers.presets import PRESETS
 
@@ -179,6 +180,32 @@ def test_nobody_is_told_to_import_from_deep_inside(page: Path) -> None:
     assert re.findall(r"^(?:from|import) bathyscope\.\w+\.[\w.]+.*", text, re.MULTILINE) == []
     named = re.findall(r"\bbathyscope\.(\w+)\(", text)
     assert [name for name in named if name not in bathyscope.__all__] == []
+
+
+def texts_of_code(path: Path) -> list[str]:
+    """What a file of code may print or explain: its strings, parts of f-strings set apart by a hole."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    strings = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr | ast.Constant)]
+    return [
+        "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+        if isinstance(node, ast.JoinedStr)
+        else str(node.value)
+        for node in strings
+    ]
+
+
+def test_nobody_is_told_a_name_of_the_version_before() -> None:
+    old = re.compile(rf"\bbathyscope ({'|'.join(PLACES)})(?![\w-])")
+    code = [path for house in ("src", "packages", "studies", "benchmarks") for path in (ROOT / house).rglob("*.py")]
+    pages = [page for page in PAGES if page.name != "CHANGELOG.md" and "history" not in page.parts]
+    pages += [ROOT / "llms.txt", *(ROOT / "docs").rglob("*.ipynb"), *(ROOT / "docs").rglob("*.py")]
+    for house in ("src", "packages", "studies"):
+        pages += [page for ending in ("md", "j2", "yaml", "sh", "js") for page in (ROOT / house).rglob(f"*.{ending}")]
+    texts = {path: path.read_text(encoding="utf-8") for path in pages if "vendor" not in path.parts}
+    texts |= {path: "\n".join(texts_of_code(path)) for path in code}
+    told = {str(path.relative_to(ROOT)): old.findall(" ".join(text.split())) for path, text in texts.items()}
+    assert {path: names for path, names in told.items() if names} == {}
+    assert len(texts) > 600
 
 
 def test_every_command_in_the_documents_is_there() -> None:

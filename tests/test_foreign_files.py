@@ -33,15 +33,15 @@ FOREIGN: dict[str, bytes] = {
     ".png": b"\x89PNG",
 }
 COMMANDS: dict[str, tuple[str, list[str]]] = {
-    "solved-by": (".jsonl", ["solved-by", "no/model", "no/model", "--prompts", "{text}", "--out"]),
-    "maps": (".nc", ["maps", "no/model", "no/model", "--prompts", "{text}", "--out"]),
-    "maps, drawn": (".svg", ["maps", "no/model", "no/model", "--prompts", "{text}", "--out"]),
-    "exit-advice": (".svg", ["exit-advice", "no/model", "--prompts", "{text}", "--out"]),
+    "solved-by": (".jsonl", ["compare", "solved-by", "no/model", "no/model", "--prompts", "{text}", "--out"]),
+    "maps": (".nc", ["diff", "maps", "no/model", "no/model", "--prompts", "{text}", "--out"]),
+    "maps, drawn": (".svg", ["diff", "maps", "no/model", "no/model", "--prompts", "{text}", "--out"]),
+    "exit-advice": (".svg", ["prune", "exit-advice", "no/model", "--prompts", "{text}", "--out"]),
     "diff": (".html", ["diff", "no/model", "no/model", "--prompts", "{text}", "--out"]),
     "compare": (".html", ["compare", "no-run", "another", "--out"]),
     "compare, drawn": (".svg", ["compare", "no-run", "another", "--out"]),
     "report": (".html", ["report", "no-run", "--out"]),
-    "plot": (".svg", ["plot", "no-run", "lens.kl", "--out"]),
+    "plot": (".svg", ["report", "plot", "no-run", "lens.kl", "--out"]),
     "reproduce": (".json", ["reproduce", "hu2025-table1", "--models", "./none", "--record"]),
 }
 RUN = partial(synthetic_run, 3, prompts=2)

@@ -40,13 +40,13 @@ FILES: dict[str, tuple[str, Callable[[Path], Any]]] = {
 COMMANDS: dict[str, tuple[str, list[str]]] = {
     "fit-lens": ("x.safetensors", ["fit-lens", MODEL, "--prompts", "{text}"]),
     "diff": ("x.html", ["diff", MODEL, MODEL, "--prompts", "{text}"]),
-    "maps": ("x.nc", ["maps", MODEL, MODEL, "--prompts", "{text}"]),
-    "solved-by": ("x.jsonl", ["solved-by", MODEL, MODEL, "--prompts", "{text}"]),
-    "exit-advice": ("x.png", ["exit-advice", MODEL, "--prompts", "{text}"]),
+    "maps": ("x.nc", ["diff", "maps", MODEL, MODEL, "--prompts", "{text}"]),
+    "solved-by": ("x.jsonl", ["compare", "solved-by", MODEL, MODEL, "--prompts", "{text}"]),
+    "exit-advice": ("x.png", ["prune", "exit-advice", MODEL, "--prompts", "{text}"]),
     "probe": ("x.png", ["probe", "subjoiner", MODEL, "--words", "{text}"]),
-    "group": ("x.png", ["group", "no-run", "--by", "level"]),
+    "group": ("x.png", ["compare", "group", "no-run", "--by", "level"]),
     "compare": ("x.html", ["compare", "no-run", "another"]),
-    "depth-performance": ("x.png", ["depth-performance", "none.csv", "--score", "y"]),
+    "depth-performance": ("x.png", ["compare", "depth-performance", "none.csv", "--score", "y"]),
     "report": ("x.html", ["report", "no-run"]),
 }
 

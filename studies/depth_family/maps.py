@@ -1,6 +1,6 @@
 """Maps between members of a depth family: does a boundary's best partner sit at the same relative depth?
 
-Each map is a file of ``bathyscope maps`` in the experiment's folder. Source: csordas2025, maps between models.
+Each map is a file of ``bathyscope diff maps`` in the experiment's folder. Source: csordas2025, maps between models.
 """
 
 from __future__ import annotations

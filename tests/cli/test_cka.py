@@ -1,4 +1,4 @@
-"""``bathyscope cka`` prints what the Python call gives."""
+"""``bathyscope diff cka`` prints what the Python call gives."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_rows_are_the_arrays(model_folder: Path, tmp_path: Path, capsys: pytest.
     ]
     prompts = tmp_path / "four.jsonl"
     prompts.write_text("\n".join(f'{{"text": "{text}"}}' for text in texts), encoding="utf-8")
-    both = ["cka", str(model_folder), str(model_folder), "--prompts", str(prompts), "--quiet"]
+    both = ["diff", "cka", str(model_folder), str(model_folder), "--prompts", str(prompts), "--quiet"]
     assert main([*both, "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     found = bathyscope.cka(model_folder, model_folder, str(prompts))
@@ -39,6 +39,6 @@ def test_rows_are_the_arrays(model_folder: Path, tmp_path: Path, capsys: pytest.
 def test_options_of_the_measure_are_checked(
     model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = ["cka", str(model_folder), str(model_folder), "--prompts", str(prompts_file), "--quiet"]
+    both = ["diff", "cka", str(model_folder), str(model_folder), "--prompts", str(prompts_file), "--quiet"]
     assert main([*both, "--batch", "1"]) == 2
     assert "cka: batch=1 is out of range; allowed: 4 to 4096." in capsys.readouterr().err

@@ -69,14 +69,14 @@ def test_a_terminal_without_unicode_gets_stand_ins(run_folder: Path, encoding: s
     assert done.returncode == 0, done.stderr
     assert "prompt x part x reduction" in done.stdout or "prompt × part × reduction" in done.stdout
     assert done.stdout.isascii() or encoding == "latin-1"
-    listed = run(["list", "measures", "--format", "json"], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
+    listed = run(["show", "names", "measures", "--format", "json"], PYTHONIOENCODING=encoding, PYTHONUTF8="0")
     assert json.loads(listed.stdout)[6]["name"] == "depth_score"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_full_output_is_one_sentence() -> None:
     with open("/dev/full", "w") as full:
-        done = run(["list", "presets"], stdout=full)
+        done = run(["show", "names", "presets"], stdout=full)
     assert (
         done.stderr == "error: Standard output cannot be written (No space left on device); make room, or send it "
         "elsewhere.\n"
@@ -86,7 +86,7 @@ def test_full_output_is_one_sentence() -> None:
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
 def test_closed_streams_are_no_fault(closed: str) -> None:
-    line = f"'{sys.executable}' -m bathyscope list presets {closed}"
+    line = f"'{sys.executable}' -m bathyscope show names presets {closed}"
     assert subprocess.run(["sh", "-c", line], capture_output=True, check=False).returncode == 0
 
 

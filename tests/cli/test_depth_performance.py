@@ -1,4 +1,4 @@
-"""``bathyscope depth-performance``: what is printed is what the Python call gives."""
+"""``bathyscope compare depth-performance``: what is printed is what the Python call gives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_csv_and_json_are_the_regression(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fitted = bathyscope.depth_performance(models, covariates=["d_model"], level=0.9)
-    asked = ["depth-performance", str(models), "--covariates", "d_model", "--level", "0.9"]
+    asked = ["compare", "depth-performance", str(models), "--covariates", "d_model", "--level", "0.9"]
     assert main([*asked, "--format", "json"]) == 0
     out, err = capsys.readouterr()
     found = json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
@@ -53,7 +53,7 @@ def test_csv_and_json_are_the_regression(models: Path, capsys: pytest.CaptureFix
 
 def test_the_table_and_the_figure(models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure = tmp_path / "new" / "depth.svg"
-    assert main(["depth-performance", str(models), "--fixed-effects", "--out", str(figure)]) == 0
+    assert main(["compare", "depth-performance", str(models), "--fixed-effects", "--out", str(figure)]) == 0
     out, err = capsys.readouterr()
     assert "16 models of 2 families; R²" in out
     assert "layers" in out
@@ -71,5 +71,5 @@ def test_the_table_and_the_figure(models: Path, tmp_path: Path, capsys: pytest.C
     ],
 )
 def test_mistakes(arguments: list[str], code: int, said: str, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["depth-performance", *(text.replace("FILE", str(models)) for text in arguments)]) == code
+    assert main(["compare", "depth-performance", *(text.replace("FILE", str(models)) for text in arguments)]) == code
     assert said in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``bathyscope exit-advice`` prints what the Python call gives."""
+"""``bathyscope prune exit-advice`` prints what the Python call gives."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_are_the_arrays(
     model_folder: Path, prompts_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    picture, asked = tmp_path / "exits.svg", ["exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT]
+    picture, asked = (
+        tmp_path / "exits.svg",
+        ["prune", "exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT],
+    )
     assert main([*asked, "--format", "csv", "--out", str(picture)]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     found = bathyscope.exit_advice(model_folder, str(prompts_file), new_tokens=6, longest=2, progress=False)
@@ -41,7 +44,10 @@ def test_rows_are_the_arrays(
 def test_the_record_has_the_conclusion(
     model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT, "--format", "json"]) == 0
+    assert (
+        main(["prune", "exit-advice", str(model_folder), "--prompts", str(prompts_file), *SHORT, "--format", "json"])
+        == 0
+    )
     record = json.loads(capsys.readouterr().out)
     assert record["kind"] == "exits"
     assert record["conclusion"].startswith(("Draft with the first", "Not recommended: no exit"))
@@ -54,7 +60,7 @@ def test_the_table_stands_above_the_advice(
 ) -> None:
     others = tmp_path / "others.jsonl"
     others.write_text("\n".join(json.dumps({"text": text}) for text in ("the old road", "a light was seen in it")))
-    asked = ["exit-advice", str(model_folder), "--prompts", str(prompts_file), "--verify", str(others), *SHORT]
+    asked = ["prune", "exit-advice", str(model_folder), "--prompts", str(prompts_file), "--verify", str(others), *SHORT]
     assert main(asked) == 0
     out = capsys.readouterr().out
     assert "Exits of 5 blocks, each with the draft that pays most" in out
@@ -66,6 +72,6 @@ def test_the_table_stands_above_the_advice(
 def test_an_unknown_kind_of_figure_is_refused_first(
     model_folder: Path, prompts_file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ["exit-advice", str(model_folder), "--prompts", str(prompts_file), "--out", "exits.bmp"]
+    asked = ["prune", "exit-advice", str(model_folder), "--prompts", str(prompts_file), "--out", "exits.bmp"]
     assert main(asked) == 2
     assert "Figure format 'bmp' is unknown; allowed: png, svg, pdf." in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``bathyscope survey --part`` and ``bathyscope join``: from a command line to the run of a single process."""
+"""``bathyscope survey --part`` and ``bathyscope survey join``: from a command line to the run of a single process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_parts_lie_in_folders_of_their_own_and_are_joined(
     parts = sorted(map(str, Path("runs").glob("*")))
     assert [part.rpartition("-part-")[2] for part in parts] == ["1-2", "2-2"]
     capsys.readouterr()
-    assert main(["join", *parts, "--out", "joined"]) == 0
+    assert main(["survey", "join", *parts, "--out", "joined"]) == 0
     whole, joined = bathyscope.open("whole"), bathyscope.open("joined")
     assert joined.verdict.text == whole.verdict.text
     assert capsys.readouterr().out.startswith(joined.verdict.text.split(".")[0])
@@ -37,13 +37,13 @@ def test_parts_lie_in_folders_of_their_own_and_are_joined(
 
 
 def test_a_folder_that_is_no_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["join", str(tmp_path), "--out", str(tmp_path / "run")]) != 0
+    assert main(["survey", "join", str(tmp_path), "--out", str(tmp_path / "run")]) != 0
     assert "There is no run in" in capsys.readouterr().err
 
 
 def test_a_join_into_one_of_its_parts_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a").mkdir()
-    assert main(["join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "a")]) == 2
+    assert main(["survey", "join", str(tmp_path / "a"), str(tmp_path / "b"), "--out", str(tmp_path / "a")]) == 2
     assert capsys.readouterr().err == (
         f"error: out={str(tmp_path / 'a')!r} is one of the parts. Give another folder for the joined run (--out).\n"
     )

@@ -65,7 +65,7 @@ def test_what_was_written_is_judged(
     survey = ["survey", str(model_folder), "--prompts", str(questions), "--measures", "lens", "--write", "2"]
     assert main([*survey, "--out", str(tmp_path / "run"), "--quiet"]) == 0
     capsys.readouterr()
-    assert main(["written", str(tmp_path / "run"), "--permutations", "99"]) == 0
+    assert main(["compare", "written", str(tmp_path / "run"), "--permutations", "99"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("The model wrote the right answer to ")
     assert "of 5 prompts." in " ".join(out.split())
@@ -76,7 +76,7 @@ def test_what_was_written_is_judged(
     "arguments",
     [
         ["fit-lens", "model", "--prompts", "a.txt", "--out", "l", "--directions", "0"],
-        ["written", "run", "--permutations", "0"],
+        ["compare", "written", "run", "--permutations", "0"],
     ],
 )
 def test_options_are_checked_before_anything_is_loaded(

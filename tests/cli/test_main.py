@@ -22,11 +22,14 @@ import bathyscope
 from bathyscope.cli import main, session
 from bathyscope.cli.app import app
 from bathyscope.cli.console import log_lines, logged_as_lines, quiet_libraries, say
+from bathyscope.cli.contents import every_command
 from bathyscope.core.progress import LOGGER
 from bathyscope.core.strict import plain
 from bathyscope.errors import ModelError, StoreError
 
-COMMANDS = [name for name in app if not name.startswith("-")]
+NAMES = [name for name in app if not name.startswith("-")]
+COMMANDS = [*dict.fromkeys((*((name,) for name in NAMES), *every_command()))]
+"""The words of each, those inside of others too."""
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -43,7 +46,7 @@ def test_the_help_fits_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help-all"]) == 0
     whole = capsys.readouterr().out
     assert len(whole.splitlines()) > len(lines)
-    assert [name for name in COMMANDS if f" {name} " not in whole] == []
+    assert [name for name in NAMES if f" {name} " not in whole] == []
 
 
 def test_published_faults_have_a_help_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
@@ -64,17 +67,28 @@ def test_help_names_every_command_and_imports_no_model_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert [name for name in COMMANDS if not re.search(rf"\b{name}\b", done.stdout)] == []
+    listed = " ".join(done.stdout.split())
+    assert [words for words in COMMANDS if not re.search(rf"\b{' '.join(words)}\b", listed)] == []
     assert "bathyscope survey Qwen/Qwen2.5-1.5B --prompts gsm8k:10" in done.stdout
     assert "130 interrupted" in done.stdout
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+def test_few_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(NAMES) <= 18
+    assert main(["--help"]) == 0
+    first, more = capsys.readouterr().out.split("\n\n")[2:4]
+    listed = [line.split()[0] for line in first.splitlines()[1:]]
+    others = more.partition("More:\n")[2].partition("Inside of these:")[0]
+    listed += [name for line in others.splitlines() for name in line.replace(",", " ").split()[1:]]
+    assert sorted(listed) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_each_help_has_examples_that_its_own_parser_accepts(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(app, "console", Console(width=200))  # no example is wrapped
-    assert main([name, "--help"]) == 0
+    assert main([*words, "--help"]) == 0
     printed = capsys.readouterr().out
     below = printed.split("Examples:")[1]
     assert [line for line in below.splitlines() if len(line.rstrip()) > 80] == []
@@ -82,15 +96,14 @@ def test_each_help_has_examples_that_its_own_parser_accepts(
     examples = [line.split("|")[0].split(">")[0] for line in lines if line.startswith("bathyscope ")]
     assert 2 <= len(examples) <= 6
     for example in examples:
-        words = shlex.split(example)[1:]
-        app.parse_args(words, exit_on_error=False, print_error=False)
+        app.parse_args(shlex.split(example)[1:], exit_on_error=False, print_error=False)
 
 
 def test_unknown_names_are_answered_with_near_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shwo", "run"]) == 2
     said = capsys.readouterr().err
     assert said.startswith(
-        "error: Unknown command 'shwo'. Did you mean 'show'? Allowed: demo, survey, grid, course, fit-lens, join, "
+        "error: Unknown command 'shwo'. Did you mean 'bathyscope show'? Allowed: demo, survey, course, fit-lens, "
     )
     assert main(["survey", "model", "--promts", "gsm8k:1"]) == 2
     said = capsys.readouterr().err
@@ -104,7 +117,7 @@ def test_what_is_missing_or_too_much_is_named(capsys: pytest.CaptureFixture[str]
     for arguments, said in (
         (["--verison"], "Unknown option '--verison'. Did you mean '--version'? See bathyscope --help."),
         (["show"], "bathyscope show needs RUN. See bathyscope show --help."),
-        (["group", "run"], "bathyscope group needs --by. See bathyscope group --help."),
+        (["compare", "group", "run"], "bathyscope compare group needs --by. See bathyscope compare group --help."),
         (["show", "run", "--measure"], "--measure needs a value. See bathyscope show --help."),
         (["demo", "more", "words"], "bathyscope demo takes no 'more', 'words'. See bathyscope demo --help."),
     ):

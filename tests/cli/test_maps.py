@@ -1,4 +1,4 @@
-"""``bathyscope maps``: what is printed and written is what the Python call gives."""
+"""``bathyscope diff maps``: what is printed and written is what the Python call gives."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def prompts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def arguments(model: Path, prompts: Path, *more: str) -> list[str]:
-    return ["maps", str(model), str(model), "--prompts", str(prompts), *OPTIONS, *more]
+    return ["diff", "maps", str(model), str(model), "--prompts", str(prompts), *OPTIONS, *more]
 
 
 def test_a_row_for_every_pair(model_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:

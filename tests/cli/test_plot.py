@@ -1,4 +1,4 @@
-"""``bathyscope plot``: a panel as a file, by its ending."""
+"""``bathyscope report plot``: a panel as a file, by its ending."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_panel_is_written_in_the_format_of_its_ending(tmp_path: Path, capsys: 
     begins = {"png": b"\x89PNG", "pdf": b"%PDF", "svg": b"<?xml"}
     for format_, begin in begins.items():
         out = tmp_path / "new" / f"kl.{format_}"
-        assert main(["plot", "one", "lens.kl", "--out", str(out), "--width", "3.3", "--blocks", "1-4"]) == 0
+        assert main(["report", "plot", "one", "lens.kl", "--out", str(out), "--width", "3.3", "--blocks", "1-4"]) == 0
         assert out.read_bytes().startswith(begin)
         assert capsys.readouterr().out.strip() == str(out)
     root = ElementTree.parse(tmp_path / "new" / "kl.svg").getroot()
@@ -34,8 +34,10 @@ def test_a_panel_is_written_in_the_format_of_its_ending(tmp_path: Path, capsys: 
 
 def test_several_runs_and_other_words(tmp_path: Path) -> None:
     first, again = tmp_path / "a.svg", tmp_path / "b.svg"
-    assert main(["plot", "one", "two", "lens.entropy", "--out", str(first), "--labels", "ours,theirs"]) == 0
-    assert main(["plot", "one", "lens.kl", "--out", str(again), "--labels", "x=layer", "--title", "Mine"]) == 0
+    assert main(["report", "plot", "one", "two", "lens.entropy", "--out", str(first), "--labels", "ours,theirs"]) == 0
+    assert (
+        main(["report", "plot", "one", "lens.kl", "--out", str(again), "--labels", "x=layer", "--title", "Mine"]) == 0
+    )
     assert first.read_bytes() != again.read_bytes()
     # Letters are outlines, each text with a comment that says it.
     assert "<!-- ours -->" in first.read_text()
@@ -60,6 +62,6 @@ def test_what_cannot_be_drawn_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["plot", *arguments]) == 2
+    assert main(["report", "plot", *arguments]) == 2
     assert words in " ".join(capsys.readouterr().err.split())
     assert not list(tmp_path.iterdir())

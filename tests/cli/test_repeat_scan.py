@@ -1,4 +1,4 @@
-"""``bathyscope repeat-scan``: what is printed is what the Python call gives."""
+"""``bathyscope prune repeat-scan``: what is printed is what the Python call gives."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def prompts(tmp_path: Path) -> Path:
 
 def test_the_table_is_that_of_the_call(model_folder: Path, prompts: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [
+        "prune",
         "repeat-scan",
         str(model_folder),
         "--prompts",
@@ -51,6 +52,6 @@ def test_the_table_is_that_of_the_call(model_folder: Path, prompts: Path, capsys
 
 
 def test_a_list_of_nothing_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["repeat-scan", "no/such/model", "--prompts", "none.jsonl", "--orders", " , "]) == 2
+    assert main(["prune", "repeat-scan", "no/such/model", "--prompts", "none.jsonl", "--orders", " , "]) == 2
     message = "--orders: ' , ' lists nothing; give one item or more, or leave the flag out."
     assert message in " ".join(capsys.readouterr().err.split())

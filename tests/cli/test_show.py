@@ -268,3 +268,65 @@ def test_csv_is_exact_unless_it_is_to_be_opened_in_a_spreadsheet(
     numbers = [name for name in before[0] if name != "prompt_id"]
     assert [[row[name] for name in numbers] for row in after] == [[row[name] for name in numbers] for row in before]
     assert "=1+1" in {row["prompt_id"] for row in json.loads(printed(capsys, *asked[:-1], "json", "--safe-csv"))}
+
+
+@pytest.mark.parametrize("kind", ["badge", "card"])
+def test_a_badge_and_a_card_are_what_the_python_calls_give(
+    kind: str, run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    verb = getattr(bathyscope, kind)
+    run = open_run(run_folder)
+    assert printed(capsys, str(run_folder), "--format", kind) == f"{verb(run)}\n"
+    with pytest.warns(UserWarning, match="Of all prompts together"):
+        some = run.select(prompts="0-1")
+    assert verb(some) != verb(run)
+    assert main(["show", str(run_folder), "--format", kind, "--prompts", "0-1"]) == 0
+    assert capsys.readouterr().out == f"{verb(some)}\n"
+    name = {"badge": "depth.svg", "card": "depth.md"}[kind]
+    assert main(["show", str(run_folder), "--format", kind, "--out", name]) == 0
+    assert Path(name).read_text(encoding="utf-8") == verb(run, tmp_path / "again" / name)
+    picture = {"badge": "", "card": " and depth.svg"}[kind]
+    assert capsys.readouterr() == ("", f"Written: {name}{picture}\n")
+    assert {path.name for path in tmp_path.glob("depth.*")} == {name, "depth.svg"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--format", "card", "--measure", "skip"], 2, "are of tables; leave them out with --format card."),
+        (["--format", "badge", "--cluster", "document"], 2, "are of tables; leave them out with --format badge."),
+        (["--format", "badge", "--raw"], 2, "are of tables; leave them out with --format badge."),
+        (
+            ["--out", "x.svg"],
+            2,
+            "--out is the file of a badge or a card (--format); send a table to a file with > FILE",
+        ),
+        (["--format", "csv", "--out", "x.csv"], 2, "--out is the file of a badge or a card"),
+        (["--format", "card", "--out", "x.svg"], 2, "out='x.svg' is not the name of a Markdown file"),
+        (["--format", "badge", "--out", "x.md"], 2, "out='x.md' is not the name of an SVG file"),
+        (["--format", "card", "--blocks", "0-1"], 2, "Pictures are of the whole depth"),
+        (["--format", "card", "--variables", "kl"], 2, "needs"),
+    ],
+)
+def test_a_badge_and_a_card_take_no_options_of_tables(
+    options: list[str],
+    code: int,
+    said: str,
+    run_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["show", str(run_folder), *options]) == code
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_is_no_run_has_no_badge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for kind in ("badge", "card"):
+        assert main(["show", str(tmp_path), "--format", kind]) == 5
+        assert "There is no run in" in capsys.readouterr().err

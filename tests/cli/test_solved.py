@@ -1,4 +1,4 @@
-"""``bathyscope solved`` prints what the Python call gives."""
+"""``bathyscope compare solved`` prints what the Python call gives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_rows_are_the_arrays(model_folder: Path, questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solved", str(model_folder), "--prompts", str(questions), "--quiet", "--format", "csv"]) == 0
+    assert (
+        main(["compare", "solved", str(model_folder), "--prompts", str(questions), "--quiet", "--format", "csv"]) == 0
+    )
     first, second = csv.DictReader(io.StringIO(capsys.readouterr().out))
     with pytest.warns(UserWarning, match="1 of 2 prompts"):
         found = bathyscope.solved(model_folder, str(questions), progress=False)
@@ -32,7 +34,7 @@ def test_rows_are_the_arrays(model_folder: Path, questions: Path, capsys: pytest
 
 
 def test_the_table_counts(model_folder: Path, questions: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["solved", str(model_folder), "--prompts", str(questions), "--quiet"]) == 0
+    assert main(["compare", "solved", str(model_folder), "--prompts", str(questions), "--quiet"]) == 0
     assert capsys.readouterr().out.splitlines()[0] in (
         "0 of 1 prompt with an answer is solved.",
         "1 of 1 prompt with an answer is solved.",

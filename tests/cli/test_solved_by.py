@@ -1,4 +1,4 @@
-"""``bathyscope solved-by`` and ``bathyscope group``: from two models to the depths of each class."""
+"""``bathyscope compare solved-by`` and ``bathyscope compare group``: from two models to the depths of each class."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def prompts(models: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory)
 def labelled(models: tuple[Path, Path], prompts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("labelled") / "labelled.jsonl"
     shallow, deep = map(str, models)
-    assert main(["solved-by", shallow, deep, "--prompts", str(prompts), "--out", str(out), "--quiet"]) == 0
+    assert main(["compare", "solved-by", shallow, deep, "--prompts", str(prompts), "--out", str(out), "--quiet"]) == 0
     return out
 
 
@@ -77,7 +77,7 @@ def test_the_summary_counts_every_class(
     models: tuple[Path, Path], prompts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "other.jsonl"
-    asked = ["solved-by", *map(str, models), "--prompts", str(prompts), "--out", str(out), "--label", "pair"]
+    asked = ["compare", "solved-by", *map(str, models), "--prompts", str(prompts), "--out", str(out), "--label", "pair"]
     assert main([*asked, "--format", "json"]) == 0
     printed, said = capsys.readouterr()
     found = json.loads(printed)
@@ -95,13 +95,27 @@ def test_group_prints_what_grouped_gives(run_folder: Path, capsys: pytest.Captur
     run: Run = bathyscope.open(run_folder)
     found = bathyscope.group(run, "solved_by", resamples=50, permutations=19)
     assert set(found["group"].values) <= set(CLASSES)
-    assert main(["group", str(run_folder), "--by", "solved_by", *QUICK, "--format", "csv"]) == 0
+    assert main(["compare", "group", str(run_folder), "--by", "solved_by", *QUICK, "--format", "csv"]) == 0
     out = capsys.readouterr().out
     assert out == tidy(found).to_csv(index=False)
     rows = list(csv.DictReader(io.StringIO(out)))
     assert len(rows) == found.sizes["estimator"] * (found.sizes["group"] + found.sizes["pair"])
     assert (
-        main(["group", str(run_folder), "--by", "solved_by", *QUICK, "--estimators", "settle", "--format", "json"]) == 0
+        main(
+            [
+                "compare",
+                "group",
+                str(run_folder),
+                "--by",
+                "solved_by",
+                *QUICK,
+                "--estimators",
+                "settle",
+                "--format",
+                "json",
+            ]
+        )
+        == 0
     )
     records = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(f"{name} in JSON"))
     assert {record["estimator"] for record in records} == {"settle"}
@@ -109,7 +123,7 @@ def test_group_prints_what_grouped_gives(run_folder: Path, capsys: pytest.Captur
 
 def test_group_prints_tables_and_draws(run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figure = tmp_path / "groups.png"
-    assert main(["group", str(run_folder), "--by", "solved_by", *QUICK, "--out", str(figure)]) == 0
+    assert main(["compare", "group", str(run_folder), "--by", "solved_by", *QUICK, "--out", str(figure)]) == 0
     out, err = capsys.readouterr()
     assert "Depth by solved_by" in out
     assert "neither (7)" in out
@@ -123,20 +137,36 @@ def test_group_prints_tables_and_draws(run_folder: Path, tmp_path: Path, capsys:
     ("arguments", "code", "said"),
     [
         (
-            ["solved-by", "DEEP", "SHALLOW", "--prompts", "PROMPTS", "--out", "x.jsonl"],
+            ["compare", "solved-by", "DEEP", "SHALLOW", "--prompts", "PROMPTS", "--out", "x.jsonl"],
             2,
             "give the shallow model first",
         ),
-        (["solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS", "--out", "x.json"], 2, "must end in .jsonl"),
-        (["solved-by", "SHALLOW", "DEEP", "--prompts", "LABELLED", "--out", "x.jsonl"], 3, "have a label 'solved_by'"),
-        (["solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS:3", "--out", "PROMPTS"], 2, "would be written over"),
-        (["group", "RUN", "--by", "hops"], 2, "The prompts of this run have no label 'hops'. Their labels: dataset, s"),
         (
-            ["group", "RUN", "--by", "solved_by", "--out", "x.html"],
+            ["compare", "solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS", "--out", "x.json"],
+            2,
+            "must end in .jsonl",
+        ),
+        (
+            ["compare", "solved-by", "SHALLOW", "DEEP", "--prompts", "LABELLED", "--out", "x.jsonl"],
+            3,
+            "have a label 'solved_by'",
+        ),
+        (
+            ["compare", "solved-by", "SHALLOW", "DEEP", "--prompts", "PROMPTS:3", "--out", "PROMPTS"],
+            2,
+            "would be written over",
+        ),
+        (
+            ["compare", "group", "RUN", "--by", "hops"],
+            2,
+            "The prompts of this run have no label 'hops'. Their labels: dataset, s",
+        ),
+        (
+            ["compare", "group", "RUN", "--by", "solved_by", "--out", "x.html"],
             2,
             "Figure format 'html' is unknown; allowed: png, svg, pdf.",
         ),
-        (["group", "nowhere", "--by", "solved_by"], 5, "There is no run in 'nowhere'"),
+        (["compare", "group", "nowhere", "--by", "solved_by"], 5, "There is no run in 'nowhere'"),
     ],
 )
 def test_mistakes(

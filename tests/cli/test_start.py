@@ -7,6 +7,8 @@ import sys
 from importlib.metadata import entry_points
 
 from bathyscope.cli.app import app
+from bathyscope.cli.contents import every_command
+from bathyscope.core.commands import PLACES
 
 HEAVY = ("torch", "transformers", "xarray", "pandas", "scipy", "matplotlib")
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -15,18 +17,22 @@ LIGHT = [
     ["--version"],
     ["--help"],
     *([name, "--help"] for name in COMMANDS),
+    *([*words, "--help"] for words in every_command()),
+    *([name, "--help"] for name in PLACES),
     *(["probe", name, "--help"] for name in ("wic", "ing", "subjoiner")),
     ["lab", "train", "--help"],
     ["survey", "--help-measures"],
     ["survey", "--help", "skip"],
     ["nonsense"],
+    ["compare", "gruop", "run"],
+    ["group", "run"],
     ["survey", "model", "--promts", "gsm8k:1"],
     ["survey", "model", "--skip.parts", "blok", "--prompts", "gsm8k:1"],
     ["survey", "model", "--lens.k", "0", "--prompts", "gsm8k:1"],
     ["compare", "--sed", "1"],
     ["compare", "runs/a", "runs/b", "--level", "2"],
-    ["solved", "model", "--prompts", "gsm8k:1", "--seed", "-1"],
-    ["maps", "model", "other", "--prompts", "gsm8k:1", "--resamples", "0"],
+    ["compare", "solved", "model", "--prompts", "gsm8k:1", "--seed", "-1"],
+    ["diff", "maps", "model", "other", "--prompts", "gsm8k:1", "--resamples", "0"],
     ["prune", "model", "--calibration", "a", "--test", "b", "--over", "words"],
     ["probe", "ing", "model", "--data", "text.txt", "--window", "3"],
     ["estimate", "model", "--tokens", "1"],
@@ -53,7 +59,7 @@ def test_reading_runs_needs_no_model_library() -> None:
     code = """
 import sys
 from bathyscope.cli import main
-for line in (["group", "runs/none", "--by", "level"], ["compare", "runs/none"]):
+for line in (["compare", "group", "runs/none", "--by", "level"], ["compare", "runs/none"]):
     assert main(line) == 5
     there = {"torch", "transformers"} & set(sys.modules)
     if there:

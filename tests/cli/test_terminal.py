@@ -33,19 +33,19 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "compare": ("compare", "{run}", "{copy}"),
     "check": ("check", "{model}"),
-    "list": ("list", "measures"),
+    "names": ("show", "names", "measures"),
     "estimate": ("estimate", "{model}", "--prompts", "{prompts}"),
-    "exit-advice": ("exit-advice", "{model}", "--prompts", "{prompts}"),
+    "exit-advice": ("prune", "exit-advice", "{model}", "--prompts", "{prompts}"),
 }
 
 SPLIT_INTERVAL = re.compile(r"\[[−+\d.]+,$|\d to$")
 """The first half of an interval at the end of a line."""
 TERMINAL_ALONE = {
-    "list": {"All", "columns", "csv", "format", "needs"},
+    "names": {"All", "columns", "csv", "format", "needs"},
     "compare": {"Left", "this", "wide", "terminal", "csv", "format", "has", "too"},
 }
 """Words that explain what a terminal's shorter table leaves out."""
-SHORTENED = {"list", "show"}
+SHORTENED = {"names", "show"}
 """Whose tables have fewer columns at a terminal."""
 
 

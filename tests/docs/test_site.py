@@ -130,7 +130,7 @@ def test_every_family_and_command_is_in_its_table(generate: ModuleType) -> None:
     rows = generate.families().splitlines()[2:]
     assert [row.split(" | ")[0].strip("| ") for row in rows] == [row["name"] for row in bathyscope.names("families")]
     commands = generate.commands()
-    assert "## depth-performance\n" in commands
+    assert "## compare depth-performance\n" in commands
     # the help of each is folded, and nothing else is
     assert commands.count("\n## ") == commands.count("<details><summary>") == commands.count("</details>") > 0
     unfolded = re.sub(r"<details>.*?</details>", "", commands, flags=re.S)

@@ -162,7 +162,7 @@ def test_unfinished_run_is_refused_with_counts_and_the_way_on(unfinished: Path) 
         f"The run in {str(unfinished)!r} is not finished: 2 of 3 shards are there. Resume it by "
         f"repeating the survey of 'tiny/llama' on 'stories:6' with out={str(unfinished)!r}, or read what is "
         f"there with bathyscope.open({str(unfinished)!r}, partial=True) (--partial). "
-        "Parts (part=..., --part) are joined instead (bathyscope join)."
+        "Parts (part=..., --part) are joined instead (bathyscope survey join)."
     )
 
 

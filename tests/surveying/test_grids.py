@@ -89,7 +89,7 @@ def test_what_is_there_is_not_measured_again(
 
     monkeypatch.setattr(Computation, "compute", noted)
     next((here / "runs" / "qwen-ten.jsonl-early").glob("shard-*.nc")).unlink()
-    code = main(["grid", str(here / "grid.yaml"), "--out", str(here / "runs"), "--format", "csv"])
+    code = main(["survey", "grid", str(here / "grid.yaml"), "--out", str(here / "runs"), "--format", "csv"])
     said = capsys.readouterr()
     assert code == ModelError.exit_code
     assert len(computed) == 1
@@ -141,11 +141,17 @@ def test_a_grid_that_is_interrupted_says_what_there_is(
     (tmp_path / "grid.yaml").write_text(
         f"models: ['{here}/tiny']\nmeasures: lens\nprompts: ['{here}/ten.jsonl', '{here}/stories.jsonl']"
     )
-    assert main(["grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "runs"), "--quiet"]) == 130
+    assert main(["survey", "grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "runs"), "--quiet"]) == 130
     said = capsys.readouterr()
     assert "1 of 2 surveys done" in said.out
     assert re.search(r"tiny-stories\S* +running", said.out)
     assert "Interrupted: finished surveys are saved" in said.err
+    # A command that an earlier version began goes on by its name of then.
+    monkeypatch.undo()
+    assert main(["grid", str(tmp_path / "grid.yaml"), "--out", str(tmp_path / "runs"), "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert "2 of 2 surveys done" in said.out
+    assert said.err.startswith("warning: bathyscope grid is called bathyscope survey grid now")
 
 
 @pytest.mark.parametrize(

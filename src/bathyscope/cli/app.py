@@ -9,7 +9,9 @@ from cyclopts import App, Group, Parameter
 
 from bathyscope import __version__
 from bathyscope.cli import session
-from bathyscope.cli.console import log_lines
+from bathyscope.cli.console import log_lines, say
+from bathyscope.cli.contents import FIRST, QUESTIONS, TASKS
+from bathyscope.cli.renamed import refuse_misspelt
 from bathyscope.core.csv_text import written_safely
 from bathyscope.core.plug_ins import declared
 from bathyscope.measures.declaration import Declaration
@@ -24,7 +26,7 @@ Examples:
 
 Exit codes: 0 done, 1 unexpected, 2 usage or options, 3 prompts, 4 model,
 5 files of a run, 6 no block can go, 7 no repair helps, 130 interrupted. Every
-command has its own --help."""
+command has its own --help, which lists the commands inside of it."""
 
 _EVERYWHERE = Group("With every command", sort_key=100)
 EVERYWHERE = ("--debug", "--log-level", "--log-json", "--safe-csv")
@@ -41,57 +43,12 @@ app = App(
 app.meta.suppress_keyboard_interrupt = False
 app.register_install_completion_command()
 
-_TASKS = {
-    "Measure": {
-        "demo": "Survey the bundled model on bundled prompts and write a report; offline, about a minute.",
-        "survey": "Measure a model on some prompts; an interrupted survey is resumed by the same command.",
-        "grid": "Many surveys from one file: models × prompts × options, each resumable.",
-        "course": "Depth by step, of the checkpoints of one training.",
-        "fit-lens": "Fit a Jacobian lens of a model, which survey reads with.",
-        "join": "Join the parts of one survey (survey --part 3/16) to its run.",
-        "estimate": "Work, memory and time of a survey, from the model's configuration alone.",
-    },
-    "Read": {
-        "show": "Print the results of a run as a table, CSV or JSON.",
-        "report": "Draw one or more runs: a self-contained HTML page, and figures as files.",
-        "plot": "One panel as a file for a paper: PDF, SVG, PNG or PGF, in the width of a column.",
-        "badge": "A run's depth as an SVG badge of one line.",
-        "card": "A run as Markdown for a model card, with its depth profile.",
-        "push": "Publish a run as a data set on the hub, where open, show and report read it.",
-        "list": "Names of measures, data sets, presets, families of models and estimators of depth.",
-    },
-    "Compare": {
-        "compare": "Differences of effective depth between runs: models, data sets, levels of difficulty.",
-        "group": "Depth on each group of a run's prompts, such as those that a shallower model solves too.",
-        "written": "Whether what a model writes is right more often where its tokens settle late.",
-        "cka": "How alike the boundaries of two models are, on the same prompts.",
-        "diff": "Where two models of one shape part: a model and its tuned, quantised or converted copy.",
-        "maps": "The best affine map from every boundary of one model to every boundary of another.",
-        "depth-performance": "Regression of a benchmark's score on the number of layers, from a table of models.",
-    },
-    "Act": {
-        "prune": "Which blocks can go: chosen on some prompts, proved on others against cheap rules.",
-        "repeat-scan": "Whether it helps to run some window of blocks twice in a row.",
-        "exit-advice": "Whether drafting with a model's first blocks makes it generate faster, and with how many.",
-        "solved": "Whether a model gives each prompt's answer, and how probable that answer is.",
-        "solved-by": "Label prompts by which of two models, a shallow and a deep one, solve them.",
-        "evaluate": "Benchmarks of lm-evaluation-harness with blocks dropped, swapped and repeated.",
-        "export": "Write a model without some of its blocks, as a checkpoint for plain transformers.",
-        "repair": "Make up for dropped blocks: a number, a map, a little training, each measured.",
-        "probe": 'Linear probes on labelled data: word meaning by depth, neurons that predict "-ing".',
-    },
-    "Papers": {"reproduce": "Tables and figures of the papers, from the models at hand, next to what was published."},
-    "Models": {"check": "Load a model and show what the checks of its anatomy measured, block by block."},
-}
-_WITH_MEASURES = (("survey",), ("estimate",))
+_WITH_MEASURES = ("survey", "estimate")
 _HELP_MEASURES = "--help-measures"
 _HELP_FAULTS = "--help-faults"
-# Ten of 32 commands, since a help longer than a screen is not read.
-_FIRST = ("demo", "check", "survey", "show", "report", "compare", "estimate", "prune", "export", "evaluate")
-"""Commands that people need first, which fit one screen with a line each."""
-_GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(_TASKS)}
+_GROUPS = {task: Group(task, sort_key=order) for order, task in enumerate(TASKS)}
 
-for _task, _commands in _TASKS.items():
+for _task, _commands in TASKS.items():
     # The import path is a text: cyclopts imports a command when it is typed, and not to list it.
     for _name, _help in _commands.items():
         _module = f"bathyscope.cli.commands.{_name.replace('-', '_')}:app"
@@ -105,16 +62,17 @@ for _entry in declared("bathyscope.commands"):
 
 def short_help() -> str:
     """Return the help of the program on one screen; ``--help-all`` has every command with its line."""
-    lines = {name: line for commands in _TASKS.values() for name, line in commands.items()}
-    first = [f"  {name:<9} {shorten(lines[name], 68, placeholder=' …')}" for name in _FIRST]
+    lines = {name: line for commands in TASKS.values() for name, line in commands.items()}
+    first = [f"  {name:<9} {shorten(lines[name], 68, placeholder=' …')}" for name in FIRST]
     others = [
         f"  {task:<9} {', '.join(names)}"
-        for task, commands in _TASKS.items()
-        if (names := [name for name in commands if name not in _FIRST])
+        for task, commands in TASKS.items()
+        if (names := [name for name in commands if name not in FIRST])
     ]
     installed = [name for name in app if not name.startswith("-") and name not in lines]
     others += [f"  {'Installed':<9} {', '.join(installed)}"] if installed else []
     wrapped = [row for line in others for row in wrap(line, 80, subsequent_indent=" " * 12)]
+    inside = ", ".join(f"{name} {inner}" for name, commands in QUESTIONS.items() for inner in commands)
     head = [
         "Usage: bathyscope COMMAND",
         "",
@@ -125,6 +83,7 @@ def short_help() -> str:
         "",
         "More:",
         *wrapped,
+        *wrap(f"Inside of these: {inside}.", 80, break_on_hyphens=False),
         "",
     ]
     flags = f"Options: --help, --help-all (all commands), --version, {', '.join(EVERYWHERE)}"
@@ -151,27 +110,34 @@ def launch(
         log_lines(log_level or "info", log_json)
     if debug:
         session.log("debug", log_json)
+    # Said here and not where the old name was read, since the flags above say whether and how.
+    if warning := session.current().renamed:
+        say(warning, level="warning")
     with written_safely(safe_csv):
         return _run(tokens)
 
 
 def _run(tokens: Sequence[str]) -> Any:
-    if tokens[:1] in _WITH_MEASURES and _HELP_MEASURES in tokens:
-        from bathyscope.cli.commands.survey import show_measures
+    refuse_misspelt(tokens)
+    if not _takes_measures(tokens):
+        return app(tokens)
+    from bathyscope.cli.commands.survey import show_faults, show_measures, typed_measures
 
+    if _HELP_MEASURES in tokens:
         names = [token for token in tokens[1:] if not token.startswith("-")]
         return show_measures(tokens[0], names or list(MEASURES))
-    if tokens[:1] in _WITH_MEASURES and _HELP_FAULTS in tokens:
-        from bathyscope.cli.commands.survey import show_faults
-
+    if _HELP_FAULTS in tokens:
         return show_faults(tokens[0])
-    if tokens[:1] in _WITH_MEASURES:
-        from bathyscope.cli.commands.survey import typed_measures
-
-        # Measures of a file or package have flags that exist only once their module is imported.
-        if others := typed_measures(tokens):
-            return _run_with_flags_of(others, tokens)
+    # Measures of a file or package have flags that exist only once their module is imported.
+    if others := typed_measures(tokens):
+        return _run_with_flags_of(others, tokens)
     return app(tokens)
+
+
+def _takes_measures(tokens: Sequence[str]) -> bool:
+    """Return whether a command line has flags of measures; commands inside of such a command have none."""
+    command, word = (*tokens[:2], "", "")[:2]
+    return command in _WITH_MEASURES and word not in QUESTIONS.get(command, ())
 
 
 def _run_with_flags_of(others: Mapping[str, Declaration], tokens: Sequence[str]) -> Any:
@@ -186,6 +152,6 @@ def expand_measures_help(tokens: list[str]) -> list[str]:
     """Turn ``survey --help skip`` into ``survey --help-measures skip``: the parser drops what follows ``--help``."""
     for place, token in enumerate(tokens[:-1]):
         # a word that names no measure is refused there, too
-        if token in ("--help", "-h") and tuple(tokens[:1]) in _WITH_MEASURES and not tokens[place + 1].startswith("-"):
+        if token in ("--help", "-h") and _takes_measures(tokens) and not tokens[place + 1].startswith("-"):
             return [tokens[0], _HELP_MEASURES, tokens[place + 1]]
     return tokens

@@ -18,7 +18,9 @@ from cyclopts import App, Parameter
 import bathyscope
 from bathyscope.cli import session
 from bathyscope.cli.console import Format, quiet_libraries, say
+from bathyscope.cli.contents import QUESTIONS
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
+from bathyscope.core.commands import PROGRAM
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 _COLUMNS: Final = 80
+_COMMANDS: Final = "bathyscope.cli.commands"
 
 ModelName = Annotated[str, Parameter(help="name on the hub, a local folder, or a .gguf file.")]
 ResultFormat = Annotated[Format, Parameter(help="of the output; missing numbers are empty in CSV and null in JSON.")]
@@ -62,7 +65,7 @@ def make_app(
     extra_flags: Sequence[inspect.Parameter] = (),
     usage: str | None = None,
 ) -> App:
-    """Return a command: ``body``, whose ``**options`` are flags for the fields of dataclasses.
+    """Return a command, with those inside of it: ``body``, whose ``**options`` are flags for the fields of dataclasses.
 
     Args:
         examples: below the help.
@@ -74,7 +77,13 @@ def make_app(
     named = {*inspect.signature(body).parameters}
     derived = [*([] if options_type is None else make_flags(options_type, leave_out=named)), *extra_flags]
     name = body.__module__.rpartition(".")[2].replace("_", "-")
+    inside = QUESTIONS.get(name, {})
+    if usage and inside:
+        usage += f"\n       {PROGRAM} {name} COMMAND [OPTIONS]"
     app = App(name=name, help_epilogue=fold_help(examples), usage=usage)
+    # The import path is a text, so that the help of a command imports none of those inside of it.
+    for inner, line in inside.items():
+        app.command(f"{_COMMANDS}.{inner.replace('-', '_')}:app", name=inner, help=line)
     app.default(add_flags(body, [*derived, *(make_flags(loading) if loading else [])], options_type))
     return app
 

@@ -27,6 +27,7 @@ from bathyscope.cli.console import (
     warnings_as_lines,
     write,
 )
+from bathyscope.cli.renamed import name_folder, replace_old_name, suggest_command
 from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
 from bathyscope.core.text import elided
 from bathyscope.errors import (
@@ -44,6 +45,7 @@ os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 _PACKAGES = {"lab": "bathyscope-lab"}
 """Command → the package that it comes with."""
 BROKEN_PIPE = 141
+_HELP_FLAGS = frozenset(("--help", "-h"))
 _NEGATION = re.compile("^--(?:no-|un)")
 
 
@@ -59,14 +61,19 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
         standard output has closed it (as for other programs in a pipe). Anything unexpected is raised.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
+    warning = ""
     if application is app.meta:
+        arguments, warning = replace_old_name(arguments, [*app])
         arguments = expand_measures_help(arguments)
         if _print_short_help(arguments):
             return 0
         arguments = ["--help"] if arguments == ["--help-all"] else arguments
     # The session knows the typed words, which messages repeat as the line that resumes.
-    session.begin(arguments, program)
+    session.begin(arguments, program, warning)
     prepare_streams()
+    # A help is printed by the parser, which does not come to where else the warning is said.
+    if warning and not _HELP_FLAGS.isdisjoint(arguments):
+        say(warning, level="warning")
     # Each kind of failure ends with words and an exit code of its own, so this is one long list of cases.
     try:
         with warnings_as_lines(), logged_as_lines(), ending_in_order(_say_stopping):
@@ -74,7 +81,8 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
             code = application(arguments, exit_on_error=False, print_error=False, result_action="return_value")
             flush()
     except CycloptsError as error:
-        say(f"error: {_describe_usage(error, program)}", level="error")
+        hint = name_folder(error.command_chain or ())
+        say(f"error: {_describe_usage(error, program)}{hint}", level="error")
         return OptionError.exit_code
     except OutputError as error:
         drop_output()
@@ -122,7 +130,7 @@ def _print_short_help(arguments: Sequence[str]) -> bool:
 
 def _require_working_folder(arguments: Sequence[str]) -> None:
     """Refuse to compute in a folder that was removed, where libraries end the process without a word."""
-    if not {"--help", "-h", "--version"}.isdisjoint(arguments):
+    if not {*_HELP_FLAGS, "--version"}.isdisjoint(arguments):
         return
     try:
         os.getcwd()
@@ -155,7 +163,7 @@ def _describe_usage(error: CycloptsError, program: str) -> str:
         names = [name for name in app if not name.startswith("-")]
         if name in _PACKAGES:
             return f"The command {name!r} belongs to another package: pip install {_PACKAGES[name]}"
-        return f"Unknown command {name!r}.{did_you_mean(name, names)} Allowed: {', '.join(names)}."
+        return f"Unknown command {name!r}.{suggest_command(name, names)} Allowed: {', '.join(names)}."
     where = " ".join((program, *(error.command_chain or ())))
     if isinstance(error, UnusedCliTokensError):
         return f"{where} takes no {', '.join(map(repr, error.unused_tokens or []))}. See {where} --help."

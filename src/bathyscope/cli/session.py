@@ -16,11 +16,12 @@ class Session:
     """One invocation.
 
     Args:
-        arguments: as typed, without the program's name.
+        arguments: as typed, without the program's name; the name of an earlier version replaced by today's words.
         program: how the program is called in a shell.
         debug: show tracebacks and what libraries print.
         level: the least urgent messages that are shown.
         as_json: messages are written as JSON, one a line.
+        renamed: warning that the command was typed by its name of an earlier version; empty where it was not.
     """
 
     arguments: tuple[str, ...] = ()
@@ -28,6 +29,7 @@ class Session:
     debug: bool = False
     level: Level = "info"
     as_json: bool = False
+    renamed: str = ""
 
     @property
     def command_line(self) -> str:
@@ -43,10 +45,10 @@ def current() -> Session:
     return _CURRENT.get(Session())
 
 
-def begin(arguments: list[str], program: str = "bathyscope") -> None:
+def begin(arguments: list[str], program: str = "bathyscope", renamed: str = "") -> None:
     """Start an invocation; the environment may request debugging."""
     debug = os.environ.get(DEBUG_VARIABLE, "") not in ("", "0")
-    _CURRENT.set(Session(tuple(arguments), program, debug))
+    _CURRENT.set(Session(tuple(arguments), program, debug, renamed=renamed))
 
 
 def log(level: Level, as_json: bool) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.core.commands import name_command
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.prompts.prompt import TokenizedPrompt
 
@@ -44,7 +45,8 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
         raise OptionError(
             f"The prompts of this run have no label {label!r}.{did_you_mean(label, label_names)} Their labels: "
             f"{', '.join(label_names)}. Labels are given with the prompts: Prompt(labels={{...}}), or a line of a "
-            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by (bathyscope solved-by)."
+            "prompt file; which of two models solve a prompt is found by bathyscope.solved_by "
+            f"({name_command('solved-by')})."
         )
     values = [prompt.labels.get(label) for prompt in prompts]
     # Labels from a CSV file are texts, those from Python numbers: in one set of prompts they must meet.

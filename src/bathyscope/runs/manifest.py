@@ -15,6 +15,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from bathyscope.core.commands import name_command
 from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import shown
 from bathyscope.errors import StoreError, did_you_mean
@@ -206,7 +207,7 @@ class Manifest:
         missing = "" if finished_shards < len(identity.plan) else ", but not the run-level results"
         opened = f"bathyscope.open({str(folder)!r}, partial=True) (--partial)"
         read = f", or read what is there with {opened}" if finished_shards else ""
-        joined = " Parts (part=..., --part) are joined instead (bathyscope join)." if finished_shards else ""
+        joined = f" Parts (part=..., --part) are joined instead ({name_command('join')})." if finished_shards else ""
         return (
             f"The run in {str(folder)!r} is not finished: {finished_shards} of {len(identity.plan)} shards are there"
             f"{missing}. Resume it by {again}{read}.{joined}"

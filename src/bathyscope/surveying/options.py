@@ -39,7 +39,7 @@ class SurveyOptions:
         schedule: measure the model with its blocks in another order, such as drop:7 or swap:3,repeat:8+2, as if it had
             been exported with it and loaded again. Its blocks are then numbered in that order.
         part: compute only this part of the survey, such as 3/16, the third of sixteen; OUT then holds an unfinished
-            run, and bathyscope join makes one run of all parts. For machines that share no memory.
+            run, and bathyscope survey join makes one run of all parts. For machines that share no memory.
         grow: let a run in OUT become the larger one that is requested: more measures, more prompts after its own, or
             both. Stored results stay, and only what is missing is computed.
         until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that

@@ -337,7 +337,7 @@ def test_bad_input_is_refused_with_the_way_out(tmp_path: Path) -> None:
         parts[place] = dataclasses.replace(part, manifest={**ONE.manifest, "record": record})
     with pytest.raises(OptionError, match=r"hold 1 and 1 of the \d shards of one survey \(--part\): they are") as told:
         bathyscope.compare(parts)
-    assert f"bathyscope join '{tmp_path}/part 1' '{tmp_path}/part 2' --out RUN" in str(told.value)
+    assert f"bathyscope survey join '{tmp_path}/part 1' '{tmp_path}/part 2' --out RUN" in str(told.value)
     with pytest.raises(OptionError, match=r"one lacks lens, skip \(it holds: residual\); .* 'effective_depth'\]"):
         bathyscope.compare([without(ONE, "lens", "skip"), TWO])
     old = dataclasses.replace(ONE, tree=ONE.tree.copy())

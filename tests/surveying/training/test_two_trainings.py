@@ -314,7 +314,7 @@ def test_a_course_is_shown_and_named_where_a_run_is_wanted(tmp_path: Path, capsy
         assert str(caught.value) == f"{way_on}."
     for command in (
         ["compare", str(tmp_path / "c"), str(tmp_path / "c" / "step-00000000")],
-        ["badge", str(tmp_path / "c")],
+        ["show", "--format", "badge", str(tmp_path / "c")],
     ):
         assert main(command) == StoreError.exit_code
         assert way_on.replace(" ", "") in "".join(capsys.readouterr().err.split())

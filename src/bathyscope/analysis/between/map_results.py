@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.commands import name_command
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
@@ -147,7 +148,7 @@ def encode_maps(data: xr.Dataset) -> bytes:
 
 
 def open_maps(path: str | Path) -> LabelledResult:
-    """Open the maps in a file that ``bathyscope maps --out FILE.nc`` wrote.
+    """Open the maps in a file that ``bathyscope diff maps --out FILE.nc`` wrote.
 
     Args:
         path: the file.
@@ -161,7 +162,7 @@ def open_maps(path: str | Path) -> LabelledResult:
     """
     groups = read_results(path, GROUP)
     if GROUP not in groups:
-        raise StoreError(f"{str(path)!r} holds no maps; give a file that bathyscope maps --out FILE.nc wrote.")
+        raise StoreError(f"{str(path)!r} holds no maps; give a file that {name_command('maps')} --out FILE.nc wrote.")
     return maps_result(groups[GROUP])
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.core.commands import name_command
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.measures.curves import depth_inputs
 from bathyscope.measures.of.effective_depth import DECLARATION, EffectiveDepthOptions
@@ -236,6 +237,6 @@ def _refuse_parts(runs: Sequence[Run]) -> None:
             raise OptionError(
                 f"{folders[0]} and {folders[1]} hold {len(first_shards)} and {len(others)} of the "
                 f"{len(run.identity.plan)} shards of one survey (--part): they are one run, of one model on one set "
-                f"of prompts. Join them (bathyscope join {' '.join(folders)} --out RUN), and compare that run with "
-                "others, or groups of its prompts with each other (bathyscope group RUN --by LABEL)."
+                f"of prompts. Join them ({name_command('join')} {' '.join(folders)} --out RUN), and compare that run "
+                f"with others, or groups of its prompts with each other ({name_command('group')} RUN --by LABEL)."
             )

@@ -1,4 +1,4 @@
-"""``bathyscope cka``: how alike the boundaries of two models are."""
+"""``bathyscope diff cka``: how alike the boundaries of two models are."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from bathyscope.measures.registry import MEASURES
 
 _EXAMPLES = """\
 Examples:
-  bathyscope cka gpt2 gpt2-medium --prompts gsm8k:20
-  bathyscope cka ./base ./tuned --prompts "stories.txt:50?window=256" --format csv > cka.csv"""
+  bathyscope diff cka gpt2 gpt2-medium --prompts gsm8k:20
+  bathyscope diff cka ./base ./tuned --prompts "stories.txt:50?window=256" --format csv > cka.csv"""
 
 
 def cka_command(

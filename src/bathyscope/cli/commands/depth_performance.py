@@ -1,4 +1,4 @@
-"""``bathyscope depth-performance``: a benchmark's score regressed on the number of layers."""
+"""``bathyscope compare depth-performance``: a benchmark's score regressed on the number of layers."""
 
 from typing import Annotated, Any
 
@@ -11,9 +11,9 @@ from bathyscope.cli.printing import print_result
 
 _EXAMPLES = """\
 Examples:
-  bathyscope depth-performance models.csv
-  bathyscope depth-performance models.csv --score hellaswag --fixed-effects --out depth.png
-  bathyscope depth-performance models.csv --covariates d_model --format csv > coefficients.csv"""
+  bathyscope compare depth-performance models.csv
+  bathyscope compare depth-performance models.csv --score hellaswag --fixed-effects --out depth.png
+  bathyscope compare depth-performance models.csv --covariates d_model --format csv > coefficients.csv"""
 
 
 def depth_performance_command(

@@ -52,4 +52,10 @@ def diff_command(
     return 0
 
 
-app = make_app(diff_command, _EXAMPLES, DiffOptions, loading=LOADING)
+app = make_app(
+    diff_command,
+    _EXAMPLES,
+    DiffOptions,
+    loading=LOADING,
+    usage="Usage: bathyscope diff A B --prompts STR... [OPTIONS]",
+)

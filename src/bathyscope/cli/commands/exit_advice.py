@@ -1,4 +1,4 @@
-"""``bathyscope exit-advice``: does it pay to draft with the first blocks of a model?"""
+"""``bathyscope prune exit-advice``: does it pay to draft with the first blocks of a model?"""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  bathyscope exit-advice ./model --prompts "stories.txt:100?window=64"
-  bathyscope exit-advice ./model --prompts "valid.txt:100?window=64" --verify "test.txt:40?window=64" --out exits.png
-  bathyscope exit-advice ./model --prompts mine.jsonl --new-tokens 128 --changed 0.02 --format csv > exits.csv"""
+  bathyscope prune exit-advice ./model --prompts "stories.txt:100?window=64"
+  bathyscope prune exit-advice ./model --prompts "valid.txt:100?window=64" --verify "test.txt:40?window=64" --out a.png
+  bathyscope prune exit-advice ./model --prompts mine.jsonl --new-tokens 128 --changed 0.02 --format csv > exits.csv"""
 _HEADINGS: Final = {
     "acceptance": "predicted",
     "draft": "draft",

@@ -1,4 +1,4 @@
-"""``bathyscope grid``: many surveys from one file, and a table of what became of them."""
+"""``bathyscope survey grid``: many surveys from one file, and a table of what became of them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  bathyscope grid grid.yaml --out runs/grid
-  bathyscope grid grid.yaml --out runs/grid --quiet
+  bathyscope survey grid grid.yaml --out runs/grid
+  bathyscope survey grid grid.yaml --out runs/grid --quiet
 
 A grid is every model on every prompt set with every variant of the options:
   models: [gpt2, {model: Qwen/Qwen2.5-0.5B, dtype: float32}]

@@ -1,4 +1,4 @@
-"""``bathyscope group``: depth on each group of a run's prompts, and how the groups differ."""
+"""``bathyscope compare group``: depth on each group of a run's prompts, and how the groups differ."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 Examples:
-  bathyscope group runs/deep --by solved_by
-  bathyscope group runs/mquake --by hops --estimators settle,centre_of_mass --out hops.png
-  bathyscope group runs/deep --by solved_by --format csv > groups.csv"""
+  bathyscope compare group runs/deep --by solved_by
+  bathyscope compare group runs/mquake --by hops --estimators settle,centre_of_mass --out hops.png
+  bathyscope compare group runs/deep --by solved_by --format csv > groups.csv"""
 
 
 def group_command(

@@ -1,4 +1,4 @@
-"""``bathyscope join``: one run of the parts of a survey."""
+"""``bathyscope survey join``: one run of the parts of a survey."""
 
 from pathlib import Path
 
@@ -7,11 +7,12 @@ from bathyscope.cli.arguments import Quiet, make_app
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
+from bathyscope.core.commands import name_command
 
 _EXAMPLES = """\
 Examples:
   bathyscope survey ./model --prompts gsm8k:1000 --part 3/16 --out parts/3
-  bathyscope join parts/* --out runs/model"""
+  bathyscope survey join parts/* --out runs/model"""
 
 
 def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
@@ -27,4 +28,4 @@ def join_command(*parts: str, out: Path, quiet: Quiet = False) -> int:
     return 0
 
 
-app = make_app(join_command, _EXAMPLES, usage="Usage: bathyscope join PARTS... --out PATH")
+app = make_app(join_command, _EXAMPLES, usage=f"Usage: {name_command('join')} PARTS... --out PATH")

@@ -1,4 +1,4 @@
-"""``bathyscope maps``: the best affine map from every boundary of one model to every boundary of another."""
+"""``bathyscope diff maps``: the best affine map from every boundary of one model to every boundary of another."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ ARRAYS = ".nc"
 
 _EXAMPLES = """\
 Examples:
-  bathyscope maps Qwen/Qwen2.5-1.5B Qwen/Qwen2.5-14B --prompts "corpus.txt:400?window=512" --out maps.nc --out maps.png
-  bathyscope maps gpt2 gpt2-medium --prompts "corpus.txt:200?window=256" --memory 2 --format csv > maps.csv
+  bathyscope diff maps Qwen/Qwen2.5-1.5B Qwen/Qwen2.5-14B --prompts "corpus.txt:400?window=512" --out m.nc --out m.png
+  bathyscope diff maps gpt2 gpt2-medium --prompts "corpus.txt:200?window=256" --memory 2 --format csv > maps.csv
 
 Both models must have one vocabulary, and the text many times as many tokens as the
 source model is wide."""

@@ -1,4 +1,4 @@
-"""``bathyscope plot``: one panel of runs as a file. Needs no model library."""
+"""``bathyscope report plot``: one panel of runs as a file. Needs no model library."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import bathyscope
 from bathyscope.cli.arguments import Partial, make_app, open_run, take_options
 from bathyscope.cli.console import write
 from bathyscope.cli.flags import join_options
+from bathyscope.core.commands import name_command
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import announce_if_long
@@ -21,11 +22,11 @@ from bathyscope.pages.options import PICTURE_FORMATS, PlotOptions
 
 _EXAMPLES = """\
 Examples:
-  bathyscope plot runs/qwen lens.kl --out kl.pdf --width 3.3
-  bathyscope plot runs/qwen skip --blocks 4-19 --reduction max --out skip.svg
-  bathyscope plot runs/qwen tokens --prompt 0 --tokens 0-11 --out words.png
-  bathyscope plot runs/qwen runs/llama lens.entropy --labels Qwen,Llama --out h.pdf
-  bathyscope list panels"""
+  bathyscope report plot runs/qwen lens.kl --out kl.pdf --width 3.3
+  bathyscope report plot runs/qwen skip --blocks 4-19 --reduction max --out skip.svg
+  bathyscope report plot runs/qwen tokens --prompt 0 --tokens 0-11 --out words.png
+  bathyscope report plot runs/qwen runs/llama lens.entropy --labels Qwen,Llama --out h.pdf
+  bathyscope show names panels"""
 _LOOKS = join_options(FigureOptions, leave_out=("reduction", "prompts_shown", "heading"))
 
 
@@ -46,7 +47,7 @@ def plot_command(
 
     *runs, panel = runs_and_panel or ("",)
     if not runs:
-        raise OptionError("Give a run and a panel: bathyscope plot runs/qwen lens.kl --out kl.pdf")
+        raise OptionError(f"Give a run and a panel: {name_command('plot')} runs/qwen lens.kl --out kl.pdf")
     if out is None:
         raise OptionError(f"Nothing to write: give --out FILE, which ends in {_list_endings()}.")
     format_ = out.suffix.removeprefix(".").lower()
@@ -83,5 +84,5 @@ app = make_app(
     plot_command,
     _EXAMPLES,
     join_options(PlotOptions, _LOOKS),
-    usage="Usage: bathyscope plot RUNS... PANEL --out FILE [OPTIONS]",
+    usage=f"Usage: {name_command('plot')} RUNS... PANEL --out FILE [OPTIONS]",
 )

@@ -140,7 +140,13 @@ def _view(plan: Plan) -> View:
     return View(blocks)
 
 
-app = make_app(prune_command, _EXAMPLES, PruneOptions, loading=LOADING)
+app = make_app(
+    prune_command,
+    _EXAMPLES,
+    PruneOptions,
+    loading=LOADING,
+    usage="Usage: bathyscope prune MODEL --calibration STR... --test STR... [OPTIONS]",
+)
 
 
 def _shorten_schedule(schedule: str) -> str:

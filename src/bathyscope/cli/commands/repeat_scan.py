@@ -1,4 +1,4 @@
-"""``bathyscope repeat-scan``: does it help to run some window of blocks twice?"""
+"""``bathyscope prune repeat-scan``: does it help to run some window of blocks twice?"""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 _MOST_ROWS = 10
 _EXAMPLES = """\
 Examples:
-  bathyscope repeat-scan ./model --prompts gsm8k:40
-  bathyscope repeat-scan ./model --prompts problems.jsonl --over answer --longest 4
-  bathyscope repeat-scan ./model --prompts "other.txt:80?window=256" --format csv > windows.csv"""
+  bathyscope prune repeat-scan ./model --prompts gsm8k:40
+  bathyscope prune repeat-scan ./model --prompts problems.jsonl --over answer --longest 4
+  bathyscope prune repeat-scan ./model --prompts "other.txt:80?window=256" --format csv > windows.csv"""
 
 
 def repeat_scan_command(

@@ -1,17 +1,17 @@
-"""``bathyscope show``: the results of a run on standard output. Needs no model library."""
+"""``bathyscope show``: the results of a run on standard output, or its badge or card. Needs no model library."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OptionalText, Partial, ResultFormat, make_app, open_run
-from bathyscope.cli.console import Format, terminal_width
+from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
+from bathyscope.cli.console import Format, say, terminal_width, write
 from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
 from bathyscope.core.result import TableResult, rows_of
@@ -34,14 +34,19 @@ half, tokens_90: blocks from which half, and 90 %, of all tokens keep their fina
 readable: blocks until the likeliest token is the final one, a mean over tokens.
 own: blocks until 90 % of the summed effect on the output of leaving out one.
 later: the same of the effect on the output at later tokens only."""
+_Document = Literal["badge", "card"]
+"""Formats of a run as a whole, which may be written into a file."""
 _EXAMPLES = """\
 Examples:
   bathyscope show runs/qwen
   bathyscope show runs/books --measure verdict --cluster document
   bathyscope show runs/qwen --measure effective_depth
-  bathyscope show runs/qwen --measure lens
   bathyscope show runs/qwen --measure lens --prompts level=2 --blocks 0-5 --raw --format csv > lens.csv
-  bathyscope show runs/qwen --measure effective_depth --format json | jq ."""
+  bathyscope show runs/qwen --measure effective_depth --format json | jq .
+  bathyscope show runs/qwen --format card --out depth.md
+
+A card is Markdown with the depth profile, and the numbers as JSON; a badge is an SVG
+of one line, for a README or a model card."""
 
 
 def show_command(
@@ -50,7 +55,14 @@ def show_command(
     *,
     measure: OptionalText = None,
     cluster: OptionalText = None,
-    format: ResultFormat = "table",
+    format: Annotated[
+        Literal["table", "csv", "json", "badge", "card"],
+        Parameter(
+            help="of the output; missing numbers are empty in CSV and null in JSON; card = Markdown for a model card, "
+            "badge = an SVG of one line."
+        ),
+    ] = "table",
+    out: Annotated[Path | None, Parameter(show_default=False)] = None,
     raw: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     prompts: OptionalText = None,
     variables: OptionalText = None,
@@ -63,6 +75,7 @@ def show_command(
         run: folder that a survey, prune or repair wrote.
         measure: which measure, or verdict for the readings behind the verdict; without it, everything is listed.
         cluster: label of prompts that belong together, such as document; intervals resample them as one.
+        out: of a badge (.svg) or card (.md, with the picture next to it), the file; not given = standard output.
         raw: every value of every prompt, in place of means by block with their intervals.
         prompts: some of them, by number (0-4,7), id, or label (level=2).
         variables: some of them, such as kl,entropy.
@@ -74,6 +87,13 @@ def show_command(
     from bathyscope.surgery.repairing.repaired import is_repaired
 
     selection = {"prompts": prompts, "variables": variables, "blocks": blocks}
+    if format == "badge" or format == "card":
+        if measure is not None or cluster is not None or raw:
+            raise OptionError(f"--measure, --cluster and --raw are of tables; leave them out with --format {format}.")
+        _write_up(_select(open_run(run, partial), selection), format, out)
+        return 0
+    if out is not None:
+        raise OptionError("--out is the file of a badge or a card (--format); send a table to a file with > FILE.")
     if is_plan(run) or is_repaired(run):
         _show_act(run, measure, format, cluster=cluster, raw=raw, partial=partial, **selection)
         return 0
@@ -84,9 +104,7 @@ def show_command(
         raise OptionError(
             f"{run!r} holds an evaluation, which bathyscope.open({run!r}) opens; its table is in evaluation.csv there."
         )
-    opened = open_run(run, partial)
-    if any(part is not None for part in selection.values()):
-        opened = opened.select(**selection)
+    opened = _select(open_run(run, partial), selection)
     if measure is None and cluster is None and not raw:
         # The list of variables is what the formats for programs hold, and not the run's record.
         contents = TableResult(opened.to_dataframe(), opened.text)
@@ -110,6 +128,20 @@ def show_command(
             ),
         )
     return 0
+
+
+def _select(run: bathyscope.Run, selection: Mapping[str, str | None]) -> bathyscope.Run:
+    return run if all(part is None for part in selection.values()) else run.select(**selection)
+
+
+def _write_up(run: bathyscope.Run, format_: _Document, out: Path | None) -> None:
+    """Write a run's badge or card into a file, or to standard output."""
+    content = {"badge": bathyscope.badge, "card": bathyscope.card}[format_](run, out)
+    if out is None:
+        write(content)
+    else:
+        picture = f" and {out.with_suffix('.svg')}" if format_ == "card" else ""
+        say(f"Written: {out}{picture}")
 
 
 def _show_act(run: str, measure: str | None, format_: Format, **options: Any) -> None:
@@ -226,4 +258,4 @@ def _narrow_contents(rows: Sequence[Mapping[str, Any]]) -> TextTable:
     return TextTable(["Variable", "Dimensions", "Meaning"], cells)
 
 
-app = make_app(show_command, _EXAMPLES)
+app = make_app(show_command, _EXAMPLES, usage="Usage: bathyscope show RUN [OPTIONS]")

@@ -1,4 +1,4 @@
-"""``bathyscope solved``: whether a model gives each prompt's answer."""
+"""``bathyscope compare solved``: whether a model gives each prompt's answer."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from bathyscope.cli.printing import print_result
 
 _EXAMPLES = """\
 Examples:
-  bathyscope solved Qwen/Qwen2.5-1.5B --prompts gsm8k:20
-  bathyscope solved ./model --prompts problems.jsonl --format csv > solved.csv"""
+  bathyscope compare solved Qwen/Qwen2.5-1.5B --prompts gsm8k:20
+  bathyscope compare solved ./model --prompts problems.jsonl --format csv > solved.csv"""
 
 
 def solved_command(

@@ -1,4 +1,4 @@
-"""``bathyscope solved-by``: prompts labelled by which of two models solve them, as a file that ``survey`` takes."""
+"""``bathyscope compare solved-by``: prompts labelled by which of two models solve them, for ``survey`` to take."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +17,9 @@ from bathyscope.prompts.parts import CLASSES, SOLVED_BY
 _SUFFIX = ".jsonl"
 _EXAMPLES = """\
 Examples:
-  bathyscope solved-by ./shallow ./deep --prompts problems.jsonl --out labelled.jsonl
+  bathyscope compare solved-by ./shallow ./deep --prompts problems.jsonl --out labelled.jsonl
   bathyscope survey ./deep --prompts labelled.jsonl --out runs/deep
-  bathyscope group runs/deep --by solved_by"""
+  bathyscope compare group runs/deep --by solved_by"""
 
 
 def solved_by_command(

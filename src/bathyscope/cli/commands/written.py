@@ -1,4 +1,4 @@
-"""``bathyscope written``: whether what a model writes is right more often where it settles late."""
+"""``bathyscope compare written``: whether what a model writes is right more often where it settles late."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from bathyscope.cli.printing import print_result
 _EXAMPLES = """\
 Examples:
   bathyscope survey gpt2 --prompts gsm8k:40 --measures lens --write 200 --out runs/written
-  bathyscope written runs/written"""
+  bathyscope compare written runs/written"""
 
 
 def written_command(run: str, /, *, format: ResultFormat = "table", partial: Partial = False, **options: Any) -> int:

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bathyscope.core.commands import name_command
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
@@ -61,7 +62,7 @@ def join(parts: Sequence[str | Path], out: str | Path) -> Run:
     folders = [folder_path(part, "parts") for part in parts]
     if not folders:
         raise OptionError(
-            "There is nothing to join; give the folders of the parts (bathyscope join PART... --out RUN)."
+            f"There is nothing to join; give the folders of the parts ({name_command('join')} PART... --out RUN)."
         )
     if len({folder.resolve() for folder in folders}) < len(folders):
         raise OptionError("A part is given twice; give each folder once.")

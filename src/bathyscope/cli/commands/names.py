@@ -1,4 +1,4 @@
-"""``bathyscope list``: the names that other commands take."""
+"""``bathyscope show names``: the names that other commands take."""
 
 import bathyscope
 from bathyscope.cli.arguments import ResultFormat, make_app
@@ -10,12 +10,12 @@ from bathyscope.pages.catalogue import Kind
 
 _EXAMPLES = """\
 Examples:
-  bathyscope list measures
-  bathyscope list datasets --format json | jq .
-  bathyscope list families --format csv"""
+  bathyscope show names measures
+  bathyscope show names datasets --format json | jq .
+  bathyscope show names families --format csv"""
 
 
-def list_command(kind: Kind, /, *, format: ResultFormat = "table") -> int:
+def names_command(kind: Kind, /, *, format: ResultFormat = "table") -> int:
     """List the names that can be chosen.
 
     Args:
@@ -46,4 +46,4 @@ def _view(result: TableResult, kind: Kind) -> View:
     )
 
 
-app = make_app(list_command, _EXAMPLES)
+app = make_app(names_command, _EXAMPLES)

@@ -1,4 +1,4 @@
-"""``bathyscope list``: the names that other commands take."""
+"""``bathyscope show names``: the names that other commands take."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ WANTED = {
 
 @pytest.mark.parametrize("kind", get_args(Kind))
 def test_everything_of_a_kind_is_listed(kind: Kind, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", kind, "--format", "json"]) == 0
+    assert main(["show", "names", kind, "--format", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert rows == bathyscope.names(kind)
     assert {row["name"] for row in rows} >= WANTED[kind]
     assert len({tuple(row) for row in rows}) == 1
-    assert main(["list", kind]) == 0
+    assert main(["show", "names", kind]) == 0
     printed = capsys.readouterr().out
     assert [name for name in WANTED[kind] if name not in printed] == []
 
