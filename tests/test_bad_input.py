@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,6 +79,59 @@ def refused(error: type[Exception], prompts: Any, model: str = "llama", **option
 )
 def test_prompts_that_cannot_be_measured(prompts: Any, message: str) -> None:
     assert message in refused(PromptError, prompts)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("kind", ["file", "wrapped file", "standard input"])
+def test_an_open_file_is_no_list_of_prompts(kind: str, tmp_path: Path, checkpoint: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"text": "w1 w2 w3"}\n')
+    openers = {
+        "file": lambda: open(tmp_path / "p.jsonl"),
+        "wrapped file": lambda: tempfile.NamedTemporaryFile("w+"),
+        "standard input": lambda: io.StringIO('{"text": "w1 w2 w3"}\n'),
+    }
+    for read in (survey, bathyscope.solved, lambda *given: bathyscope.cka(checkpoint, *given)):
+        with openers[kind]() as file, pytest.raises(PromptError, match="an open file, whose") as e:
+            read(str(checkpoint), file)
+        assert f"such as {getattr(file, 'name', None)!r}" in str(e.value) or not hasattr(file, "name")
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    ("name", "message", "unsaid"),
+    [
+        ("run", "Prompts 'run': this folder holds a run, not prompts.", "run/"),
+        ("plan", "Prompts 'plan': this folder holds a plan, not prompts.", "plan/"),
+        ("model", "Prompts 'model': this folder holds a model, not prompts.", "model/"),
+        ("texts", "For the texts of this folder write texts/.", "Did you mean"),
+        ("ROWS.JSONL", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
+        ("rows.json", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
+        ("rwos.jsonl", "rwos.jsonl does not exist. Did you mean 'rows.jsonl'? Check the path.", "'rows.csv'"),
+        ("nothing.jsonl", "nothing.jsonl does not exist. Check the path.", "Did you mean"),
+        ("link.jsonl", "link.jsonl is a link to elsewhere.jsonl, where there is no file.", "Did you mean"),
+        ("https://a.b/c.jsonl", "addresses are not read. Download the file and give its path", "does not exist"),
+        ("~/c.jsonl", "HOME/c.jsonl does not exist. Check the path.", "folder ~"),
+        ("", "the text is empty; give a data set such as gsm8k:10, or a file of prompts.", "['']"),
+        ("story.txt:5?limit=10&chars=5", "story.txt gives 2 prompts of this size, 5 asked for of its first 10", "shorter ones."),
+        ("story.txt:500?chars=50", "story.txt gives 20 prompts of this size, 500 asked for; ask for fewer or", "limit="),
+    ],
+)
+def test_sources_that_are_none(
+    name: str, message: str, unsaid: str, tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, file in (("run", "manifest.json"), ("plan", "prune.json"), ("model", "config.json"), ("texts", "a.txt")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text("{}")
+    (tmp_path / "rows.jsonl").write_text('{"text": "w1 w2 w3"}\n')
+    (tmp_path / "rows.csv").write_text("text\nw1 w2 w3\n")
+    (tmp_path / "story.txt").write_text("w1 w2 w3 w4 " * 84)
+    (tmp_path / "link.jsonl").symlink_to("elsewhere.jsonl")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "texts"))
+    with pytest.raises(PromptError) as caught:
+        survey(str(checkpoint), name, progress=False)
+    assert message.replace("HOME", str(tmp_path / "texts")) in str(caught.value)
+    assert unsaid not in str(caught.value)
 
 
 @pytest.mark.usefixtures("nothing_runs")
@@ -190,6 +245,29 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
         load(empty)
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"config.json": "{"}, "not a valid JSON file."),
+        ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 10,000 blocks"),
+        ({"manifest.json": "{}"}, "a folder without a config.json; it holds a run. Give a model, such as a checkpoint"),
+        ({"course.json": "{}"}, "a folder without a config.json; it holds a course. Give a model"),
+    ],
+)
+def test_no_other_folder_is_meant_where_the_given_one_is_there(
+    files: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("base", "base2"):
+        (tmp_path / folder).mkdir()
+        for name, content in files.items():
+            (tmp_path / folder / name).write_text(content)
+    with pytest.raises(ModelError) as caught:
+        load("base")
+    assert message in str(caught.value)
+    assert "Did you mean" not in str(caught.value)
+
+
 def test_a_name_that_the_hub_does_not_answer_for() -> None:
     with pytest.raises(ModelError, match="nobody/no-such-model cannot be loaded as a causal language model"):
         load("nobody/no-such-model")
@@ -217,6 +295,7 @@ def test_models_that_are_no_causal_language_models(checkpoint: Path, tmp_path: P
     [
         ({"dtype": "float3"}, "Unknown dtype 'float3'; allowed: float32, float64, bfloat16, float16."),
         ({"device": "tpu9000"}, "Unknown device 'tpu9000'; try cpu, cuda or cuda:0."),
+        ({"device": "cpu:3"}, "Device 'cpu:3': torch numbers no processors; write cpu."),
     ],
 )
 def test_dtypes_and_devices(checkpoint: Path, options: dict[str, str], message: str) -> None:
@@ -250,6 +329,8 @@ def test_a_model_that_answers_in_tuples(name: str) -> None:
 def test_a_model_in_memory_keeps_its_dtype() -> None:
     with pytest.raises(ModelError, match=r"dtype= is for models loaded by name; convert a model in memory yourself"):
         load(zoo.build("llama"), dtype="bfloat16")
+    with pytest.raises(ModelError, match="revision= is for models on the hub, and a model in memory was given; leave"):
+        load(zoo.build("llama"), revision="main")
     assert load(zoo.build("llama"), dtype="float32").dtype == torch.float32
 
 

@@ -43,6 +43,14 @@ class Range:
     high: float | None = None
     none: str = ""
 
+    def __post_init__(self) -> None:
+        ends = [end for end in (self.low, self.high) if end is not None]
+        if any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends) or ends != sorted(ends):
+            raise OptionError(
+                f"Range({describe_value(self.low)}, {describe_value(self.high)}) is no range. Give two numbers, the "
+                "lower one first, or the lower one alone."
+            )
+
     def __str__(self) -> str:
         text = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
         return f"{text}, or None ({self.none})" if self.none else text
@@ -51,7 +59,8 @@ class Range:
         """Raise OptionError for a number outside."""
         # without an upper limit a number may be as large as it likes, and infinity is none
         if not (self.low <= value and (value < math.inf if self.high is None else value <= self.high)):
-            raise OptionError(f"{where}={value} is out of range; allowed: {self}.")
+            finite = "a finite number of " if value == math.inf else ""
+            raise OptionError(f"{where}={value} is out of range; allowed: {finite}{self}.")
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,11 @@ class Schedule:
         """Each block of the window ``start … start+length−1`` runs ``1 + times`` times in a row."""
         start = self._block(start, "repeat")
         length, times = _whole(length, "repeat: length"), _whole(times, "repeat: times")
+        if length > self.n_blocks:
+            raise OptionError(
+                f"repeat:{start}+{length}: a window of {length} blocks is longer than the model; allowed: 1 to "
+                f"{self.n_blocks}."
+            )
         if length < 1 or times < 1 or start + length > self.n_blocks:
             raise OptionError(
                 f"repeat:{start}+{length}x{times}: a window needs length ≥ 1, times ≥ 1 and an end within "

@@ -25,6 +25,7 @@ from bathyscope.cli.console import (
     prepare_streams,
     say,
     warnings_as_lines,
+    widen_terminal,
     write,
 )
 from bathyscope.core.interrupts import INTERRUPTED, ending_in_order
@@ -67,6 +68,7 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     # The session knows the typed words, which messages repeat as the line that resumes.
     session.begin(arguments, program)
     prepare_streams()
+    widen_terminal()
     # Each kind of failure ends with words and an exit code of its own, so this is one long list of cases.
     try:
         with warnings_as_lines(), logged_as_lines(), ending_in_order(_say_stopping):

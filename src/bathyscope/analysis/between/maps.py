@@ -28,7 +28,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
 from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.least_squares import RIDGE, Array
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import Splits, require_tokens, split
@@ -95,7 +95,7 @@ def maps(
             )
         if not 0 < memory < math.inf:
             raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
-        listed: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        listed: Source | Prompts = listed_once(prompts)
         first, second = (loaded(model, listed) for model in (source, target))
         read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)
