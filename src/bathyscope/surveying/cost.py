@@ -172,8 +172,8 @@ def _look_at_context(tokens: int, model: Model) -> None:
             f"{context}."
         )
     warn(
-        f"tokens={tokens} is more than the {context} tokens of context that {model.name} declares, beyond which a survey "
-        "runs prompts of data sets, and others with beyond_context=True (--beyond-context)."
+        f"tokens={tokens} is more than the {context} tokens of context that {model.name} declares, beyond which a "
+        "survey runs prompts of data sets, and others with beyond_context=True (--beyond-context)."
     )
 
 

@@ -22,7 +22,7 @@ from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.runs.writer import with_note
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
 from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
@@ -147,6 +147,8 @@ def survey(
     folder = None if out is None else folder_path(out, "out")
     _require_engine(engine, workers, address, worker_timeout)
     require_loading(loading)
+    if isinstance(schedule, str):
+        require_form(schedule)
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
     if share is not None and out is None:

@@ -1,6 +1,6 @@
 """Representations of two models compared: CKA between every boundary of one and every boundary of the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
