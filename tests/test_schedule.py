@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, require_form
 
 SIX = Schedule.standard(6)
 
