@@ -57,10 +57,10 @@ def load_benchmarks(
         check_exists(path)
     if not tasks:
         raise OptionError("tasks: none given; for example hellaswag, arc_easy, gsm8k.")
-    for place, task in enumerate(tasks):
-        if not isinstance(task, str | Benchmark):
+    for place, entry in enumerate(tasks):
+        if not isinstance(entry, str | Benchmark):
             raise OptionError(
-                f"tasks[{place}]={describe_value(task)} is no task's name; give names of the harness, such as "
+                f"tasks[{place}]={describe_value(entry)} is no task's name; give names of the harness, such as "
                 "'hellaswag', or YAML files."
             )
     benchmarks = [task for task in tasks if isinstance(task, Benchmark)]
