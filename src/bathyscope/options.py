@@ -81,7 +81,7 @@ class Distinct:
 
 
 @dataclass(frozen=True)
-class Form:
+class TextForm:
     """Annotates a text that has to be of a form.
 
     Args:
@@ -313,7 +313,7 @@ def _convert_annotated(arguments: tuple[Any, ...], value: Any, where: str) -> An
             mark.check(converted, where, choices(inner))
         elif isinstance(mark, Range):
             mark.check(converted, where)
-        elif isinstance(mark, Form) and isinstance(converted, str):
+        elif isinstance(mark, TextForm) and isinstance(converted, str):
             mark.check(converted)
     return converted
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from bathyscope.options import Coverage, Distinct, Form, Positive, Range, Resamples, Share
+from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
 from bathyscope.statistics.least_squares import RIDGE
@@ -181,7 +181,7 @@ class SolvedByOptions:
         chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
     """
 
-    label: Annotated[str, Form(require_label_name)] = SOLVED_BY
+    label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY
     seed: int = 0
     beyond_context: bool | None = None
     chat: bool = False

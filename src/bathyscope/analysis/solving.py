@@ -26,7 +26,7 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import Form, checked
+from bathyscope.options import TextForm, checked
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
@@ -110,7 +110,7 @@ def solved_by(
     deep: AnyModel,
     prompts: Source,
     *,
-    label: Annotated[str, Form(require_label_name)] = SOLVED_BY,
+    label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY,
     seed: int = 0,
     beyond_context: bool | None = None,
     chat: bool = False,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from bathyscope.options import Coverage, Form, Positive, Range, Repeatable, Resamples
+from bathyscope.options import Coverage, Positive, Range, Repeatable, Resamples, TextForm
 from bathyscope.schedule import require_form
 
 Arguments = Literal["block", "slot"]
@@ -110,7 +110,7 @@ class RepeatScanOptions:
     """
 
     longest: Annotated[int, Range(1)] | None = None
-    orders: Sequence[Annotated[str, Form(require_form)]] = ()
+    orders: Sequence[Annotated[str, TextForm(require_form)]] = ()
     over: Literal["tokens", "answer"] = "tokens"
     resamples: Resamples = 2000
     level: Coverage = 0.95

@@ -77,12 +77,12 @@ def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: l
     tokens = _tokens_of_both(first, second)
     if tokens is None or first.identity.prompt_hash == second.identity.prompt_hash:
         return ""
-    unlike = [name for name in shared if tokens[0][name] != tokens[1][name]]
-    if not unlike:
+    mismatched = [name for name in shared if tokens[0][name] != tokens[1][name]]
+    if not mismatched:
         return ""
     return (
-        f"{len(unlike)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one name: "
-        f"{_unlike_tokens(unlike[0], *tokens)}"
+        f"{len(mismatched)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one name: "
+        f"{_unlike_tokens(mismatched[0], *tokens)}"
     )
 
 

@@ -17,7 +17,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Form, Range, Resamples, checked
+from bathyscope.options import Coverage, Range, Resamples, TextForm, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.prompts.source import Source
@@ -143,7 +143,7 @@ def repeat_scan(
     prompts: Source | Prompts,
     *,
     longest: Annotated[int, Range(1)] | None = None,
-    orders: Sequence[Annotated[str, Form(require_form)]] = (),
+    orders: Sequence[Annotated[str, TextForm(require_form)]] = (),
     over: Over = "tokens",
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
