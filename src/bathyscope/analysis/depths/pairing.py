@@ -81,8 +81,8 @@ def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: l
     if not mismatched:
         return ""
     return (
-        f"{len(mismatched)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one name: "
-        f"{_unlike_tokens(mismatched[0], *tokens)}"
+        f"{len(mismatched)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one "
+        f"name: {_unlike_tokens(mismatched[0], *tokens)}"
     )
 
 
