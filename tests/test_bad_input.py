@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,10 @@ from transformers import AutoModel, BertConfig, BertModel, PreTrainedTokenizerFa
 
 import bathyscope
 from bathyscope import ModelError, Prompt, PromptError, PromptSet, StoreError, load, survey
+from bathyscope.cli import main
+from bathyscope.cli.console import widen_terminal
+from bathyscope.core.text import require_text
+from bathyscope.options import Range
 from bathyscope.wavefront.engine import Wavefront
 
 pytestmark = pytest.mark.filterwarnings("ignore:skip. .* too short for a sampled position")
@@ -77,6 +84,64 @@ def refused(error: type[Exception], prompts: Any, model: str = "llama", **option
 )
 def test_prompts_that_cannot_be_measured(prompts: Any, message: str) -> None:
     assert message in refused(PromptError, prompts)
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("kind", ["file", "wrapped file", "text in memory"])
+def test_an_open_file_is_no_list_of_prompts(kind: str, tmp_path: Path, checkpoint: Path) -> None:
+    (tmp_path / "p.jsonl").write_text('{"text": "w1 w2 w3"}\n')
+    openers: dict[str, Any] = {
+        "file": (tmp_path / "p.jsonl").open,
+        "wrapped file": partial(tempfile.NamedTemporaryFile, "w+"),
+        "text in memory": io.StringIO,
+    }
+    for read in (survey, bathyscope.solved, lambda *given: bathyscope.cka(checkpoint, *given)):
+        with openers[kind]() as file, pytest.raises(PromptError, match="an open file, whose") as e:
+            read(str(checkpoint), file)
+        assert f"such as {getattr(file, 'name', None)!r}" in str(e.value) or not hasattr(file, "name")
+
+
+@pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize(
+    ("name", "message", "unsaid"),
+    [
+        ("run", "Prompts 'run': this folder holds a run, not prompts.", "run/"),
+        ("plan", "Prompts 'plan': this folder holds a plan, not prompts.", "plan/"),
+        ("model", "Prompts 'model': this folder holds a model, not prompts.", "model/"),
+        ("texts", "For the texts of this folder write texts/.", "Did you mean"),
+        ("ROWS.JSONL", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
+        ("rows.json", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
+        ("rwos.jsonl", "rwos.jsonl does not exist. Did you mean 'rows.jsonl'? Check the path.", "'rows.csv'"),
+        ("nothing.jsonl", "nothing.jsonl does not exist. Check the path.", "Did you mean"),
+        ("link.jsonl", "link.jsonl is a link to elsewhere.jsonl, where there is no file.", "Did you mean"),
+        ("https://a.b/c.jsonl", "addresses are not read. Download the file and give its path", "does not exist"),
+        ("~/c.jsonl", "HOME/c.jsonl does not exist. Check the path.", "folder ~"),
+        ("", "the text is empty; give a data set such as gsm8k:10, or a file of prompts.", "['']"),
+        (
+            "story.txt:5?limit=10&chars=5",
+            "story.txt gives 2 prompts of this size, 5 asked for of its first 10",
+            "ones.",
+        ),
+        ("story.txt:500?chars=50", "story.txt gives 20 prompts of this size, 500 asked for; ask for", "limit="),
+    ],
+)
+def test_sources_that_are_none(
+    name: str, message: str, unsaid: str, tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"run": "manifest.json", "plan": "prune.json", "model": "config.json", "texts": "a.txt"}
+    for folder, file in files.items():
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / file).write_text("{}")
+    (tmp_path / "rows.jsonl").write_text('{"text": "w1 w2 w3"}\n')
+    (tmp_path / "rows.csv").write_text("text\nw1 w2 w3\n")
+    (tmp_path / "story.txt").write_text("w1 w2 w3 w4 " * 84)
+    (tmp_path / "link.jsonl").symlink_to("elsewhere.jsonl")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "texts"))
+    with pytest.raises(PromptError) as caught:
+        survey(str(checkpoint), name, progress=False)
+    assert message.replace("HOME", str(tmp_path / "texts")) in str(caught.value)
+    assert unsaid not in str(caught.value)
 
 
 @pytest.mark.usefixtures("nothing_runs")
@@ -190,6 +255,29 @@ def test_wrong_folders(tmp_path: Path, checkpoint: Path) -> None:
         load(empty)
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"config.json": "{"}, "not a valid JSON file."),
+        ({"config.json": '{"num_hidden_layers": 0}'}, "num_hidden_layers: 0; a model has 1 to 10,000 blocks"),
+        ({"manifest.json": "{}"}, "a folder without a config.json; it holds a run. Give a model, such as a checkpoint"),
+        ({"course.json": "{}"}, "a folder without a config.json; it holds a course. Give a model"),
+    ],
+)
+def test_no_other_folder_is_meant_where_the_given_one_is_there(
+    files: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("base", "base2"):
+        (tmp_path / folder).mkdir()
+        for name, content in files.items():
+            (tmp_path / folder / name).write_text(content)
+    with pytest.raises(ModelError) as caught:
+        load("base")
+    assert message in str(caught.value)
+    assert "Did you mean" not in str(caught.value)
+
+
 def test_a_name_that_the_hub_does_not_answer_for() -> None:
     with pytest.raises(ModelError, match="nobody/no-such-model cannot be loaded as a causal language model"):
         load("nobody/no-such-model")
@@ -217,6 +305,7 @@ def test_models_that_are_no_causal_language_models(checkpoint: Path, tmp_path: P
     [
         ({"dtype": "float3"}, "Unknown dtype 'float3'; allowed: float32, float64, bfloat16, float16."),
         ({"device": "tpu9000"}, "Unknown device 'tpu9000'; try cpu, cuda or cuda:0."),
+        ({"device": "cpu:3"}, "Device 'cpu:3': torch numbers no processors; write cpu."),
     ],
 )
 def test_dtypes_and_devices(checkpoint: Path, options: dict[str, str], message: str) -> None:
@@ -250,6 +339,8 @@ def test_a_model_that_answers_in_tuples(name: str) -> None:
 def test_a_model_in_memory_keeps_its_dtype() -> None:
     with pytest.raises(ModelError, match=r"dtype= is for models loaded by name; convert a model in memory yourself"):
         load(zoo.build("llama"), dtype="bfloat16")
+    with pytest.raises(ModelError, match="revision= is for models on the hub, and a model in memory was given; leave"):
+        load(zoo.build("llama"), revision="main")
     assert load(zoo.build("llama"), dtype="float32").dtype == torch.float32
 
 
@@ -278,6 +369,72 @@ def test_whether_a_model_likes_to_cache_changes_nothing(name: str) -> None:
         runs.append(survey(hf, prompts, ["residual", "skip", "swap"], progress=False))
     for measure in runs[0].measures:
         xr.testing.assert_identical(runs[0][measure], runs[1][measure])
+
+
+# --- command lines -------------------------------------------------------------------------------------
+
+TWO = ("nobody/shallow", "nobody/deep", "--prompts", "{file}")
+REPAIR = ("repair", "nobody/model", "--schedule", "drop:1", "--calibration", "{file}", "--test", "{file}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("maps", *TWO, "--ridge=-1"), "ridge=-1.0 is out of range; allowed: 0 or more."),
+        (("maps", *TWO, "--choose-share", "0"), "choose_share=0.0 is out of range; allowed: above 0 and below 1."),
+        (("maps", *TWO, "--test-share", "nan"), "test_share=nan is out of range; allowed: above 0 and below 1."),
+        (("maps", *TWO, "--memory", "0"), "memory=0.0 is out of range; allowed: above 0."),
+        (("maps", *TWO, "--sources-per-pass", "0"), "sources_per_pass=0 is out of range; allowed: 1 or more."),
+        (("cka", *TWO, "--batch", "3"), "batch=3 is out of range; allowed: 4 to 4096."),
+        (("solved-by", *TWO, "--out", "{new}.jsonl", "--label", ""), "label='' is empty; give the label a name"),
+        (("solved-by", *TWO, "--out", "{new}.jsonl", "--label", "prompt"), "label='prompt' is not allowed, since"),
+        (("fit-lens", *TWO[1:], "--out", "{new}.pt"), "must end in .safetensors, the kind of file that a lens is."),
+        (("repeat-scan", *TWO[1:], "--longest", "0"), "longest=0 is out of range; allowed: 1 or more."),
+        (("repeat-scan", *TWO[1:], "--orders", "zz"), "Unknown schedule 'zz'."),
+        (("survey", *TWO[1:], "--out", "{new}", "--schedule", "dorp:1"), "Unknown schedule 'dorp:1'. Did you mean 'dr"),
+        (("survey", *TWO[1:], "--out", "{new}", "--schedule", "order:"), "'order:': write the blocks joined by dashes"),
+        (
+            ("survey", *TWO[1:], "--out", "{new}", "--until", "inf"),
+            "until=inf is out of range; allowed: a finite",
+        ),
+        ((*REPAIR, "--how", "heal", "--tokens", "9", "--rate", "nan"), "rate=nan is out of range; allowed: above 0."),
+        (
+            (*REPAIR, "--rate", "0.1"),
+            "how='linear' trains nothing and has no rate; leave rate out, or give",
+        ),
+        (("repair", "{run}"), "holds a run; bathyscope repair takes a model, or the folder of a plan."),
+        (
+            ("export", "{run}", "--out", "{new}"),
+            "holds a run; bathyscope export takes a model, or the folder of",
+        ),
+        (
+            ("prune", *TWO[1:2], "--calibration", "{file}", "--test", "{file}", "--drop", "1", "--limit", "3"),
+            "data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].",
+        ),
+    ],
+)
+def test_what_a_value_alone_decides_is_refused_before_a_model_is_loaded(
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The models do not exist: loading them would be the error."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "manifest.json").write_text("{}")
+    (tmp_path / "p.jsonl").write_text("\n".join(json.dumps({"ids": ids}) for ids in IDS))
+    places = {"file": tmp_path / "p.jsonl", "new": tmp_path / "new", "run": tmp_path / "run"}
+    assert main([word.format_map(places) for word in words]) == bathyscope.OptionError.exit_code
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["0", "1", "2"])
+def test_help_ends_in_a_terminal_that_is_too_narrow_for_words(
+    columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    widen_terminal()
+    assert os.environ["COLUMNS"] == "20"
+    monkeypatch.setenv("COLUMNS", columns)
+    assert main(["badge", "--help"]) == 0
+    assert "Usage: bathyscope" in capsys.readouterr().out
 
 
 # --- folders of runs -----------------------------------------------------------------------------------
@@ -363,6 +520,27 @@ def test_a_folder_without_a_run(tmp_path: Path) -> None:
         with pytest.raises(StoreError) as caught:
             bathyscope.open(folder)
         assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: bathyscope.course("m", IDS, "c", loading=5), bathyscope.OptionError, "loading=5 is no dict of arg"),
+        (lambda: survey("m", IDS, loading={5: 6}), bathyscope.OptionError, r"loading={5: 6} is no dict of arguments"),
+        (lambda: PromptSet((), "x"), PromptError, "prompts= is empty; give at least one prompt."),
+        (lambda: Range(5, 1), bathyscope.OptionError, r"Range\(5, 1\) is no range. Give two numbers, the lower one"),
+        (lambda: Range("a"), bathyscope.OptionError, r"Range\('a', None\) is no range."),
+        (lambda: Range(0, 1, open=True).check(1.0, "x"), bathyscope.OptionError, "allowed: above 0 and below 1."),
+        (
+            lambda: require_text("a\udcff", "title=", StoreError),
+            StoreError,
+            "title= holds the lone surrogate",
+        ),
+    ],
+)
+def test_values_that_are_none_of_their_kind(call: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
 
 
 def test_every_error_says_how_the_command_line_ends() -> None:

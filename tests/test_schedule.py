@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, require_form
 
 SIX = Schedule.standard(6)
 
@@ -174,11 +174,10 @@ OUT_OF_RANGE = "is out of range; this model has 6 blocks, 0 to 5."
         ("repeat:1,swap:0", "swap:0: blocks 0 and 1 must each run once (repeat:1+1)."),
         (
             "repeat:4+3",
-            "repeat:4+3x1: a window needs length ≥ 1, times ≥ 1 and an end within 6 blocks; "
-            "at length 3 the last start is 3.",
+            "repeat:4+3x1: a window needs an end within 6 blocks; at length 3 the last start is 3.",
         ),
         ("repeat:4+0", "repeat:4+0x1: a window needs length ≥ 1"),
-        ("repeat:4x0", "repeat:4+1x0: a window needs length ≥ 1, times ≥ 1"),
+        ("repeat:4x0", "repeat:4+1x0: a window needs length ≥ 1 and times ≥ 1"),
         ("drop", "'drop': write drop: and one block index, for example drop:5."),
         ("drop:-1", "'drop:-1': write drop: and one block index"),
         ("drop:²", "'drop:²': write drop: and one block index"),
@@ -252,3 +251,31 @@ def test_what_would_never_end_is_refused_before_it_takes_memory(make: Callable[[
 
 def test_the_longest_schedule() -> None:
     assert len(SIX.repeat(0, 6, 1665)) == 9996
+
+
+@given(st.data())
+def test_a_text_is_refused_without_a_model_only_where_every_model_refuses_it(data: st.DataObject) -> None:
+    block = st.integers(0, 6)
+    steps = st.one_of(
+        st.builds("drop:{}".format, block),
+        st.builds("swap:{}".format, block),
+        st.builds("repeat:{}+{}x{}".format, block, st.integers(0, 4), st.integers(0, 2000)),
+        st.lists(block, min_size=1, max_size=4).map(lambda blocks: f"order:{'-'.join(map(str, blocks))}"),
+        st.sampled_from(["standard", "drop:", "order:", "dorp:1", "repeat:a", ""]),
+    )
+    text = ",".join(data.draw(st.lists(steps, min_size=1, max_size=3)))
+    runs_in_a_model = any(_is_read(text, n_blocks) for n_blocks in range(1, 14))
+    try:
+        require_form(text)
+    except OptionError:
+        assert not runs_in_a_model
+    else:
+        assert runs_in_a_model
+
+
+def _is_read(text: str, n_blocks: int) -> bool:
+    try:
+        Schedule.parse(text, n_blocks)
+    except OptionError:
+        return False
+    return True

@@ -32,6 +32,7 @@ class Range:
     Args:
         high: None = no upper limit.
         none: what None means where it is allowed, for messages.
+        open: the ends themselves are not allowed.
 
     Example:
         >>> bathyscope.extend.Range(1, 10).check(11, "k")
@@ -42,16 +43,30 @@ class Range:
     low: float
     high: float | None = None
     none: str = ""
+    open: bool = False
+
+    def __post_init__(self) -> None:
+        ends = [end for end in (self.low, self.high) if end is not None]
+        if any(isinstance(end, bool) or not isinstance(end, int | float) for end in ends) or ends != sorted(ends):
+            raise OptionError(
+                f"Range({describe_value(self.low)}, {describe_value(self.high)}) is no range. Give two numbers, the "
+                "lower one first, or the lower one alone."
+            )
 
     def __str__(self) -> str:
-        text = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
+        if self.open:
+            text = f"above {self.low}" if self.high is None else f"above {self.low} and below {self.high}"
+        else:
+            text = f"{self.low} or more" if self.high is None else f"{self.low} to {self.high}"
         return f"{text}, or None ({self.none})" if self.none else text
 
     def check(self, value: float, where: str) -> None:
         """Raise OptionError for a number outside."""
         # without an upper limit a number may be as large as it likes, and infinity is none
-        if not (self.low <= value and (value < math.inf if self.high is None else value <= self.high)):
-            raise OptionError(f"{where}={value} is out of range; allowed: {self}.")
+        is_inside = self.low <= value and (value < math.inf if self.high is None else value <= self.high)
+        if not is_inside or (self.open and value in (self.low, self.high)):
+            finite = "a finite number of " if value == math.inf else ""
+            raise OptionError(f"{where}={value} is out of range; allowed: {finite}{self}.")
 
 
 @dataclass(frozen=True)
@@ -66,12 +81,26 @@ class Distinct:
 
 
 @dataclass(frozen=True)
+class TextForm:
+    """Annotates a text that has to be of a form.
+
+    Args:
+        check: raises OptionError for a text of another form; no model is needed for it.
+    """
+
+    check: Callable[[str], object]
+
+
+@dataclass(frozen=True)
 class Repeatable:
     """Annotates an option that a command line may give several times; its value there is the list of texts."""
 
 
 Coverage = Annotated[float, Range(0.01, 0.9999)]
 """The coverage of an interval."""
+Share = Annotated[float, Range(0, 1, open=True)]
+"""A part of a whole, of which something is left on both sides."""
+Positive = Annotated[float, Range(0, open=True)]
 Resamples = Annotated[int, Range(1, 10_000_000)]
 """The resamples of a bootstrap, or the orders of a permutation test."""
 
@@ -284,6 +313,8 @@ def _convert_annotated(arguments: tuple[Any, ...], value: Any, where: str) -> An
             mark.check(converted, where, choices(inner))
         elif isinstance(mark, Range):
             mark.check(converted, where)
+        elif isinstance(mark, TextForm) and isinstance(converted, str):
+            mark.check(converted)
     return converted
 
 

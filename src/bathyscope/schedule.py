@@ -109,10 +109,17 @@ class Schedule:
         """Each block of the window ``start … start+length−1`` runs ``1 + times`` times in a row."""
         start = self._block(start, "repeat")
         length, times = _whole(length, "repeat: length"), _whole(times, "repeat: times")
-        if length < 1 or times < 1 or start + length > self.n_blocks:
+        if length < 1 or times < 1:
+            raise OptionError(f"repeat:{start}+{length}x{times}: a window needs length ≥ 1 and times ≥ 1.")
+        if length > self.n_blocks:
             raise OptionError(
-                f"repeat:{start}+{length}x{times}: a window needs length ≥ 1, times ≥ 1 and an end within "
-                f"{self.n_blocks} blocks; at length {length} the last start is {self.n_blocks - length}."
+                f"repeat:{start}+{length}: a window of {length} blocks is longer than the model; allowed: 1 to "
+                f"{self.n_blocks}."
+            )
+        if start + length > self.n_blocks:
+            raise OptionError(
+                f"repeat:{start}+{length}x{times}: a window needs an end within {self.n_blocks} blocks; at length "
+                f"{length} the last start is {self.n_blocks - length}."
             )
         window = range(start, start + length)
         _require_steps(
@@ -260,6 +267,29 @@ class Schedule:
                 f"0 to {self.n_blocks - 1}."
             )
         return number
+
+
+def require_form(text: str) -> None:
+    """Refuse a text that is a schedule of no model, however many blocks it has.
+
+    Raises:
+        OptionError: as ``Schedule.parse`` of a model of just enough blocks. What counts loops is left to a model.
+    """
+    if not names_runs(text) and not text.strip().startswith("loops"):
+        Schedule.parse(text, _fewest_blocks(text))
+
+
+def _fewest_blocks(text: str) -> int:
+    """Return the blocks that a model has at least in which the blocks that a text names can run."""
+    fewest = 1
+    for step in text.split(","):
+        name, _, rest = step.strip().partition(":")
+        blocks = [_digits(number) for number in re.findall(r"\d+", rest.partition("x")[0])]
+        if name == "repeat":
+            fewest = max(fewest, sum(blocks[:2]), *(block + 1 for block in blocks[:1]))
+        else:
+            fewest = max(fewest, *(block + (2 if name == "swap" else 1) for block in blocks), 1)
+    return min(fewest, MOST_STEPS)
 
 
 def names_runs(text: str) -> bool:

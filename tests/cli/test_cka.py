@@ -41,4 +41,4 @@ def test_options_of_the_measure_are_checked(
 ) -> None:
     both = ["diff", "cka", str(model_folder), str(model_folder), "--prompts", str(prompts_file), "--quiet"]
     assert main([*both, "--batch", "1"]) == 2
-    assert "cka: batch=1 is out of range; allowed: 4 to 4096." in capsys.readouterr().err
+    assert "batch=1 is out of range; allowed: 4 to 4096." in capsys.readouterr().err

@@ -143,7 +143,7 @@ def test_levels() -> None:
             r"'Question' is neither .*Allowed: aime2024, gsm8k, .*, two_hop, problems, sums, addition",
         ),
         ("notes.md", r"or a file ending in \.txt, \.txt\.gz \(plain text\) or \.jsonl"),
-        ("", r"'' is neither a data set"),
+        ("", r"Prompts '': the text is empty; give a data set"),
         ("gsm8k:", r"the count after ':' must be a whole number of at least 1, not ''"),
         ("gsm8k:0", r"at least 1, not '0'"),
         ("gsm8k:ten", r"at least 1, not 'ten'"),

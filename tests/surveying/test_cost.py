@@ -241,6 +241,28 @@ def test_skip_effects_cost_the_positions_that_are_given(tmp_path: Path) -> None:
     assert found == {0: blocks / 2, 2: pytest.approx(blocks / 2 * (1 + later))}
 
 
+def test_prompts_beyond_the_context_are_said_and_timed_within_it(tmp_path: Path) -> None:
+    config = zoo.entry("llama").build().config
+    config.save_pretrained(tmp_path)
+    context, timed = config.max_position_embeddings, []
+
+    def rates(model: Any, tokens: int, device: Any) -> Rates:
+        timed.append(tokens)
+        return RATES
+
+    with pytest.warns(UserWarning, match=f"tokens={context + 9} is more than the {context} tokens of context") as said:
+        beyond = estimate(str(tmp_path), tokens=context + 9, measures="lens", rates=rates)
+    assert (timed, beyond.longest, len(said)) == ([context], context + 9, 1)
+    zoo.entry("gpt2").build().config.save_pretrained(tmp_path / "table")
+    with pytest.raises(OptionError, match=r"looks positions up in a table of (\d+); allowed: 2 to \1\."):
+        estimate(str(tmp_path / "table"), tokens=5000, rates=rates)
+
+
+def test_warnings_count_the_prompts_that_are_asked_for(tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match="skip: 30 of 30 prompts are too short"):
+        given("llama", tmp_path, tokens=9, count=30, measures="skip")
+
+
 def test_refusals(tmp_path: Path) -> None:
     refused = zoo.entries(refused=True)[0]
     refused.config().save_pretrained(tmp_path)

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from bathyscope.options import Coverage, Distinct, Range, Resamples
+from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
+from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
 from bathyscope.statistics.least_squares import RIDGE
 
@@ -123,11 +124,11 @@ class MapsOptions:
         beyond_context: run prompts longer than the context that a model declares, as for survey.
     """
 
-    ridge: Sequence[float] = RIDGE
-    choose_share: float = 0.1
-    test_share: float = 0.2
-    memory: float = 4.0
-    sources_per_pass: int | None = None
+    ridge: Sequence[Annotated[float, Range(0)]] = RIDGE
+    choose_share: Share = 0.1
+    test_share: Share = 0.2
+    memory: Positive = 4.0
+    sources_per_pass: Annotated[int, Range(1)] | None = None
     resamples: Resamples = 1000
     level: Coverage = 0.95
     cluster: str | None = None
@@ -180,7 +181,7 @@ class SolvedByOptions:
         chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
     """
 
-    label: str = SOLVED_BY
+    label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY
     seed: int = 0
     beyond_context: bool | None = None
     chat: bool = False

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 import pandas as pd
@@ -19,15 +19,15 @@ from torch import Tensor
 
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.core.text import elided, without_folders
+from bathyscope.core.text import without_folders
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import checked
-from bathyscope.prompts.label_checks import RESERVED_LABELS, checked_labels
+from bathyscope.options import TextForm, checked
+from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
@@ -111,7 +111,7 @@ def solved_by(
     deep: AnyModel,
     prompts: Source,
     *,
-    label: str = SOLVED_BY,
+    label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY,
     seed: int = 0,
     beyond_context: bool | None = None,
     chat: bool = False,
@@ -144,16 +144,6 @@ def solved_by(
         'neither'
     """
     with alone(shallow, deep):
-        if not label.strip():
-            raise OptionError(f"label={label!r} is empty; give the label a name, such as {SOLVED_BY!r}.")
-        if label in RESERVED_LABELS:
-            raise OptionError(
-                f"label={label!r} is not allowed, since results use that name; the usual one is {SOLVED_BY!r}."
-            )
-        try:
-            checked_labels({label: BOTH})
-        except PromptError as error:
-            raise OptionError(f"label={elided(repr(label), 40)}: {error}") from error
         resolvable = sources(prompts)
         models = [loaded(model, resolvable) for model in (shallow, deep)]
         _require_order(*models)

@@ -131,7 +131,8 @@ def written(
     is_right = np.asarray(lens["right"].values, dtype=np.float64)
     answered = ~np.isnan(is_right)
     # a copy of a prompt is written the same answer, and is no observation of its own
-    numbers = np.arange(len(answered)) if run.clusters() is None else run.clusters()
+    copies = run.clusters()
+    numbers = np.arange(len(answered)) if copies is None else copies
     once = np.flatnonzero(answered)[np.unique(numbers[answered], return_index=True)[1]]
     if once.size < _FEWEST:
         raise OptionError(

@@ -21,6 +21,7 @@ from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.contents import QUESTIONS
 from bathyscope.cli.flags import add_flags, join_options, make_flags, read_whole_number
 from bathyscope.core.commands import PROGRAM
+from bathyscope.core.contents import MODEL, contents_of
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -147,6 +148,14 @@ def open_run(folder: str, partial: bool) -> bathyscope.Run:
     if is_course(folder):
         raise StoreError(f"{course_in_words(Path(folder))}.")
     raise StoreError(f"{str(folder)!r} holds no run. Give the folder that a survey wrote (its --out).")
+
+
+def needs_a_plan(command: str, flag: str, model: str) -> OptionError:
+    """Return what is said where a flag is missing that a plan would stand for."""
+    contents = contents_of(model)
+    if contents not in ("", MODEL):
+        return OptionError(f"{model} holds {contents}; bathyscope {command} takes a model, or the folder of a plan.")
+    return OptionError(f"bathyscope {command} needs {flag}, or the folder of a plan in place of the model.")
 
 
 def load_as_planned(plan: Plan, options: dict[str, Any]) -> None:

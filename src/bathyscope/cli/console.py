@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,6 +30,8 @@ Format = Literal["table", "csv", "json"]
 """Of a command's results."""
 
 _PIPE_WIDTH = 160
+_NARROWEST = 20
+"""Columns: in fewer the libraries that lay out help and tables do not end, or break every word."""
 _NUMBER = re.compile(r"\s*[-+−–<≠=·\d.]|\s*$")
 _STAND_INS = str.maketrans(
     {"–": "-", "−": "-", "×": "x", "≠": "!=", "≤": "<=", "≥": ">=", "→": "->", "…": "...", "·": ".", "²": "^2"}
@@ -49,6 +52,18 @@ def prepare_streams() -> None:
         # A name of a file may hold bytes that the terminal's encoding lacks, and printing it must not end a survey.
         elif getattr(stream, "errors", None) == "strict" and hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def widen_terminal() -> None:
+    """Lay out help and tables in no fewer columns than words need, however narrow the terminal says it is."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal():
+        is_narrow = int(columns) < _NARROWEST
+    else:
+        # a terminal that does not know its width says 0
+        is_narrow = 0 < shutil.get_terminal_size((_NARROWEST, 24)).columns < _NARROWEST
+    if is_narrow:
+        os.environ["COLUMNS"] = str(_NARROWEST)
 
 
 def drop_output() -> None:

@@ -25,6 +25,7 @@ from bathyscope.cli.console import (
     prepare_streams,
     say,
     warnings_as_lines,
+    widen_terminal,
     write,
 )
 from bathyscope.cli.renamed import name_folder, replace_old_name, suggest_command
@@ -71,6 +72,7 @@ def main(argv: Sequence[str] | None = None, application: App = app.meta, program
     # The session knows the typed words, which messages repeat as the line that resumes.
     session.begin(arguments, program, warning)
     prepare_streams()
+    widen_terminal()
     # A help is printed by the parser, which does not come to where else the warning is said.
     if warning and not _HELP_FLAGS.isdisjoint(arguments):
         say(warning, level="warning")

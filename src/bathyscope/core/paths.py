@@ -1,5 +1,6 @@
 """Paths as users give them: what no file system takes, or nobody can write, is refused before anything is computed."""
 
+import difflib
 import os
 import tempfile
 from pathlib import Path
@@ -11,6 +12,7 @@ from bathyscope.errors import OptionError, StoreError, describe_value
 _LONGEST_PART: Final = 255
 _LONGEST: Final = 4096
 _SHOWN: Final = 40
+_NEAR: Final = 0.6
 
 
 def impossible(path: str) -> str:
@@ -41,6 +43,33 @@ def given_path(path: str | Path, name: str) -> Path:
     except RuntimeError:  # of ~user, and of ~ where no home is known
         reason = "begins with the home of an unknown user"
     raise OptionError(f"{name}={elided(repr(str(path)), _SHOWN)} {reason}. Give another path, such as 'runs/qwen'.")
+
+
+def similar_file(path: str | Path) -> str:
+    """Return `` Did you mean 'rows.jsonl'?`` (leading blank) for a file next to a missing one, else the empty string.
+
+    It has the same name with another ending or in other capitals, or the same ending and a name that is similar without
+    it: endings alone are shared by all files of a kind.
+    """
+    folder, name = os.path.split(path)
+    try:
+        names = [entry for entry in os.listdir(folder or ".") if os.path.isfile(os.path.join(folder, entry))]
+    except OSError:
+        return ""
+    stem, ending = _parts_of(name)
+    candidates: dict[float, str] = {}
+    for entry in sorted(names, reverse=True):
+        other_stem, other_ending = _parts_of(entry)
+        alike = difflib.SequenceMatcher(None, stem, other_stem).ratio()
+        if entry != name and (alike == 1 or (alike >= _NEAR and ending == other_ending)):
+            candidates[alike + difflib.SequenceMatcher(None, ending, other_ending).ratio()] = entry
+    return f" Did you mean {candidates[max(candidates)]!r}?" if candidates else ""
+
+
+def _parts_of(name: str) -> tuple[str, str]:
+    """Return a file's name and its endings, in small letters."""
+    first, _, ending = name[1:].partition(".")
+    return (name[:1] + first).lower(), ending.lower()
 
 
 def require_writable(path: Path, *, holds: str = "") -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Final
 
-from bathyscope.errors import shown
+from bathyscope.errors import BathyscopeError, shown
 
 _LONGEST: Final = 14
 _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -48,6 +48,20 @@ def elided(content: object, letters: int) -> str:
     """The text as :func:`shown`, or its first letters and an ellipsis where it then has more than ``letters``."""
     text = shown(content)
     return text if len(text) <= letters else f"{text[: letters - 1]}…"
+
+
+def require_text(text: str, where: str, error: type[BathyscopeError]) -> None:
+    """Refuse half of a surrogate pair, which is no character: neither tokenizers, files nor figures can hold it.
+
+    Raises:
+        BathyscopeError: of the given kind, with its place.
+    """
+    half = re.search("[\ud800-\udfff]", text)
+    if half is not None:
+        raise error(
+            f"{where} holds the lone surrogate {half[0]!a} at character {half.start()}, which is no text; take "
+            "it out, or decode the text again."
+        )
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

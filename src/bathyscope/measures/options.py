@@ -1,9 +1,24 @@
 """Options of fitting what measures read with, for calls and flags alike; importing them does not import torch."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
+from bathyscope.errors import OptionError
 from bathyscope.options import Range
+
+LENS_ENDING: Final = ".safetensors"
+"""Of the files of Jacobian lenses."""
+
+
+def require_ending(path: Path, name: str) -> None:
+    """Refuse a file for a lens that has another ending.
+
+    Raises:
+        OptionError: with the ending that it needs.
+    """
+    if path.suffix != LENS_ENDING:
+        raise OptionError(f"{name}={str(path)!r} must end in {LENS_ENDING}, the kind of file that a lens is.")
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,9 @@ def as_device(device: str | torch.device | None) -> torch.device:
     except (RuntimeError, TypeError) as error:
         raise ModelError(f"Unknown device {device!r}; try cpu, cuda or cuda:0.") from error
     if chosen.type == "cpu":
+        # torch takes any number here, and there is one processor to it
+        if chosen.index:
+            raise ModelError(f"Device {str(device)!r}: torch numbers no processors; write cpu.")
         return chosen
     if chosen.type == "mps":
         raise ModelError(

@@ -48,12 +48,13 @@ def unloadable(name: str, error: Exception, reports: Collection[str] = ()) -> st
     if other := of_other_inputs(name, error):
         return other
     reason = " ".join([reason_of(error), *(joined(report) for report in reports if "above report" in str(error))])
-    hint = "" if "/" in name else similar_folders(Path(name)).rstrip()
+    # another folder cannot have been meant where this one is there
+    hint = "" if "/" in name or Path(name).is_dir() else similar_folders(Path(name)).rstrip()
     if isinstance(error, LookupError | ArithmeticError | AttributeError | TypeError):
         # the library's own code has failed on a value of the configuration, and says nothing of which
         hint = "Its config.json has a value that transformers cannot use; compare it with the original's."
-        reason = f"{reason}."
-    return f"{name} cannot be loaded as a causal language model: {reason}{' ' if hint else ''}{hint}"
+    stop = "." if hint and not reason.endswith((".", "!", "?", "…")) else ""
+    return f"{name} cannot be loaded as a causal language model: {reason}{stop}{' ' if hint else ''}{hint}"
 
 
 def of_other_inputs(name: str, error: Exception) -> str:

@@ -97,8 +97,10 @@ def load(
     gguf: GgufFile | None = None
     left_over: str | None = None
     if isinstance(model, nn.Module):
-        if gguf_file is not None:
-            raise ModelError("gguf_file= is for a folder, and a model in memory was given; leave gguf_file out.")
+        for option, value in (("gguf_file", gguf_file), ("revision", revision)):
+            if value is not None:
+                kind = "a folder" if option == "gguf_file" else "models on the hub"
+                raise ModelError(f"{option}= is for {kind}, and a model in memory was given; leave {option} out.")
         hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
     else:

@@ -1,8 +1,10 @@
 """Options of loading a model, for calls, flags and recipes alike; importing them does not import torch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Range
 
 Placement = Literal["auto", "resident", "stream"]
@@ -38,3 +40,17 @@ class LoadOptions:
     stream: bool = False
     attn: Attention | None = None
     gguf_file: str | None = None
+
+
+def require_loading(loading: object) -> None:
+    """Refuse what is no arguments of ``load`` by name.
+
+    Raises:
+        OptionError: with what is allowed.
+    """
+    if loading is None or (isinstance(loading, Mapping) and all(isinstance(name, str) for name in loading)):
+        return
+    raise OptionError(
+        f"loading={describe_value(loading)} is no dict of arguments of load by name; give one, such as "
+        "loading={'dtype': 'bfloat16'}."
+    )

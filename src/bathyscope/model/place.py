@@ -6,6 +6,7 @@ from pathlib import Path
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 
+from bathyscope.core.contents import contents_of
 from bathyscope.core.network import unreachable
 from bathyscope.core.paths import given_path, impossible
 from bathyscope.core.text import elided
@@ -48,6 +49,8 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
     if not (folder / "config.json").is_file():
         what = "a PEFT adapter without its model: load both and give the model in memory, or merge and save them"
         hint = what if (folder / "adapter_config.json").is_file() else "give a folder saved by save_pretrained()"
+        if contents := contents_of(folder):
+            hint = f"it holds {contents}. Give a model, such as {_EXAMPLE}"
         raise ModelError(f"{name} is a folder without a config.json; {hint}.")
     require_own_files(folder)
     return folder

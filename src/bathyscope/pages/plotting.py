@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bathyscope.core.text import elided
+from bathyscope.core.text import elided, require_text
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs
@@ -306,6 +306,8 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(f"width={width} is out of range: width is in inches; allowed: above 0 to {_WIDEST}.")
     if title is not None and not isinstance(title, str):
         raise OptionError(f"title={elided(repr(title), 40)} is not a text. Give one; an empty one removes the title.")
+    if title is not None:
+        require_text(title, "title=", OptionError)
     names = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels
     is_text = isinstance(names, str) or (
         isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
@@ -314,6 +316,8 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(
             f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
         )
+    for name in [names] if isinstance(names, str) else names or ():
+        require_text(name, "labels=", OptionError)
 
 
 def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
+from bathyscope.core.text import counted
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.files import check_exists, open_text, require_folder
 from bathyscope.prompts.levels import in_turn
@@ -69,9 +70,9 @@ def corpus_prompts(
     cut = WindowCutter(tokenizer, () if bos is None else (int(bos),), window, context, chars, limit)
     if is_folder or documents is not None:
         sources = _in_folder(Path(path)) if documents is None else _in_file(Path(path), documents)
-        return _taken(path, _in_turn(path, sources, cut, tokens, count), tokens, count)
+        return _taken(path, _in_turn(path, sources, cut, tokens, count), tokens, count, limit)
     with open_text(path) as file:
-        return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(path, file)), tokens, count)
+        return _taken(path, (Prompt(ids=ids) for ids in cut.prompts(path, file)), tokens, count, limit)
 
 
 class TooShortError(PromptError):
@@ -140,12 +141,16 @@ class WindowCutter:
                 yield body
 
 
-def _taken(path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None) -> tuple[Prompt, ...]:
+def _taken(
+    path: str, prompts: Iterable[Prompt], tokens: int | None, count: int | None, limit: int | None
+) -> tuple[Prompt, ...]:
     """The first ``count`` prompts, of at most ``tokens`` tokens altogether; errors are those of ``corpus_prompts``."""
     taken = tuple(islice(_within(path, prompts, tokens), count))
     if count is not None and len(taken) < count:
+        cause = "" if limit is None else f" of its first {limit} characters (limit=)"
+        remedy = "fewer or shorter ones" if limit is None else "fewer or shorter ones, or for more of the text"
         raise PromptError(
-            f"{path} gives {len(taken)} prompts of this size, {count} asked for; ask for fewer or shorter ones."
+            f"{path} gives {counted(len(taken), 'prompt')} of this size, {count} asked for{cause}; ask for {remedy}."
         )
     return taken
 

@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regular
+from bathyscope.core.paths import similar_file
 from bathyscope.core.strict import read_json
 from bathyscope.core.text import elided
-from bathyscope.errors import PromptError, did_you_mean, warn
+from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.prompt import Prompt, require_words
 
 Row = Mapping[str, Any]
@@ -90,10 +91,10 @@ def check_exists(path: Path) -> None:
     if os.path.isdir(path):
         raise PromptError(f"{path} is a folder; give a file.")
     if not os.path.exists(path):
-        folder = path.parent
-        siblings = os.listdir(folder) if os.path.isdir(folder) else []
-        where = "" if os.path.isdir(folder) else f" (nor does the folder {folder})"
-        raise PromptError(f"{path} does not exist{where}.{did_you_mean(path.name, siblings)} Check the path.")
+        if os.path.islink(path):
+            raise PromptError(f"{path} is a link to {os.readlink(path)}, where there is no file. Check the path.")
+        where = "" if os.path.isdir(path.parent) else f" (nor does the folder {path.parent})"
+        raise PromptError(f"{path} does not exist{where}.{similar_file(path)} Check the path.")
 
 
 def require_folder(path: Path) -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
-from bathyscope.errors import PromptError
+from bathyscope.core.text import elided
+from bathyscope.errors import OptionError, PromptError
 from bathyscope.prompts.prompt import Label, TokenizedPrompt
 
 RESERVED_LABELS: Final = frozenset(
@@ -22,6 +23,22 @@ RESERVED_LABELS: Final = frozenset(
 _MOST = 2**63
 _EXACT = 2**53
 """Up to here every whole number is a float."""
+
+
+def require_label_name(name: str) -> None:
+    """Refuse a name that no label can have.
+
+    Raises:
+        OptionError: it is empty, results use it themselves, or files cannot hold it.
+    """
+    if not name.strip():
+        raise OptionError(f"label={name!r} is empty; give the label a name, such as 'solved_by'.")
+    if name in RESERVED_LABELS:
+        raise OptionError(f"label={name!r} is not allowed, since results use that name; the usual one is 'solved_by'.")
+    try:
+        checked_labels({name: ""})
+    except PromptError as error:
+        raise OptionError(f"label={elided(repr(name), 40)}: {error}") from error
 
 
 def checked_labels(labels: Mapping[str, Label]) -> dict[str, Label]:

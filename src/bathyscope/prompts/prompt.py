@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any
 
+from bathyscope.core.text import require_text
 from bathyscope.errors import OptionError, PromptError, describe_value
 
 Label = str | int | float
@@ -55,12 +55,14 @@ class Prompt:
         for name, value in (("text", self.text), ("answer", self.answer), ("id", self.id)):
             if value is not None and not isinstance(value, str):
                 raise PromptError(f"{name}= must be a string, not {describe_value(value)}.")
-            _require_whole(f"{name}=", value)
+            if value is not None:
+                require_text(value, f"{name}=", PromptError)
         if not isinstance(self.labels, Mapping):
             raise PromptError(f'labels= must be a dict such as {{"level": 3}}, not {describe_value(self.labels)}.')
         for label, label_value in self.labels.items():
-            _require_whole("the name of a label", label)
-            _require_whole(f"the label {label!r}", label_value)
+            for text, where in ((label, "the name of a label"), (label_value, f"the label {label!r}")):
+                if isinstance(text, str):
+                    require_text(text, where, PromptError)
             _require_label(label, label_value)
         # Token ids of any kind of sequence become a tuple, so that prompts compare and hash.
         if self.ids is not None:
@@ -80,16 +82,6 @@ class Prompt:
                 f"allowed: 1 to {len(ids) - 1}."
             )
         object.__setattr__(self, "answer_tokens", answer_tokens)
-
-
-def _require_whole(where: str, text: Any) -> None:
-    """Half of a surrogate pair is no character: neither tokenizers nor files can hold it."""
-    half = re.search("[\ud800-\udfff]", text) if isinstance(text, str) else None
-    if half is not None:
-        raise PromptError(
-            f"{where} holds the lone surrogate {half[0]!a} at character {half.start()}, which is no text; take "
-            "it out, or decode the text again."
-        )
 
 
 def _require_label(name: str, value: Any) -> None:
@@ -127,6 +119,10 @@ def _token_ids(source: Any) -> tuple[int, ...]:
     items = source.tolist() if hasattr(source, "tolist") else source
     if not isinstance(items, Iterable):
         raise PromptError(f"ids= must be a list of whole numbers, not {describe_value(source)}.")
+    # Python's own numbers by the million, as of a long document, are looked at in one pass
+    items = tuple(items)
+    if {*map(type, items)} <= {int}:
+        return items
     ids = []
     for number, item in enumerate(items):
         token = whole_number(item)
@@ -183,9 +179,11 @@ class PromptSet:
     def __post_init__(self) -> None:
         if not isinstance(self.prompts, tuple | list) or not all(isinstance(prompt, Prompt) for prompt in self.prompts):
             raise PromptError("prompts= must be a tuple of Prompt objects; write a text as Prompt('…').")
+        if not self.prompts:
+            raise PromptError("prompts= is empty; give at least one prompt.")
         if not isinstance(self.dataset, str):
             raise PromptError(f"dataset= must be a text that names the prompts, not {describe_value(self.dataset)}.")
-        _require_whole("dataset=", self.dataset)
+        require_text(self.dataset, "dataset=", PromptError)
         if self.parts and self.prompts != tuple(prompt for part in self.parts for prompt in part.prompts):
             raise PromptError("prompts= must be those of parts=, in order; make unions with PromptSet.union.")
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from bathyscope.errors import OptionError, PromptError, describe_value, warn
 from bathyscope.prompts.corpus import corpus_prompts
@@ -29,6 +29,7 @@ Named = PathLike[str] | PromptSet | SourceSpec
 Encoding = Mapping[str, Any]
 """What a tokenizer returns: ``input_ids``, and usually ``attention_mask``."""
 Item = str | Prompt | Sequence[int] | Named | Mapping[str, str] | Encoding
+T = TypeVar("T")
 Source = str | Prompt | Named | Encoding | Sequence[Item]
 
 GIVEN = "given"
@@ -86,6 +87,7 @@ def kept_source(source: Source | None) -> Source | None:
         return fspath(source)
     if is_encoding(source):
         return _encoded_ids(source)
+    _refuse_open_file(source)
     # a dict is no source, and refused where it is read
     is_plain = source is None or isinstance(source, str | PromptSet | SourceSpec | Prompt | Mapping)
     if is_plain or not isinstance(source, Iterable):
@@ -96,6 +98,27 @@ def kept_source(source: Source | None) -> Source | None:
 
 def _encoded_ids(encoding: Any) -> list[list[int]]:
     return [list(prompt.ids or ()) for prompt in encoded_prompts(encoding)]
+
+
+def listed_once(source: T | Iterator[Item]) -> T | list[Item]:
+    """Return what can be gone through once as a list, and everything else unchanged.
+
+    Raises:
+        PromptError: an open file, whose lines would be taken for prompts as they stand.
+    """
+    _refuse_open_file(source)
+    return list(source) if isinstance(source, Iterator) else source
+
+
+def _refuse_open_file(source: object) -> None:
+    if not hasattr(source, "readline"):
+        return
+    name = getattr(source, "name", None)
+    path = f", such as {name!r}" if isinstance(name, str) and Path(name).exists() else ""
+    raise PromptError(
+        f"Prompts are given as an open file, whose lines would be measured as they stand. Give its path{path}, or a "
+        "list of its texts."
+    )
 
 
 def label_of(source: Source) -> str:
@@ -212,7 +235,7 @@ def sources(source: Source | Iterator[Item]) -> list[PromptSet | SourceSpec]:
     if is_encoding(source):
         return [PromptSet(encoded_prompts(source), GIVEN)]  # type: ignore[arg-type]
     # An iterator is consumed once, here; everything after reads the list.
-    items = list(source) if isinstance(source, Iterator) else _plain(source)
+    items = _plain(listed_once(source))
     if not isinstance(items, (list, tuple)):
         raise PromptError(
             f"Prompts must be a data set's name, a file, what a tokenizer returns, or a list of texts, Prompt objects "

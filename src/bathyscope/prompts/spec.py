@@ -32,6 +32,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from bathyscope.core.contents import contents_of
+from bathyscope.core.paths import similar_file
 from bathyscope.core.strict import whole_number_in
 from bathyscope.core.text import elided
 from bathyscope.errors import PromptError, did_you_mean
@@ -122,6 +124,15 @@ def parse(text: str) -> SourceSpec:
         raise PromptError(
             f"Prompts {elided(repr(text), 60)}: the name is no UTF-8 text, and a run keeps it as text. Rename the file."
         ) from error
+    if not text.strip():
+        raise PromptError("Prompts '': the text is empty; give a data set such as gsm8k:10, or a file of prompts.")
+    if "://" in text.partition("?")[0]:
+        raise PromptError(
+            f"Prompts {elided(repr(text), 60)}: addresses are not read. Download the file and give its path, or give a "
+            "data set of the hub as hf:OWNER/NAME?split=…&text=…."
+        )
+    if text.startswith("~"):
+        text = os.path.expanduser(text)
     # A registered name goes before a file of that name; behind "@" everything is a path.
     named, match = _NAMED.fullmatch(text), _HUB.fullmatch(text)
     is_registered = match is None and named is not None and _taker(named["name"]) is not None
@@ -146,7 +157,15 @@ def _taker(name: str) -> DataSet | Generator | None:
 
 
 def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
-    near = f" For the texts of this folder write {name}/." if os.path.isdir(name) else did_you_mean(name, source_names)
+    if contents := contents_of(name):
+        return (
+            f"Prompts {elided(repr(text), 60)}: this folder holds {contents}, not prompts. Give a data set, a file of "
+            "prompts, or the folder of texts with / at its end."
+        )
+    if os.path.isdir(name):
+        near = f" For the texts of this folder write {name}/."
+    else:
+        near = similar_file(name) or did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
         f"Allowed: {', '.join(source_names)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "

@@ -12,6 +12,7 @@ from typing import Any, Final, Self
 from filelock import FileLock, Timeout
 
 from bathyscope.core.atomic import PARTIAL, create, probe, remove_partial, write_atomically
+from bathyscope.core.contents import COURSE, MODEL, contents_of
 from bathyscope.core.foreign import MOST, read_regular, require_inside
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_json
@@ -68,18 +69,6 @@ class FolderLock:
             return elided(owner.strip(), _LONGEST_OWNER) or "another process"
         except OSError:  # the holder is just beginning or just ending
             return "another process"
-
-
-COURSE: Final = "course.json"
-_HOLDS: Final = {
-    "manifest.json": "a run",
-    "prune.json": "a plan",
-    "evaluation.json": "an evaluation",
-    COURSE: "a course",
-    "repair.json": "a repair",
-    "config.json": "a model",
-}
-"""File → what the folder is that holds it."""
 
 
 @dataclass(frozen=True)
@@ -246,11 +235,10 @@ def course_in_words(folder: Path) -> str:
 
 def _holds(folder: Path, refused: Kind) -> str:
     """What opens a folder that is of another kind; empty where none does."""
-    others = {name: what for name, what in _HOLDS.items() if name != refused.manifest}
-    contents = next((what for name, what in others.items() if (folder / name).is_file()), None)
-    if contents is None:
+    contents = contents_of(folder, leave_out=refused.manifest)
+    if not contents:
         return ""
-    how = "" if contents == "a model" else f", which bathyscope.open({str(folder)!r}) opens (bathyscope show)"
+    how = "" if contents == MODEL else f", which bathyscope.open({str(folder)!r}) opens (bathyscope show)"
     return f" It holds {contents}{how}."
 
 
@@ -263,8 +251,8 @@ def refuse_holder(path: Path, what: str) -> None:
     Raises:
         StoreError: it does, with what it holds.
     """
-    contents = next((kind for name, kind in _HOLDS.items() if (path / name).is_file()), None)
-    if contents is not None:
+    contents = contents_of(path)
+    if contents:
         raise StoreError(
             f"The folder {str(path)!r} holds {contents}, and {what} do not belong in between. Give a new or empty "
             "folder (out=..., --out ...); nothing was written."

@@ -24,13 +24,11 @@ class Splits:
     test: tuple[int, ...]
 
 
-def split(
-    prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None, noun: str = ""
-) -> Splits:
-    """Deals out whole prompts at random, or clusters [prompts] of them, which have one number; ``noun`` is their name.
+def require_shares(choose_share: float, test_share: float) -> None:
+    """Refuse shares that leave nothing on some side.
 
-    Shares are of the prompts or clusters, rounded, but at least one to choose by and two to test; the rest are fitted
-    to.
+    Raises:
+        OptionError: with what is allowed.
     """
     for name, share in (("choose_share", choose_share), ("test_share", test_share)):
         if not 0 < share < 1:
@@ -40,6 +38,17 @@ def split(
             f"choose_share={choose_share} and test_share={test_share} leave no prompts to fit maps to; together they "
             "must be below 1."
         )
+
+
+def split(
+    prompts: int, choose_share: float, test_share: float, seed: int, cluster: IntArray | None = None, noun: str = ""
+) -> Splits:
+    """Deals out whole prompts at random, or clusters [prompts] of them, which have one number; ``noun`` is their name.
+
+    Shares are of the prompts or clusters, rounded, but at least one to choose by and two to test; the rest are fitted
+    to.
+    """
+    require_shares(choose_share, test_share)
     _, of = np.unique(np.arange(prompts) if cluster is None else cluster, return_inverse=True)
     units, what = len(set(of.tolist())), noun or ("prompts" if cluster is None else "clusters of prompts")
     if units < FEWEST:

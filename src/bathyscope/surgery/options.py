@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from bathyscope.options import Coverage, Range, Repeatable, Resamples
+from bathyscope.options import Coverage, Positive, Range, Repeatable, Resamples, TextForm
+from bathyscope.schedule import require_form
 
 Arguments = Literal["block", "slot"]
 Emit = Literal["mergekit", "layers", "json"]
@@ -74,7 +75,7 @@ class RepairOptions:
         how: the last rung of the ladder that is tried.
         tokens: budget of healing; the same command resumes an interrupted healing and ends in the same weights.
         minutes: budget of healing in time instead.
-        rate: highest learning rate of healing.
+        rate: highest learning rate of healing; not given = 0.001.
         state: folder that an interrupted healing is resumed from.
         resamples: bootstrap resamples of the test prompts.
         level: coverage of the intervals.
@@ -85,7 +86,7 @@ class RepairOptions:
     how: How = "linear"
     tokens: int | None = None
     minutes: float | None = None
-    rate: float = 1e-3
+    rate: Positive | None = None
     state: str | None = None
     resamples: Resamples = 1000
     level: Coverage = 0.95
@@ -108,8 +109,8 @@ class RepeatScanOptions:
         beyond_context: run prompts longer than the context that the model declares, as for survey.
     """
 
-    longest: int | None = None
-    orders: Sequence[str] = ()
+    longest: Annotated[int, Range(1)] | None = None
+    orders: Sequence[Annotated[str, TextForm(require_form)]] = ()
     over: Literal["tokens", "answer"] = "tokens"
     resamples: Resamples = 2000
     level: Coverage = 0.95

@@ -6,7 +6,9 @@ prompts that a measure leaves out cost it nothing. The time follows from what th
 model's own shapes.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -16,7 +18,7 @@ import torch
 import xarray as xr
 
 from bathyscope.core.text import duration, in_bytes, scaled, shown
-from bathyscope.errors import ModelError, OptionError, PromptError, describe_value
+from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
@@ -155,6 +157,39 @@ def _of_length(tokens: int, count: int) -> Prompts:
     return Prompts(tuple(TokenizedPrompt(str(n), (n,) * tokens, dataset=GIVEN) for n in range(count)), GIVEN)
 
 
+def _look_at_context(tokens: int, model: Model) -> None:
+    """Refuse prompts that the model cannot take, and warn of those that surveys refuse unless told otherwise.
+
+    Raises:
+        OptionError: positions come from a table that ends before.
+    """
+    context = model.max_tokens
+    if context is None or tokens <= context:
+        return
+    if model.has_position_table:
+        raise OptionError(
+            f"tokens={tokens} is out of range: {model.name} looks positions up in a table of {context}; allowed: 2 to "
+            f"{context}."
+        )
+    warn(
+        f"tokens={tokens} is more than the {context} tokens of context that {model.name} declares, beyond which a "
+        "survey runs prompts of data sets, and others with beyond_context=True (--beyond-context)."
+    )
+
+
+@contextmanager
+def _counted_as(planned: int, count: int) -> Iterator[None]:
+    """Let warnings count the prompts that are asked for, of which a few equal ones are planned."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for warning in caught:
+        text = str(warning.message)
+        # the context was spoken of before
+        if "tokens of context that" not in text:
+            warn(text.replace(f"{planned} of {planned} prompts", f"{count} of {count} prompts"), warning.category)
+
+
 @checked
 def estimate(
     model: str | Path,
@@ -215,8 +250,11 @@ def estimate(
     source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)
     request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
+    if tokens is not None:
+        _look_at_context(tokens, outlined)
     try:
-        plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
+        with nullcontext() if prompts is not None else _counted_as(planned, count):
+            plan = request.plan(outlined, source, warns_of_repeats=prompts is not None)
     except PromptError as error:
         needing = [name for name, (declared, _) in request.declared.items() if declared.needs_answers]
         if tokens is None or not needing:
@@ -226,7 +264,8 @@ def estimate(
             "place of tokens."
         ) from error
     mean_length = round(sum(plan.prompts.lengths) / len(plan.prompts))
-    machine = (rates or measure_rates)(outlined, mean_length, place)
+    # what is beyond the context costs as its operations say: one call of it would take longer than the rest
+    machine = (rates or measure_rates)(outlined, min(mean_length, outlined.max_tokens or mean_length), place)
     if not isinstance(machine, Rates):
         raise OptionError(f"rates= gave {describe_value(machine)}, and a Rates is needed; leave rates out.")
     return cost_of_plan(plan, machine, count / planned if prompts is None else 1, place)

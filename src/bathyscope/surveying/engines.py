@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
-from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, StoreError, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
+from bathyscope.model.options import require_loading
 from bathyscope.options import Range, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
@@ -22,7 +22,7 @@ from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part
 from bathyscope.runs.run import CONTROLS, Run, controls_in
 from bathyscope.runs.writer import with_note
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, require_form
 from bathyscope.surgery.order.model_of_plan import loaded_for
 from bathyscope.surgery.scheduled.copying import reordered
 from bathyscope.surveying.asking import Measures, Survey
@@ -146,7 +146,11 @@ def survey(
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
     _require_engine(engine, workers, address, worker_timeout)
-    _require_loading(loading, model)
+    require_loading(loading)
+    if isinstance(schedule, str):
+        require_form(schedule)
+    if loading and not isinstance(model, str | Path):
+        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
     if share is not None and out is None:
         raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
     _require_one_way(share, engine, "grow" if grow else "until" if until is not None else None, schedule)
@@ -299,17 +303,6 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
         # a measure's options are a dict or an instance of its class; a plain value is an argument that is misspelt
         if isinstance(value, str | int | float) and any(near.endswith(f" {argument!r}?") for argument in parameters):
             raise OptionError(f"survey() has no option {name!r}.{near} See help(bathyscope.survey).")
-
-
-def _require_loading(loading: object, model: AnyModel) -> None:
-    """Refuse arguments of ``load`` that are no dict, or that come with a model in memory."""
-    if loading is not None and not isinstance(loading, Mapping):
-        raise OptionError(
-            f"loading={elided(repr(loading), 40)} is no dict. Give arguments of load, such as "
-            "loading={'dtype': 'bfloat16'}."
-        )
-    if loading and not isinstance(model, str | Path):
-        raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
 
 
 def _require_one_way(

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from bathyscope.measures.registry import DEFAULT, MEASURES
-from bathyscope.options import Range, Repeatable
+from bathyscope.options import Range, Repeatable, TextForm
+from bathyscope.schedule import require_form
 
 PROMPTS_HELP: Final = (
     "data set, generated problems or a file: gsm8k:10, gsm8k:10@rows.jsonl, problems:60?steps=1-6, "
@@ -74,7 +75,7 @@ class SurveyOptions:
     memory: str | int | None = None
     call_tokens: Annotated[int, Range(1)] | None = None
     control: str | Sequence[str] | None = None
-    schedule: str | None = None
+    schedule: Annotated[str, TextForm(require_form)] | None = None
     part: str | None = None
     grow: bool = False
     until: Annotated[float, Range(0.01)] | None = None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+import warnings
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.compared import a_run
 
@@ -209,6 +210,24 @@ def test_prompts_are_paired_exactly_where_their_tokens_are_equal(
     assert [list(second)[place] for place in found.second] == (shared if are_equal else [])
     assert ("two samples" in found.note) == (bool(shared) and not are_equal)
     assert "cannot be checked" not in found.note
+
+
+@settings(deadline=None, max_examples=100)
+@given(first=PROMPT_SETS, second=PROMPT_SETS, names=st.sampled_from([("t", "t"), (None, "t"), ("t", "u")]))
+def test_insisting_on_other_prompts_of_the_same_name_is_warned_of(
+    first: dict[str, PromptTokens], second: dict[str, PromptTokens], names: tuple[str | None, str | None]
+) -> None:
+    shared = [name for name in first if name in second]
+    assume(shared)
+    sides = sides_of([with_tokens(first, "own/one", names[0]), with_tokens(second, "own/two", names[1])])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        insisted = match(*sides, True)
+    unlike = sum(first[name] != second[name] for name in shared) if names != ("t", "u") else 0
+    sentence = f"{unlike} of {len(shared)} pairs of one and two are different prompts of one name: "
+    assert len(insisted.first) == len(shared)
+    assert [sentence in str(warning.message) for warning in caught] == [True] * bool(unlike)
+    assert ("different prompts" in insisted.note) == bool(unlike)
 
 
 @pytest.mark.parametrize(

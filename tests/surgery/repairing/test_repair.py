@@ -249,7 +249,7 @@ def test_what_cannot_be_repaired_is_refused() -> None:
     for options, said in (
         ({"resamples": 0}, "resamples=0 is out of range"),
         ({"level": 95.0}, "level=95.0 is out of range"),
-        ({"rate": -1.0}, "rate=-1 "),
+        ({"rate": -1.0}, "rate=-1.0 is out of range; allowed: above 0."),
     ):
         with pytest.raises(OptionError, match=said):
             repaired(**options)

@@ -1,6 +1,6 @@
 """Representations of two models compared: CKA between every boundary of one and every boundary of the other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import checked, coerce
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 
@@ -55,7 +55,7 @@ def cka(
     """
     with alone(model, other):
         chosen = coerce(CkaOptions, options, Cka.name)
-        source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        source: Source | Prompts = listed_once(prompts)
         models = [loaded(side, source) for side in (model, other)]
         read = [tokenized(loaded_model, source, seed=seed, beyond_context=beyond_context) for loaded_model in models]
         measures = [Cka(chosen), Cka(chosen)]

@@ -9,9 +9,9 @@ Every prompt is run once by each model for a block of sources: first those that 
 at hand, those that test them. How many sources form a block decides how much memory the sums take.
 """
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -26,12 +26,12 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.options import Coverage, Positive, Range, Resamples, Share, checked
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.least_squares import RIDGE, Array
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.statistics.splits import Splits, require_tokens, split
+from bathyscope.statistics.splits import Splits, require_shares, require_tokens, split
 
 
 @checked
@@ -40,11 +40,11 @@ def maps(
     target: AnyModel,
     prompts: Source | Prompts,
     *,
-    ridge: Sequence[float] = RIDGE,
-    choose_share: float = 0.1,
-    test_share: float = 0.2,
-    memory: float = 4.0,
-    sources_per_pass: int | None = None,
+    ridge: Sequence[Annotated[float, Range(0)]] = RIDGE,
+    choose_share: Share = 0.1,
+    test_share: Share = 0.2,
+    memory: Positive = 4.0,
+    sources_per_pass: Annotated[int, Range(1)] | None = None,
     resamples: Resamples = 1000,
     level: Coverage = 0.95,
     cluster: str | None = None,
@@ -88,14 +88,10 @@ def maps(
         {'source': 3, 'target': 5}
     """
     with alone(source, target):
-        if not ridge or not all(0 <= penalty < math.inf for penalty in ridge):
-            raise OptionError(
-                f"ridge={list(ridge)} is not allowed; give one or more penalties, each 0 or more, such as "
-                f"{list(RIDGE)}."
-            )
-        if not 0 < memory < math.inf:
-            raise OptionError(f"memory={memory:g} is out of range; give GiB above 0, such as 4.")
-        listed: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+        if not ridge:
+            raise OptionError(f"ridge=[] names no penalty; give one or more, such as {list(RIDGE)}.")
+        require_shares(choose_share, test_share)
+        listed: Source | Prompts = listed_once(prompts)
         first, second = (loaded(model, listed) for model in (source, target))
         read, other = (tokenized(model, listed, seed=seed, beyond_context=beyond_context) for model in (first, second))
         _require_same_tokens(first, read, second, other)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.side import ComparedPrompts
-from bathyscope.errors import OptionError, PromptError, StoreError
+from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
@@ -66,7 +66,24 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
             return Match(note=f"{reason}; they are compared as two samples (paired=True, --paired, pairs them by id)")
     place = [{name: index for index, name in enumerate(side.prompt_ids)} for side in (first, second)]
     indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
-    return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired)))
+    unlike = _insisted_against(first, second, shared) if paired else ""
+    if unlike:
+        warn(f"{unlike[:1].upper()}{unlike[1:]}. Leave paired=True (--paired) out to compare them as two samples.")
+    return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired), unlike))
+
+
+def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:
+    """Return how many pairs of one name are other prompts, where one tokenizer makes that certain; else empty."""
+    tokens = _tokens_of_both(first, second)
+    if tokens is None or first.identity.prompt_hash == second.identity.prompt_hash:
+        return ""
+    mismatched = [name for name in shared if tokens[0][name] != tokens[1][name]]
+    if not mismatched:
+        return ""
+    return (
+        f"{len(mismatched)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one "
+        f"name: {_unlike_tokens(mismatched[0], *tokens)}"
+    )
 
 
 def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:
@@ -182,13 +199,15 @@ def _words_of(prompts: Prompts, number: int) -> Iterator[str]:
     return (piece for place, piece in enumerate(prompts.pieces(number)) if place not in specials)
 
 
-def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool) -> str:
+def _note(first: ComparedPrompts, second: ComparedPrompts, shared: int, insisted: bool, unlike: str) -> str:
     both = f"{first.name} and {second.name}"
     sentences = []
     if first.identity.prompt_hash == second.identity.prompt_hash:
         pass  # parts of runs on the same prompts
     elif insisted:
         sentences.append(f"{both} are paired by prompt id because paired=True (--paired) says so")
+        if unlike:
+            sentences.append(unlike)
     elif _tokens_of_both(first, second) is None and None in (_texts(first), _texts(second)):
         is_one_tokenizer = first.identity.tokenizer_hash == second.identity.tokenizer_hash
         cause = "do not both store their tokens" if is_one_tokenizer else "have different tokenizers"

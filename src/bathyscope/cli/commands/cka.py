@@ -7,7 +7,7 @@ from bathyscope.analysis.options import SimilarityOptions
 from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, load_models, make_app
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.console import quiet_libraries
-from bathyscope.cli.flags import make_flags
+from bathyscope.cli.flags import join_options
 from bathyscope.cli.printing import print_result
 from bathyscope.measures.registry import MEASURES
 
@@ -43,7 +43,6 @@ def cka_command(
 app = make_app(
     cka_command,
     _EXAMPLES,
-    SimilarityOptions,
+    join_options(SimilarityOptions, MEASURES["cka"].options_type),
     loading=LOADING,
-    extra_flags=make_flags(MEASURES["cka"].options_type),
 )

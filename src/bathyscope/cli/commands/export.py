@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 import bathyscope
-from bathyscope.cli.arguments import OptionalText, Quiet, make_app
+from bathyscope.cli.arguments import OptionalText, Quiet, make_app, needs_a_plan
 from bathyscope.cli.console import quiet_libraries, say, write, write_json
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import ExportOptions
@@ -53,7 +53,7 @@ def export_command(
         order.require_choice()
         place = order.place
     elif schedule is None:
-        raise OptionError("bathyscope export needs --schedule, or the folder of a plan in place of the model.")
+        raise needs_a_plan("export", "--schedule", model)
     if json and options.get("emit") is not None:
         raise OptionError("--json is the record of a checkpoint, and --emit writes none; leave one of them out.")
     with quiet_libraries(downloads=not quiet):

@@ -8,7 +8,7 @@ from bathyscope.cli.arguments import LOADING, ModelName, Quiet, ResultFormat, ma
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.printing import print_result
 from bathyscope.core.paths import require_writable
-from bathyscope.measures.options import FitLensOptions
+from bathyscope.measures.options import FitLensOptions, require_ending
 
 _EXAMPLES = """\
 Examples:
@@ -31,6 +31,7 @@ def fit_lens_command(
     Args:
         out: the file to write (.safetensors).
     """
+    require_ending(out, "out")
     source = read_source(prompts, out)
     require_writable(out)
     lens = run_on_models(bathyscope.fit_lens, [model], source, options=options, quiet=quiet, out=out)

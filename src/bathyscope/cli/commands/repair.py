@@ -15,6 +15,7 @@ from bathyscope.cli.arguments import (
     ResultFormat,
     load_as_planned,
     make_app,
+    needs_a_plan,
     report_interruption,
     run_on_models,
 )
@@ -65,7 +66,8 @@ def repair_command(
     from bathyscope.surgery.repairing.folder_locks import claimed_alone
     from bathyscope.surgery.repairing.repair import require_budget
 
-    require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"), options.get("state"))
+    trained = (options.get(name) for name in ("tokens", "minutes", "state", "rate"))
+    require_budget(options.get("how", "linear"), *trained)
     if out is not None:
         from bathyscope.surgery.checkpoint.folder import require_free
 
@@ -89,7 +91,7 @@ def repair_command(
         )
     for flag, value in (("--schedule", order), ("--calibration", calibration), ("--test", test)):
         if value is None:
-            raise OptionError(f"bathyscope repair needs {flag}, or the folder of a plan in place of the model.")
+            raise needs_a_plan("repair", flag, model)
     sources = [read_source([text]) if isinstance(text, str) else text for text in (calibration, test)]
     state = options.get("state")
     # Two repairs that write one folder would mix their files, so the folder is claimed before the ladder.

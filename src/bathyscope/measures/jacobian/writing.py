@@ -19,10 +19,10 @@ from torch import Tensor
 from bathyscope.core.atomic import create, written_atomically
 from bathyscope.core.own_files import require_own
 from bathyscope.core.paths import given_path
-from bathyscope.errors import OptionError, StoreError
+from bathyscope.errors import StoreError
+from bathyscope.measures.options import require_ending
 
 FORMAT: Final = "bathyscope Jacobian lens 1"
-_SUFFIX: Final = ".safetensors"
 
 
 def write_lens(path: str | Path, about: Mapping[str, Any], sums_HBDD: Tensor, squares_B: Tensor) -> Path:
@@ -62,8 +62,7 @@ def lens_place(path: str | Path, name: str) -> Path:
         OptionError: no path, or another ending than that of the files of lenses.
     """
     place = given_path(path, name)
-    if place.suffix != _SUFFIX:
-        raise OptionError(f"{name}={str(place)!r} must end in {_SUFFIX}, the kind of file that a lens is.")
+    require_ending(place, name)
     return place
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bathyscope.core.text import counted
-from bathyscope.errors import OptionError, PromptError, did_you_mean, warn
+from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean, warn
 from bathyscope.prompts.files import check_exists, read_rows
 from bathyscope.surgery.benchmarks.task_names import installed_names
 
@@ -57,6 +57,12 @@ def load_benchmarks(
         check_exists(path)
     if not tasks:
         raise OptionError("tasks: none given; for example hellaswag, arc_easy, gsm8k.")
+    for place, entry in enumerate(tasks):
+        if not isinstance(entry, str | Benchmark):
+            raise OptionError(
+                f"tasks[{place}]={describe_value(entry)} is no task's name; give names of the harness, such as "
+                "'hellaswag', or YAML files."
+            )
     benchmarks = [task for task in tasks if isinstance(task, Benchmark)]
     texts = [task for task in tasks if isinstance(task, str)]
     own_tasks = {text: _read_task(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}

@@ -115,7 +115,7 @@ def prune(
     with alone(model):
         require_size(drop, max_cost)
         domains = domains_of(calibration, test, joint)
-        _require_consistent(evaluate, data, limit, over, read_tokens)
+        require_consistent(evaluate, data, limit, over, read_tokens)
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
@@ -165,7 +165,7 @@ def prune(
             return _add_tasks(plan, trial, tasks, limit, batch_size, pieces, progress)
 
 
-def _require_consistent(
+def require_consistent(
     evaluate: Sequence[str],
     data: Mapping[str, str | Path] | None,
     limit: int | None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -17,11 +17,11 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.options import Coverage, Range, Resamples, TextForm, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.prompts.source import Source
-from bathyscope.schedule import Schedule
+from bathyscope.schedule import Schedule, require_form
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
@@ -142,8 +142,8 @@ def repeat_scan(
     model: AnyModel,
     prompts: Source | Prompts,
     *,
-    longest: int | None = None,
-    orders: Sequence[str] = (),
+    longest: Annotated[int, Range(1)] | None = None,
+    orders: Sequence[Annotated[str, TextForm(require_form)]] = (),
     over: Over = "tokens",
     resamples: Resamples = 2000,
     level: Coverage = 0.95,
@@ -303,7 +303,7 @@ def _list_windows(n_blocks: int, longest: int | None) -> Windows:
     Raises:
         OptionError: no window is so long.
     """
-    if longest is not None and not 1 <= longest <= n_blocks:
+    if longest is not None and longest > n_blocks:
         raise OptionError(
             f"longest={longest} is out of range; this model has {n_blocks} blocks, allowed: 1 to {n_blocks}."
         )

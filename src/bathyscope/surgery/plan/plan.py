@@ -16,7 +16,7 @@ from bathyscope.core.cycles import Cycle, cycle_in
 from bathyscope.core.result import result_html
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided, literal_markdown, markdown_table, shown
-from bathyscope.errors import OptionError, PruningError, StoreError
+from bathyscope.errors import OptionError, PruningError, StoreError, describe_value
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, Kind, folder_path, read_manifest, unreadable, verified
 from bathyscope.runs.shards import decode, encode_results
@@ -317,6 +317,8 @@ class Plan:
 
     def source(self, role: str) -> Any:
         """Return where the calibration or test prompts came from, as it was given; None where that was not text."""
+        if role not in ("calibration", "test"):
+            raise OptionError(f"role={describe_value(role)} is unknown; allowed: calibration, test.")
         source = self.data.attrs.get(f"{role}_source")
         return None if source is None else read_json(str(source), MOST_DEEP)
 

@@ -4,14 +4,13 @@ The rung that is written is chosen on calibration prompts that no map was fitted
 the test prompts. Doing nothing is a rung as well: maps and training may fit their own prompts and lose on others.
 """
 
-from math import inf
 from pathlib import Path
 
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
-from bathyscope.options import Coverage, Resamples, checked
+from bathyscope.options import Coverage, Positive, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
 from bathyscope.prompts.source import Source, require_there
@@ -40,7 +39,7 @@ def repair(
     how: How = "linear",
     tokens: int | None = None,
     minutes: float | None = None,
-    rate: float = RATE,
+    rate: Positive | None = None,
     state: str | Path | None = None,
     resamples: Resamples = 1000,
     level: Coverage = 0.95,
@@ -65,7 +64,7 @@ def repair(
         how: the last rung of the ladder that is tried.
         tokens: budget of healing; an interrupted command is resumed by the same one and ends in the same weights.
         minutes: budget of healing in time instead.
-        rate: highest learning rate of healing.
+        rate: highest learning rate of healing; None = 0.001.
         state: folder that an interrupted healing is resumed from.
         resamples: bootstrap resamples of the test prompts.
         level: coverage of the intervals.
@@ -94,9 +93,7 @@ def repair(
         (True, True)
     """
     with alone(model):
-        budget = require_budget(how, tokens, minutes, state)
-        if not 0 < rate < inf:
-            raise OptionError(f"rate={rate:g} is out of range; give a learning rate above 0, such as 1e-3.")
+        budget = require_budget(how, tokens, minutes, state, rate)
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
@@ -118,7 +115,9 @@ def repair(
         if isinstance(schedule, Plan):
             require_others(chosen_by(schedule), trial.test, schedule.left_out)
         with evaluating(whole.hf):
-            return climb_ladder(trial, chosen, how, budget=budget, rate=rate, progress=progress)
+            return climb_ladder(
+                trial, chosen, how, budget=budget, rate=RATE if rate is None else rate, progress=progress
+            )
 
 
 def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedule:
@@ -145,7 +144,11 @@ def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedul
 
 
 def require_budget(
-    how: str, tokens: int | None = None, minutes: float | None = None, state: str | Path | None = None
+    how: str,
+    tokens: int | None = None,
+    minutes: float | None = None,
+    state: str | Path | None = None,
+    rate: float | None = None,
 ) -> Budget | None:
     """Return the budget of healing, None without it.
 
@@ -156,6 +159,7 @@ def require_budget(
         return Budget(tokens, minutes)
     if tokens is not None or minutes is not None:
         raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
-    if state is not None:
-        raise OptionError(f"how={how!r} trains nothing and has no state; leave state out, or give how='heal'.")
+    for name, value in (("state", state), ("rate", rate)):
+        if value is not None:
+            raise OptionError(f"how={how!r} trains nothing and has no {name}; leave {name} out, or give how='heal'.")
     return None

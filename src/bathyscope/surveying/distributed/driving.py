@@ -13,7 +13,7 @@ from bathyscope.model import AnyModel, Model
 from bathyscope.model.identity import ModelIdentity, identity_of
 from bathyscope.model.options import Attention
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import Folder
 from bathyscope.runs.manifest import RUN
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE
@@ -57,7 +57,7 @@ def survey_by_workers(
         # another process that writes there is named before workers are started
         Folder(folder, RUN).close()
     # what is sent to every worker must be there more than once
-    source = list(prompts) if isinstance(prompts, Iterator) else prompts
+    source = listed_once(prompts)
     order = WorkOrder(name, loading, identity, request, source, controls, str(Path.cwd()))
     use_gpus = not str(loading.get("device") or "").startswith("cpu")
     with connected(address, workers, use_gpus) as (number, gpus), _pool(order, number, gpus, timeout) as pool:

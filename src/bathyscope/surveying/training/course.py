@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,10 +11,11 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
+from bathyscope.model.options import require_loading
 from bathyscope.model.weights import configuration_difference
 from bathyscope.options import checked, items_of
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
+from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
@@ -83,12 +84,13 @@ def course(
         >>> bathyscope.course("output", "gsm8k:8", "runs/course").step.values  # doctest: +SKIP
         array([ 500, 1000])
     """
+    require_loading(loading)
     folder = folder_path(out, "out")
     require_course_folder(folder)
     sources = _checkpoints(checkpoints, items_of(revisions))
     names = items_of(measures)
     # An iterator would be empty at the second checkpoint.
-    source: Source | Prompts = list(prompts) if isinstance(prompts, Iterator) else prompts
+    source: Source | Prompts = listed_once(prompts)
     about: dict[str, Any] | None = None
     first_config: PreTrainedConfig | None = None
     first_begun: dict[str, float] | None = None
