@@ -11,6 +11,7 @@ import identities
 import in_hand
 import joins
 import promises
+import tables
 import while_measuring
 from bug import Bug
 
@@ -25,4 +26,5 @@ BUGS: tuple[Bug, ...] = (
     *in_hand.BUGS,
     *joins.BUGS,
     *promises.BUGS,
+    *tables.BUGS,
 )
