@@ -82,6 +82,14 @@ def test_casts_of_a_model_leave_its_tables_and_factors_do_not(
     assert changed_tables(hf) == [path]
 
 
+def test_a_base_that_only_the_configuration_was_told_is_refused(tmp_path: Path) -> None:
+    hf = edited.tiny(3)
+    hf.config.rope_parameters = {"rope_type": "default", "rope_theta": 50.0}
+    assert refusal_of(hf, tmp_path / "copy").startswith(
+        "model.rotary_emb.inv_freq of this LlamaForCausalLM (and 1 more) "
+    )
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_every_way_to_write_a_schedule_refuses_a_changed_table(tmp_path: Path) -> None:
     prompts = [[[7, 9, 11, 13, 15 + row, 17] for row in range(4)], [[8, 9, 12, 13, 25 + row, 17] for row in range(4)]]
