@@ -30,7 +30,7 @@ BUGS: tuple[Bug, ...] = (
         "surveying/training/steps",
         "steps-of-another-depth-are-left-out-in-silence",
         "    if others:\n        steps =",
-        "    if not kept:\n        steps =",
+        "    if not same_depth:\n        steps =",
         "surveying/training/test_course.py::test_steps_of_another_depth_are_left_out_of_a_course_that_is_opened",
     ),
     Bug(

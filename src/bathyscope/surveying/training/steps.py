@@ -126,15 +126,15 @@ def open_course(folder: str | Path) -> Course:
 def _of_one_depth(runs: Mapping[int, Run]) -> dict[int, Run]:
     """Return the steps whose models have as many blocks as the first; the others are warned of."""
     n_blocks = next(iter(runs.values())).n_blocks
-    kept = {step: run for step, run in runs.items() if run.n_blocks == n_blocks}
-    others = [str(step) for step in runs if step not in kept]
+    same_depth = {step: run for step, run in runs.items() if run.n_blocks == n_blocks}
+    others = [str(step) for step in runs if step not in same_depth]
     if others:
         steps = _first_and_last(others) if len(others) > 3 else f"step{'s' * (len(others) > 1)} {', '.join(others)}"
         warn(
             f"The course leaves out {steps}, where the model has another number of blocks than the {n_blocks} of the "
             "first step. Open the runs of these one by one."
         )
-    return kept
+    return same_depth
 
 
 def _require_same_prompts(runs: Mapping[int, Run]) -> None:
