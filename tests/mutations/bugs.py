@@ -12,6 +12,7 @@ import identities
 import in_hand
 import joins
 import promises
+import tables
 import while_measuring
 from bug import Bug
 
@@ -27,4 +28,5 @@ BUGS: tuple[Bug, ...] = (
     *copies.BUGS,
     *joins.BUGS,
     *promises.BUGS,
+    *tables.BUGS,
 )

@@ -67,6 +67,30 @@ def test_a_control_has_names_shapes_and_kinds_of_whatever_model_is_in_hand(edits
     assert all(not torch.equal(weights[name], fresh[name]) for name in weights if name.endswith("proj.weight"))
 
 
+SAID: dict[str, object] = {
+    "rms_norm_eps": 0.5,
+    "hidden_act": "relu",
+    "rope_parameters": {"rope_type": "linear", "factor": 4.0, "rope_theta": 50.0},
+    "num_key_value_heads": 4,
+    "attention_bias": True,
+}
+"""Settings as somebody writes them into a configuration after its model was made, whose modules keep what they had."""
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.sets(st.sampled_from(sorted(SAID)), min_size=1))
+def test_what_is_said_in_a_configuration_alone_is_in_no_control(entries: set[str]) -> None:
+    model = bathyscope.load(edited.tiny(2))
+    for entry in entries:
+        setattr(model.hf.config, entry, SAID[entry])
+    control = untrained(model, 0)
+    control.hf.load_state_dict(model.hf.state_dict())
+    ids = torch.tensor([[7, 9, 11, 13, 15, 17]])
+    with torch.no_grad():
+        logits = [hf(ids, use_cache=False).logits for hf in (control.hf, model.hf)]
+    torch.testing.assert_close(*logits, rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("edit", [edited.sliced, edited.narrowed])
 def test_a_verdict_speaks_of_models_of_this_shape_where_they_are(edit: Edit) -> None:
     model = bathyscope.load(edited.edited([edit]))

@@ -10,7 +10,7 @@ library, and its hash is that of its weights alone.
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import BuiltinFunctionType, FunctionType
@@ -58,6 +58,11 @@ _IN_PLACE = ("cpu", "meta")
 """Kinds of devices whose tables are looked at where they are."""
 _ROUNDINGS = 4
 """By how many roundings tables may differ that were computed on another device."""
+_CASTS: tuple[tuple[torch.dtype, ...], ...] = (
+    *((), (torch.float32,), (torch.bfloat16,), (torch.float16,)),
+    *((torch.float16, torch.bfloat16), (torch.bfloat16, torch.float16)),
+)
+"""Through which dtypes a model may have been cast before it has the one that it has now."""
 
 Constants = dict[str, Any]
 _MISSING = object()
@@ -158,13 +163,63 @@ def _known(hf: nn.Module, constants: Constants, settings: str) -> _Known:
 def changed_values(hf: nn.Module) -> list[str]:
     """Return plain values, classes and methods of modules that the model's configuration would make otherwise, by path.
 
-    Where the model cannot be made of it, these are the methods that were replaced in memory.
+    Where the model cannot be made of it, these are the methods that were replaced in memory. Tables are told by
+    ``changed_tables``.
     """
     built = _built(hf)
     constants = _on_host(_constants_of(hf))
     tables = tables_of(hf)
     values = [] if built is None else [name for name in _differing(constants, built) if name not in tables]
     return [*values, *replaced_methods(hf)]
+
+
+def changed_tables(hf: nn.Module) -> list[str]:
+    """Return the tables that the model's configuration would make otherwise, by path.
+
+    Casting a model rounds its tables too, and a checkpoint is loaded with those of its configuration again: tables that
+    differ by no more than such a rounding are no change; nor are dynamic ones that a long forward has stretched.
+    """
+    built = _built(hf)
+    if built is None:
+        return []
+    reset_rotary(hf)
+    constants = _on_host(_constants_of(hf))
+    return [
+        name for name in sorted(tables_of(hf)) if name in constants and not _is_cast(constants[name], built.get(name))
+    ]
+
+
+def _is_cast(value: Tensor, table: Any) -> bool:
+    """Whether a value is a table, up to rounding, as it comes out of casts of its model; also where there is no table.
+
+    What modules hold that their configuration does not make, a forward has left behind (recurrent states).
+    """
+    if not isinstance(table, Tensor) or _is_absent(value) or _is_absent(table):
+        return True
+    if value.shape != table.shape:
+        return False
+    if not table.is_floating_point() or not value.is_floating_point():
+        return _same(value, table)
+    return any(_lies_within(value, table, casts) for casts in _CASTS)
+
+
+def _lies_within(value: Tensor, table: Tensor, casts: Sequence[torch.dtype]) -> bool:
+    """Whether a value lies between the casts of the lowest and the highest numbers that rounding makes of a table.
+
+    Casts keep the order of numbers, so that those between two numbers are cast to what lies between their casts.
+    """
+    exact = table.double()
+    spread = exact.abs()
+    if table.ndim > 1:
+        # sines by position: an angle rounds as its position does, however small its sine
+        spread = spread + torch.arange(table.shape[-2], device=table.device)[:, None]
+    spread = _ROUNDINGS * torch.finfo(table.dtype).eps * spread.nan_to_num(posinf=0.0)
+    ends = [exact - spread, exact + spread]
+    for dtype in (table.dtype, *casts, value.dtype):
+        ends = [end.to(dtype) for end in ends]
+    low, high = (end.double() for end in ends)
+    numbers = value.to(table.device).double()
+    return bool((((numbers >= low) & (numbers <= high)) | (numbers.isnan() & exact.isnan())).all())
 
 
 def differing_constants(first: nn.Module, second: nn.Module) -> list[str]:

@@ -216,6 +216,28 @@ def test_a_block_that_is_rewritten_without_effect_is_named_with_its_size() -> No
     ) in result.text
 
 
+@pytest.mark.parametrize(("place", "origin"), [(2, 1), (1, 2), (3, 0)])
+@pytest.mark.parametrize("part", ["", "mlp", "self_attn"])
+def test_a_block_that_stands_in_two_places_differs_from_the_one_that_it_replaces(
+    place: int, origin: int, part: str
+) -> None:
+    hf = tiny()
+    other = copy.deepcopy(hf)
+    blocks = other.model.layers
+    if part:
+        setattr(blocks[place], part, getattr(blocks[origin], part))
+    else:
+        blocks[place] = blocks[origin]
+    for pair in ((hf, other), (other, hf)):
+        result = bathyscope.diff(*pair, PROMPTS[:2], resamples=20)
+        assert result.first == place
+        named = {name for name in result.attrs["weights_differ"] if name.startswith("block")}
+        assert named == set(result.attrs["weights_differ"]) != set()
+        assert all(name.startswith(f"block {place}") for name in named)
+        assert result.text.startswith(f"The streams part at block {place}; the weights of block {place}")
+        assert np.flatnonzero(result["weight_change"].values).tolist() == [place]
+
+
 def test_settings_are_named_where_weights_are_equal(capsys: pytest.CaptureFixture[str]) -> None:
     hf = tiny()
     other = copy.deepcopy(hf)

@@ -194,6 +194,7 @@ def test_all_surveys_that_are_due_are_made_and_their_time_is_said_first(
     surveyed, _, watch = watched_steps(monkeypatch, tmp_path / "c", survey=20.0, step=1.0, steps=4)
     assert surveyed == [0, 1, 2, 3, 4]
     assert "The survey at step 0 took 20 s. 5 are due in all, which take about 100 s together." in caplog.text
+    assert f"Depth is surveyed every step on {len(PROMPTS)} prompts, by an estimate in about " in caplog.text
     assert "no more than" not in caplog.text
     assert watch.text == "5 surveys of depth took 100 s, 95.2% of the time."
     _, _, single = watched_steps(monkeypatch, tmp_path / "d", survey=20.0, step=20.0, steps=0)

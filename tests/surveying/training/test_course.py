@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 import shutil
+import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import xarray as xr
-from hypothesis import given
+from hypothesis import given, settings
 from support import zoo
 
 import bathyscope
@@ -352,3 +355,67 @@ def test_surveys_of_a_course_are_its_own(
     for read in (bathyscope.open, lambda place: bathyscope.course(checkpoints, PROMPTS, place, progress=False)):
         with pytest.raises(StoreError, match=rf"{name}' is a link, and the surveys of a course are folders of its own"):
             read(copy)
+
+
+def with_blocks(n_blocks: int) -> Any:
+    """Return a Llama that was cut, or given copies, in memory."""
+    hf = zoo.entry("llama").build()
+    blocks = [hf.model.layers[number % len(hf.model.layers)] for number in range(n_blocks)]
+    hf.model.layers = torch.nn.ModuleList(copy.deepcopy(block) for block in blocks)
+    hf.config.num_hidden_layers = n_blocks
+    return hf
+
+
+@settings(max_examples=8, deadline=None)
+@given(depths=st.lists(st.sampled_from([3, 4]), min_size=2, max_size=5))
+def test_steps_of_another_depth_are_left_out_of_a_course_that_is_opened(
+    depths: list[int], runs_by_depth: dict[int, Path]
+) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "course"
+        for step, depth in enumerate(depths, start=1):
+            shutil.copytree(runs_by_depth[depth] / "step-00000000", folder / f"step-{step:08d}")
+        (folder / "course.json").write_bytes((runs_by_depth[depths[0]] / "course.json").read_bytes())
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = bathyscope.open(folder)
+    first = [step for step, depth in enumerate(depths, start=1) if depth == depths[0]]
+    others = [step for step in range(1, len(depths) + 1) if step not in first]
+    assert result.data.step.values.tolist() == first
+    assert result.data.sizes["block"] == depths[0]
+    texts = [str(warning.message) for warning in caught if "another number of blocks" in str(warning.message)]
+    assert len(texts) == bool(others)
+    for text in texts:
+        listed = text.partition(",")[0] if len(others) == 1 else text.partition(", where")[0]
+        assert f"than the {depths[0]} of the first step" in text
+        assert [int(number) for number in re.findall(r"\d+", listed)] == (
+            others if len(others) < 4 else [len(others), others[0], others[-1]]
+        )
+
+
+@pytest.fixture(scope="module")
+def runs_by_depth(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    folders = {depth: tmp_path_factory.mktemp("depths") / str(depth) for depth in (3, 4)}
+    for depth, folder in folders.items():
+        bathyscope.watch(with_blocks(depth), PROMPTS, folder, measures=["lens"], progress=False)(0)
+    return folders
+
+
+@pytest.mark.parametrize("depth", [4, 6])
+def test_a_watch_leaves_out_steps_of_another_depth_and_says_so_once(depth: int, tmp_path: Path) -> None:
+    hf = zoo.entry("llama").build()
+    whole, n_blocks = hf.model.layers, len(hf.model.layers)
+    watch = bathyscope.watch(hf, PROMPTS, tmp_path / "course", every=1, measures=["lens"], progress=False)
+    assert watch(0)
+    hf.model.layers, hf.config.num_hidden_layers = with_blocks(depth).model.layers, depth
+    with pytest.warns(UserWarning, match="left out") as caught:
+        assert watch(1) == watch(2) == {}
+    texts = [str(warning.message) for warning in caught if "left out" in str(warning.message)]
+    assert texts == [
+        "Step 1 is left out of the course, as every step like it will be: its model has another shape than the first "
+        f"(blocks {depth}). Watch this model in a folder of its own (out=…)."
+    ]
+    hf.model.layers, hf.config.num_hidden_layers = whole, n_blocks
+    assert watch(3)
+    assert watch.text.endswith("; 2 due ones were left out, where the model had another shape than at the first.")
+    assert bathyscope.open(tmp_path / "course").data.step.values.tolist() == [0, 3]

@@ -214,7 +214,9 @@ def _outside_of_blocks(model: Model) -> dict[str, Tensor]:
 
 def _prefixes_of_blocks(model: Model) -> tuple[str, ...]:
     sources = {id(block) for block in model.anatomy.sources}
-    return tuple(f"{name}." for name, module in model.hf.named_modules() if id(module) in sources)
+    # a block that stands in several places has a name in each, and so have its tensors
+    modules = model.hf.named_modules(remove_duplicate=False)
+    return tuple(f"{name}." for name, module in modules if id(module) in sources)
 
 
 def _adapted_outside(model: Model) -> list[str]:
@@ -236,7 +238,7 @@ def _place_outside(model: Model, name: str) -> str:
         (UNEMBEDDING, readout.head),
     ]
     for place, module in kinds:
-        paths = [path for path, other in model.hf.named_modules() if other is module]
+        paths = [path for path, other in model.hf.named_modules(remove_duplicate=False) if other is module]
         if module is not None and any(name.startswith(f"{path}.") for path in paths):
             return place
     return name.removesuffix(".")

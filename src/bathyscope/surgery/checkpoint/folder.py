@@ -21,6 +21,7 @@ from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.constants import changed_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
     has_adapters,
@@ -198,8 +199,8 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
     """Refuse a model in memory that is not what its configuration makes.
 
     Raises:
-        ModelError: another class, adapters, other shapes than the configuration says, or constants and methods that
-            were changed in memory. Numbers of places are no constants: those of the export are right.
+        ModelError: another class, adapters, other shapes than the configuration says, or constants, tables and methods
+            that were changed in memory. Numbers of places are no constants: those of the export are right.
     """
     if source.hf is None:
         return
@@ -221,7 +222,7 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
             "the configuration, by which a checkpoint is loaded, or undo it."
         )
     places = stale_places(hf)
-    changed = [name for name in values_changed(hf) if name not in places]
+    changed = [*(name for name in values_changed(hf) if name not in places), *changed_tables(hf)]
     if changed:
         more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
         remedy = "" if replaced_in_words(hf) else ", or write it into the configuration"

@@ -39,6 +39,11 @@ class SurveyBudget:
         """
         return 0.0 if self.share is None else 2 * self.seconds * (1 / self.share - 1)
 
+    @staticmethod
+    def rhythm(every: int) -> str:
+        """Return how often a survey is due: ``every step``, ``every 500 steps``."""
+        return "every step" if every == 1 else f"every {every:,} steps"
+
     def describe(self, due: int | None, every: int) -> str:
         """Return what all surveys will take, and when they fit.
 
@@ -48,7 +53,7 @@ class SurveyBudget:
         """
         steps = "each step" if every == 1 else f"{every:,} steps"
         if due is None:
-            text = f"One is due every {every:,} steps, and takes about as long."
+            text = f"One is due {self.rhythm(every)}, and takes about as long."
         elif due == 1:
             return "No other is due."
         else:

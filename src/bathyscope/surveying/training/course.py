@@ -29,7 +29,7 @@ from bathyscope.surveying.training.folder import (
     read_about,
     require_course_folder,
     run_folder,
-    shape_of,
+    shape_text,
 )
 from bathyscope.surveying.training.step_names import has_step, step_of
 from bathyscope.surveying.training.steps import Course, open_course
@@ -116,9 +116,8 @@ def course(
             elif None not in (begun, first_begun) and begun != first_begun:
                 warn(f"Step {step} is left out: its training began otherwise than the first's ({begun}).")
                 continue
-            elif (shape := shape_of(model)) != about["model"]:
-                differs = ", ".join(f"{key} {value}" for key, value in shape.items() if value != about["model"][key])
-                warn(f"Step {step} is left out: its model has another shape than the first ({differs}).")
+            elif differs := shape_text(model, about["model"]):
+                warn(f"Step {step} is left out: {differs}.")
                 continue
             elif config_hash(model.hf) != about[CONFIGURATION]:
                 warn(f"Step {step} is left out: {_other_settings(first_config, model)}.")

@@ -113,6 +113,12 @@ def shape_of(model: Model) -> dict[str, Any]:
     }
 
 
+def shape_text(model: Model, first: Mapping[str, Any]) -> str:
+    """Return how a model's shape is another than the first one's of its course; empty where it is the same."""
+    differs = [f"{key} {value}" for key, value in shape_of(model).items() if value != first[key]]
+    return f"its model has another shape than the first ({', '.join(differs)})" if differs else ""
+
+
 def claim_course(folder: Path, about: dict[str, Any], training: Mapping[str, Any] | None = None) -> None:
     """Begin the folder of a course, or see that it may be this one's; a course that is there is not written to.
 

@@ -13,7 +13,7 @@ import xarray as xr
 
 from bathyscope.core.result import LabelledResult
 from bathyscope.core.text import counted, signed
-from bathyscope.errors import StoreError
+from bathyscope.errors import StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
@@ -83,7 +83,8 @@ def open_course(folder: str | Path) -> Course:
         prompt.
 
     Raises:
-        StoreError: no finished survey, or surveys of models of different depth or of different prompts.
+        StoreError: no finished survey, or surveys of different prompts. Steps whose models have another number of
+            blocks than the first are left out with a warning.
 
     Example:
         >>> bathyscope.open("runs/course").readable.dims  # doctest: +SKIP
@@ -94,11 +95,9 @@ def open_course(folder: str | Path) -> Course:
     runs = {step: open_run(run) for step, run in finished_runs(place).items()}
     if not runs:
         raise StoreError(f"There is no finished survey in {str(folder)!r}; give the folder of a course.")
-    depths = {run.n_blocks for run in runs.values()}
-    if len(depths) > 1:
-        raise StoreError(f"The models of this course have {sorted(depths)} blocks; open its runs one by one.")
+    runs = _of_one_depth(runs)
     _require_same_prompts(runs)
-    n_blocks = depths.pop()
+    n_blocks = next(iter(runs.values())).n_blocks
     rows = [_row(run) for run in runs.values()]
     values: dict[str, Any] = {
         name: np.stack([row[name] for row in rows]) for name in _TABLE if all(name in row for row in rows)
@@ -122,6 +121,20 @@ def open_course(folder: str | Path) -> Course:
         }
     )
     return Course(data, _conclude(data, n_blocks), _table_by_step)
+
+
+def _of_one_depth(runs: Mapping[int, Run]) -> dict[int, Run]:
+    """Return the steps whose models have as many blocks as the first; the others are warned of."""
+    n_blocks = next(iter(runs.values())).n_blocks
+    same_depth = {step: run for step, run in runs.items() if run.n_blocks == n_blocks}
+    others = [str(step) for step in runs if step not in same_depth]
+    if others:
+        steps = _first_and_last(others) if len(others) > 3 else f"step{'s' * (len(others) > 1)} {', '.join(others)}"
+        warn(
+            f"The course leaves out {steps}, where the model has another number of blocks than the {n_blocks} of the "
+            "first step. Open the runs of these one by one."
+        )
+    return same_depth
 
 
 def _require_same_prompts(runs: Mapping[int, Run]) -> None:

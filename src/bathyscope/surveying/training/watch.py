@@ -33,7 +33,14 @@ from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import measure_rates, nominal_rates
 from bathyscope.surveying.training.budget import SurveyBudget
 from bathyscope.surveying.training.evidence import Evidence
-from bathyscope.surveying.training.folder import claim_course, description, finished_model, run_folder
+from bathyscope.surveying.training.folder import (
+    claim_course,
+    description,
+    finished_model,
+    run_folder,
+    shape_of,
+    shape_text,
+)
 from bathyscope.surveying.training.options import STEPS, plain_options, require_share, whole
 from bathyscope.surveying.training.steps import depths_of
 from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwrapped, warn_of_what_stays
@@ -41,6 +48,10 @@ from bathyscope.surveying.training.twin import random_states_kept, twin_of, unwr
 MEASURES: Final = ("lens", "skip", "drop")
 _WORTH_TIMING: Final = 2.0
 """Seconds of a survey by nominal rates from which the machine's own rates are measured, which takes a second or two."""
+
+
+class _MisfitError(Exception):
+    """The model has another shape than the course is of."""
 
 
 class Watch:
@@ -98,6 +109,8 @@ class Watch:
         self._model, self._tokenizer, self._progress = model, tokenizer, progress
         self._steps = None if steps is None else whole("steps", steps)
         self.failed = 0
+        self.misfits = 0
+        """Steps that were left out because the model had another shape than at the first."""
         self._has_thinned = False
         options = plain_options(training)
         self.surveys, self.left_out, self.seconds = 0, 0, 0.0
@@ -111,6 +124,7 @@ class Watch:
             with random_states_kept():
                 plan = Survey(self._measures, seed=seed).plan(self._twin(), prompts)
                 options = _options_of(options, step, plan.model)
+                self._shape = shape_of(plan.model)
                 claim_course(self.folder, description(plan), options)
                 self._evidence = Evidence(self.folder, options)
                 if step is not None:
@@ -118,7 +132,8 @@ class Watch:
                 self._prompts = plan.prompts
                 self.estimate = _seconds_of(plan)
             self._tell(
-                f"Depth is surveyed every {every} steps on {len(plan.prompts)} prompts, by an estimate in about "
+                f"Depth is surveyed {SurveyBudget.rhythm(self.every)} on {counted(len(plan.prompts), 'prompt')}, by an "
+                f"estimate in about "
                 f"{duration(self.estimate)} each; what the first one takes is said when it is done."
             )
         self._budget: SurveyBudget | None = None
@@ -151,6 +166,13 @@ class Watch:
                     values = depths_of(self._survey(step))
                 else:
                     self._evidence.compare(step, self._twin())
+        except _MisfitError as error:
+            if not self.misfits:
+                warn(
+                    f"Step {step} is left out of the course, as every step like it will be: {error}. Watch this model "
+                    "in a folder of its own (out=…)."
+                )
+            self.misfits += 1
         except Exception as error:  # a training of days must not end for a measurement
             reason = str(error) if isinstance(error, BathyscopeError) else f"{type(error).__name__}: {error}"
             self.failed += 1
@@ -173,6 +195,8 @@ class Watch:
         left_out = ""
         if self.left_out and self._max_share is not None:
             left_out = f"; {self.left_out} due ones were left out, to stay within {self._max_share:.3g} of it"
+        if self.misfits:
+            left_out += f"; {self.misfits} due ones were left out, where the model had another shape than at the first"
         return (
             f"{counted(self.surveys, 'survey')} of depth took {duration(self.seconds)}, {self.seconds / passed:.1%} of "
             f"the time{failed}{left_out}."
@@ -214,6 +238,8 @@ class Watch:
 
     def _survey(self, step: int) -> Run:
         model = self._twin()
+        if differs := shape_text(model, self._shape):
+            raise _MisfitError(differs)
         self._evidence.compare(step, model)
         out = run_folder(self.folder, step)
         if finished_model(self.folder, step) is not None:
