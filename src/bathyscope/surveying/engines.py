@@ -14,7 +14,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
-from bathyscope.options import Range, checked
+from bathyscope.options import Range, TextForm, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
@@ -50,7 +50,7 @@ def survey(
     memory: str | int | None = None,
     call_tokens: Annotated[int, Range(1)] | None = None,
     control: str | Sequence[str] | None = None,
-    schedule: Schedule | str | None = None,
+    schedule: Schedule | Annotated[str, TextForm(require_form)] | None = None,
     part: str | None = None,
     grow: bool = False,
     until: Annotated[float, Range(0.01)] | None = None,
@@ -148,7 +148,7 @@ def survey(
     _require_engine(engine, workers, address, worker_timeout)
     require_loading(loading)
     if isinstance(schedule, str):
-        require_form(schedule)
+        require_form(schedule)  # of several kinds of values the check of types looks at none
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
     if share is not None and out is None:
