@@ -199,13 +199,24 @@ def test_prompts_are_paired_exactly_where_their_tokens_are_equal(
     names: tuple[str | None, str | None],
     data: str,
 ) -> None:
-    """Whatever their numbers, lengths and order: tokens mean the same under one tokenizer, and as ids under every."""
+    """Whatever their numbers, lengths and order: tokens mean the same under one tokenizer, and as ids under every.
+
+    Ids of listed prompts are places in a list, and their tokens alone say which are the same.
+    """
     if copies:
         second |= {name: tokens for name, tokens in first.items() if name in second}
     sides = sides_of([with_tokens(first, "own/one", names[0], data), with_tokens(second, "own/two", names[1], data)])
     found = match(*sides, None)
     shared = [name for name in first if name in second]
     are_equal = bool(shared) and all(first[name] == second[name] for name in shared)
+    both = [prompt for prompt in first.values() if prompt in second.values()]
+    are_each_once = all(len(set(prompts.values())) == len(prompts) for prompts in (first, second))
+    if data == SOURCES[1] and are_each_once and len(both) == min(len(first), len(second)):
+        assert [list(first.values())[place] for place in found.first] == both
+        assert [list(second.values())[place] for place in found.second] == both
+        differ = [name for name, prompt in first.items() if prompt in both and second.get(name) != prompt]
+        assert ("under other ids" in found.note) == bool(differ)
+        return
     assert [list(first)[place] for place in found.first] == (shared if are_equal else [])
     assert [list(second)[place] for place in found.second] == (shared if are_equal else [])
     assert ("two samples" in found.note) == (bool(shared) and not are_equal)

@@ -57,6 +57,8 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
             f"paired=True (--paired), but {first.name} and {second.name} have no prompt id in common "
             f"({first.identity.dataset} and {second.identity.dataset}). Leave it out: they are compared as two samples."
         )
+    if paired is None and (listed := _listed_prompts(first, second)) is not None:
+        return listed
     if not shared:
         return Match()
     if not paired and first.identity.prompt_hash != second.identity.prompt_hash:
@@ -84,6 +86,31 @@ def _insisted_against(first: ComparedPrompts, second: ComparedPrompts, shared: l
         f"{len(mismatched)} of {len(shared)} pairs of {first.name} and {second.name} are different prompts of one "
         f"name: {_unlike_tokens(mismatched[0], *tokens)}"
     )
+
+
+def _listed_prompts(first: ComparedPrompts, second: ComparedPrompts) -> Match | None:
+    """Pairs of equal prompts of two lists, whose ids are no more than places in them, in the order of the first.
+
+    None where ids pair them too, where the prompts are no lists, and where one list holds a prompt twice, or neither
+    holds all of the other.
+    """
+    if first.identity.prompt_hash == second.identity.prompt_hash:
+        return None
+    if not _source(first.identity.dataset) == _source(second.identity.dataset) == GIVEN:
+        return None
+    if (tokens := _tokens_of_both(first, second)) is None:
+        return None
+    places = [{prompt: place for place, prompt in enumerate(prompts.values())} for prompts in tokens]
+    shared = [prompt for prompt in places[0] if prompt in places[1]]
+    is_whole = len(shared) == min(map(len, tokens))
+    if not is_whole or any(len(place_of) < len(prompts) for place_of, prompts in zip(places, tokens)):
+        return None
+    if all(tokens[1].get(name) == prompt for name, prompt in tokens[0].items() if prompt in places[1]):
+        return None
+    indices = [np.array([place_of[prompt] for prompt in shared], dtype=np.intp) for place_of in places]
+    order = f"{first.name} and {second.name} list equal prompts under other ids, which are paired by their tokens"
+    rest = _note(first, second, len(shared), insisted=False, unlike="")
+    return Match(indices[0], indices[1], f"{order}; {rest}" if rest else order)
 
 
 def _contradiction(first: ComparedPrompts, second: ComparedPrompts, shared: list[str]) -> str:

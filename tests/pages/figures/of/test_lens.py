@@ -10,7 +10,7 @@ from support.artists import axes_titled, caption_of, curve, drawn_from
 from support.synthetic import replaced, synthetic_run, told
 from support.synthetic_tokens import complete_run
 
-from bathyscope.measures.of.effective_depth import depth_inputs
+from bathyscope.measures.curves import depth_inputs
 from bathyscope.pages.figures.of.lens import FIGURE
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.statistics.effective_depth import effective_depth
