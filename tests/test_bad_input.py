@@ -527,7 +527,7 @@ def test_a_folder_without_a_run(tmp_path: Path) -> None:
     [
         (lambda: bathyscope.course("m", IDS, "c", loading=5), bathyscope.OptionError, "loading=5 is no dict of arg"),
         (lambda: survey("m", IDS, loading={5: 6}), bathyscope.OptionError, r"loading={5: 6} is no dict of arguments"),
-        (lambda: PromptSet((), "x"), PromptError, "prompts= is empty; give at least one prompt."),
+        (lambda: PromptSet((), "x"), PromptError, "x holds no prompts; give at least one."),
         (lambda: Range(5, 1), bathyscope.OptionError, r"Range\(5, 1\) is no range. Give two numbers, the lower one"),
         (lambda: Range("a"), bathyscope.OptionError, r"Range\('a', None\) is no range."),
         (lambda: Range(0, 1, open=True).check(1.0, "x"), bathyscope.OptionError, "allowed: above 0 and below 1."),

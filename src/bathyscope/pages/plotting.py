@@ -316,7 +316,8 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(
             f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
         )
-    for name in [names] if isinstance(names, str) else names or ():
+    listed: Sequence[str] = [names] if isinstance(names, str) else names or ()
+    for name in listed:
         require_text(name, "labels=", OptionError)
 
 

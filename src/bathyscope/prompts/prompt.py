@@ -179,11 +179,11 @@ class PromptSet:
     def __post_init__(self) -> None:
         if not isinstance(self.prompts, tuple | list) or not all(isinstance(prompt, Prompt) for prompt in self.prompts):
             raise PromptError("prompts= must be a tuple of Prompt objects; write a text as Prompt('…').")
-        if not self.prompts:
-            raise PromptError("prompts= is empty; give at least one prompt.")
         if not isinstance(self.dataset, str):
             raise PromptError(f"dataset= must be a text that names the prompts, not {describe_value(self.dataset)}.")
         require_text(self.dataset, "dataset=", PromptError)
+        if not self.prompts:
+            raise PromptError(f"{self.dataset} holds no prompts; give at least one.")
         if self.parts and self.prompts != tuple(prompt for part in self.parts for prompt in part.prompts):
             raise PromptError("prompts= must be those of parts=, in order; make unions with PromptSet.union.")
 

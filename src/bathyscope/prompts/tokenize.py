@@ -76,9 +76,7 @@ def needs_words(prompts: PromptSet) -> bool:
 
 
 def prompt_names(prompts: PromptSet) -> list[str]:
-    """Return each prompt's id, or its number in the set; a PromptError where two are the same or no prompt is left."""
-    if not prompts.prompts:
-        raise PromptError(f"{prompts.dataset} holds no prompts; give at least one.")
+    """Return each prompt's id, or its number in the set; a PromptError where two are the same."""
     names = [str(number) if prompt.id is None else prompt.id for number, prompt in enumerate(prompts.prompts)]
     repeated = [name for name, times in Counter(names).items() if times > 1]
     if repeated:

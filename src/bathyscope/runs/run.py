@@ -72,8 +72,8 @@ class Run:
         True
         >>> run.verdict_by("level").readable.low < run.verdict_by("level").readable.high
         True
-        >>> run.judged, run.cycle is None, run.copies
-        (True, True, 0)
+        >>> run.judged, run.cycle is None, run.copies, run.clusters() is None
+        (True, True, 0, True)
         >>> print(run.headline())
         Half of the tokens keep their final prediction from ... of 4 blocks on...
         >>> print(run.caption())

@@ -61,8 +61,13 @@ def prune_command(
     # Everything that can be wrong is refused before the model is loaded, which may take minutes.
     require_size(options.get("drop"), options.get("max_cost"))
     kinds_of(options.get("parts", "block"))
-    tasks = (options.get(name) for name in ("data", "limit"))
-    require_consistent(options.get("evaluate") or (), *tasks, options.get("over", "tokens"), options.get("read_tokens"))
+    require_consistent(
+        options.get("evaluate") or (),
+        options.get("data"),
+        options.get("limit"),
+        options.get("over", "tokens"),
+        options.get("read_tokens"),
+    )
     if options.get("out") is not None:
         refuse_foreign(folder_path(options["out"], "out"), PRUNING)
     sources = read_domain_sources(calibration), read_domain_sources(test)

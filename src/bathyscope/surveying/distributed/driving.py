@@ -57,7 +57,7 @@ def survey_by_workers(
         # another process that writes there is named before workers are started
         Folder(folder, RUN).close()
     # what is sent to every worker must be there more than once
-    source = listed_once(prompts)
+    source: Source | Prompts = listed_once(prompts)
     order = WorkOrder(name, loading, identity, request, source, controls, str(Path.cwd()))
     use_gpus = not str(loading.get("device") or "").startswith("cpu")
     with connected(address, workers, use_gpus) as (number, gpus), _pool(order, number, gpus, timeout) as pool:
