@@ -67,7 +67,7 @@ def test_intervals_resample_prompts(run: bathyscope.Run) -> None:
 def test_clusters_are_resampled_as_one() -> None:
     prompts = [
         bathyscope.Prompt(ids=ids, labels={"book": book})
-        for ids, book in zip([*IDS, *IDS[:2]], ("a", "a", "b", "c", "b", "b"))
+        for ids, book in zip([*IDS, *(ids[::-1] for ids in IDS[:2])], ("a", "a", "b", "c", "b", "b"))
     ]
     options = {"cluster": "book"}
     data = bathyscope.survey(waves.loaded("llama"), prompts, ["pairs"], pairs=options, progress=False)["pairs"]

@@ -308,7 +308,7 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(f"title={elided(repr(title), 40)} is not a text. Give one; an empty one removes the title.")
     if title is not None:
         require_text(title, "title=", OptionError)
-    names = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels
+    names: str | Sequence[str] | None = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels
     is_text = isinstance(names, str) or (
         isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
     )
@@ -316,8 +316,7 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(
             f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
         )
-    listed: Sequence[str] = [names] if isinstance(names, str) else names or ()
-    for name in listed:
+    for name in [names] if isinstance(names, str) else names or ():
         require_text(name, "labels=", OptionError)
 
 
