@@ -308,16 +308,14 @@ def _check_arguments(panel: object, ax: object, width: object, title: object, la
         raise OptionError(f"title={elided(repr(title), 40)} is not a text. Give one; an empty one removes the title.")
     if title is not None:
         require_text(title, "title=", OptionError)
-    names: str | Sequence[str] | None = [*labels, *labels.values()] if isinstance(labels, Mapping) else labels
-    is_text = isinstance(names, str) or (
-        isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
-    )
-    if labels is not None and not is_text:
+    names: list[object] = [*labels] if isinstance(labels, list | tuple | Mapping) else [labels]
+    names += labels.values() if isinstance(labels, Mapping) else ()
+    if labels is not None and not all(isinstance(name, str) for name in names):
         raise OptionError(
             f"labels={elided(repr(labels), 40)} are not texts. Give names in a list, or a dict like {{'x': 'layer'}}."
         )
-    for name in [names] if isinstance(names, str) else names or ():
-        require_text(name, "labels=", OptionError)
+    for name in names:
+        require_text(str(name), "labels=", OptionError)
 
 
 def _find_panel(run: Run, what: str, options: FigureOptions | None) -> Panel:
