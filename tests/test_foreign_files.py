@@ -166,6 +166,18 @@ def test_a_lens_is_saved_under_the_ending_that_it_is_opened_by(name: str, tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_a_link_under_the_name_is_replaced_and_not_looked_through(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.html"
+    mine.write_text("my own page", encoding="utf-8")
+    (tmp_path / "page.html").symlink_to(mine)
+    asked_of: list[Path] = []
+    require_own(tmp_path / "page.html", "a page", asked_of.append)
+    assert asked_of == []
+    bathyscope.report([RUN()], tmp_path / "page.html")
+    assert mine.read_text(encoding="utf-8") == "my own page"
+    assert not (tmp_path / "page.html").is_symlink()
+
+
 def test_a_reader_that_fails_recognises_nothing(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("content")

@@ -31,7 +31,8 @@ def require_own(path: Path, kind: str, is_own: Callable[[Path], object]) -> None
     Example:
         >>> require_own(Path("new.md"), "a card", is_card)
     """
-    if not path.is_file() or not path.stat().st_size:
+    # a link is replaced itself: whatever it leads to is neither looked at nor written
+    if path.is_symlink() or not path.is_file() or not path.stat().st_size:
         return
     try:
         may_replace = bool(is_own(path))
