@@ -72,17 +72,15 @@ def sentences(data: xr.Dataset) -> list[str]:
         *stability_sentences(data),
     ]
     best = names[_best_place(data)]
-    is_said = _leads_with_best(data, names[0] in alike) or (best == RANDOM and is_like_chance(data))
-    if best != names[0] and not is_said:
+    leads_with = _compared_first(data, names[0] in alike)
+    if best not in (names[0], leads_with):
         subset = data["subset"].values[_best_place(data)]
         text.append(f"{_candidate_title(best)} ({subset}) costs least here: {_cost_text(by_name[best])}.")
     # candidates are compared with the best one, which a plan that is not proved has next to its choice
     matched = "here" if names[0] in alike else f"as {_candidate_title(best, False)} here"
     for name in CHEAP:
-        if name not in alike or name in (names[0], best):
+        if name not in alike or name in (names[0], best, leads_with):
             continue
-        if name == RANDOM and is_like_chance(data):
-            continue  # the first sentence says so
         candidate = by_name[name]
         if candidate["subset"].item() == choice["subset"].item():
             text.append(f"{_candidate_title(name)} leaves out the same.")
@@ -216,9 +214,11 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
     ]
 
 
-def _leads_with_best(data: xr.Dataset, as_good: bool) -> bool:
-    """Return whether the first sentences name the candidate that costs least, where that is not the choice."""
-    return bool(data.attrs.get("fits", 1)) and not Price.of(data).falls and not (as_good and is_like_chance(data))
+def _compared_first(data: xr.Dataset, as_good: bool) -> str:
+    """Return the candidate that the first sentences set beside the choice; empty where they name none."""
+    if not data.attrs.get("fits", 1) or Price.of(data).falls:
+        return ""
+    return RANDOM if as_good and is_like_chance(data) else str(data["candidate"].values[_best_place(data)])
 
 
 def _costs_the_same_everywhere(candidate: xr.Dataset, other: xr.Dataset) -> bool:
