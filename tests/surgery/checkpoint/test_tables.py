@@ -68,7 +68,8 @@ def test_a_changed_table_is_refused_by_name_and_a_rounded_one_is_not(name: str, 
 @given(
     casts=st.lists(st.sampled_from([torch.bfloat16, torch.float16, torch.float32, torch.float64]), max_size=2),
     name=st.sampled_from(["llama", "llama_dynamic", "gemma3", "gptj", "ctrl"]),
-    factor=st.sampled_from([0.5, 0.98, 1.02, 1.5]),
+    # four roundings of bfloat16, in which a model may have made its tables, are 3 %
+    factor=st.sampled_from([0.5, 0.95, 1.05, 1.5]),
 )
 def test_casts_of_a_model_leave_its_tables_and_factors_do_not(
     casts: list[torch.dtype], name: str, factor: float
