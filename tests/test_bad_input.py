@@ -113,7 +113,7 @@ def test_an_open_file_is_no_list_of_prompts(kind: str, tmp_path: Path, checkpoin
         ("rows.json", "Did you mean 'rows.jsonl'?", "'rows.csv'"),
         ("rwos.jsonl", "rwos.jsonl does not exist. Did you mean 'rows.jsonl'? Check the path.", "'rows.csv'"),
         ("nothing.jsonl", "nothing.jsonl does not exist. Check the path.", "Did you mean"),
-        ("link.jsonl", "link.jsonl is a link to elsewhere.jsonl, where there is no file.", "Did you mean"),
+        ("link.jsonl", "link.jsonl is a link that leads to no file.", "Did you mean"),
         ("https://a.b/c.jsonl", "addresses are not read. Download the file and give its path", "does not exist"),
         ("~/c.jsonl", "HOME/c.jsonl does not exist. Check the path.", "folder ~"),
         ("", "the text is empty; give a data set such as gsm8k:10, or a file of prompts.", "['']"),

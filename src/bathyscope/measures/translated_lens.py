@@ -34,7 +34,6 @@ from bathyscope.measures.settling import prediction_depth
 from bathyscope.model.anatomy.plain import home_of, where_float64_is_known
 from bathyscope.prompts.parts import copies_in
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.prompts import count_repeats
 from bathyscope.statistics.least_squares import RIDGE
 from bathyscope.statistics.splits import FEWEST, Splits, split
 from bathyscope.wavefront.batch import Batch, plan_batches, within
@@ -117,7 +116,7 @@ class TranslatedLens(Measure[TranslatedLensOptions], declared=DECLARATION):
         return too_few_tokens(facts, shortest, len(prompts), "with as few as") or self._too_large(facts)
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
-        if (different := len(prompts) - count_repeats(prompts)) < FEWEST:
+        if (different := len({prompt.ids for prompt in prompts})) < FEWEST:
             raise PromptError(f"translated_lens: {_too_few_prompts(different)}, or leave translated_lens out.")
         self.splits = self._split(prompts, seed)
         if self.options.positions == "answer":

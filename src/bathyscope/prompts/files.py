@@ -92,7 +92,7 @@ def check_exists(path: Path) -> None:
         raise PromptError(f"{path} is a folder; give a file.")
     if not os.path.exists(path):
         if os.path.islink(path):
-            raise PromptError(f"{path} is a link to {os.readlink(path)}, where there is no file. Check the path.")
+            raise PromptError(f"{path} is a link that leads to no file. Check where it leads.")
         where = "" if os.path.isdir(path.parent) else f" (nor does the folder {path.parent})"
         raise PromptError(f"{path} does not exist{where}.{similar_file(path)} Check the path.")
 

@@ -11,6 +11,7 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.core.result import rows_of, tabulate_over
+from bathyscope.core.text import capitalised
 
 SCALING_OF_ADAPTERS: Final = "the scaling of the adapters"
 _FACTOR: Final = 2.0
@@ -90,7 +91,7 @@ def _conclude(data: xr.Dataset, first: int | None) -> str:
     ]
     if named:
         text = "; ".join(named)
-        sentences.append(f"{text[0].upper()}{text[1:]}.")
+        sentences.append(f"{capitalised(text)}.")
     return " ".join(sentences)
 
 

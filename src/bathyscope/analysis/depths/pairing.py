@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.side import ComparedPrompts
+from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import GIVEN
@@ -70,7 +71,7 @@ def match(first: ComparedPrompts, second: ComparedPrompts, paired: bool | None) 
     indices = [np.array([where[name] for name in shared], dtype=np.intp) for where in place]
     unlike = _insisted_against(first, second, shared) if paired else ""
     if unlike:
-        warn(f"{unlike[:1].upper()}{unlike[1:]}. Leave paired=True (--paired) out to compare them as two samples.")
+        warn(f"{capitalised(unlike)}. Leave paired=True (--paired) out to compare them as two samples.")
     return Match(indices[0], indices[1], _note(first, second, len(shared), bool(paired), unlike))
 
 

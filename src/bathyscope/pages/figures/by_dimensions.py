@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.text import capitalised
 from bathyscope.labels import token_weights
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, drop_empty
 from bathyscope.pages.figures.kit import multiples, strip
@@ -39,7 +40,7 @@ def figure(measure: str, panels: Mapping[str, tuple[str, ...]] | None = None) ->
         panels: name → the variables that it shows; None = a panel for each variable.
     """
     variables = tuple(name for names in (panels or {}).values() for name in names)
-    return FigureKind(measure, _capitalise(measure), variables, partial(_make_drawing, measure, panels))
+    return FigureKind(measure, _in_words(measure), variables, partial(_make_drawing, measure, panels))
 
 
 def _make_drawing(
@@ -81,7 +82,7 @@ def _name_panels(name: str, panels: list[Panel]) -> list[Panel]:
                 replace(curve, label=own_axis.title, look=look)
                 for ((curve,), own_axis), look in zip(contents, looks(len(contents)))
             ]
-            axis = replace(axis, title=_capitalise(name), y=f"{name.replace('_', ' ')} ({axis.y.rpartition(' (')[2]}")
+            axis = replace(axis, title=_in_words(name), y=f"{name.replace('_', ' ')} ({axis.y.rpartition(' (')[2]}")
         else:
             curves = list(contents[0][0])
         return drop_empty([make_panel(name, curves, axis)])
@@ -193,12 +194,11 @@ def _name_place(data: xr.Dataset, dim: str, place: int) -> str:
 
 
 def _title_variable(values: xr.DataArray) -> str:
-    return _capitalise(str(values.attrs.get("long_name") or values.name))
+    return _in_words(str(values.attrs.get("long_name") or values.name))
 
 
-def _capitalise(name: str) -> str:
-    words = name.replace("_", " ")
-    return words[:1].upper() + words[1:]
+def _in_words(name: str) -> str:
+    return capitalised(name.replace("_", " "))
 
 
 def _label_quantity(values: xr.DataArray, name: str) -> str:

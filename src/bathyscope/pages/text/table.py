@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
+from bathyscope.core.text import capitalised
 from bathyscope.runs.depth_rows import MEASURE, DepthRow
 from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
 from bathyscope.runs.run import Run
@@ -31,7 +32,7 @@ def remarks(rows: Sequence[DepthRow]) -> list[str]:
     """Explain missing numbers: one sentence for each reason, with its estimators."""
     names_by_reason = group_names((row["reason"], estimator_name(row["estimator"])) for row in rows if row["reason"])
     sentences = [f"{'; '.join(names)}: {reason}." for reason, names in names_by_reason.items()]
-    return [f"{sentence[:1].upper()}{sentence[1:]}" for sentence in sentences]
+    return [capitalised(sentence) for sentence in sentences]
 
 
 def group_names(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
