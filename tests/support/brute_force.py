@@ -15,7 +15,6 @@ import numpy as np
 import torch
 import xarray as xr
 from support import naive, naive_erasure, waves
-from support.listed import ListedXLM
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -60,11 +59,7 @@ def compare(model: Model, hf: PreTrainedModel, prompts: Sequence[Sequence[int]])
         hf: the same model, built again.
         prompts: token ids; in one padded batch for the engine, one by one for the reference.
     """
-    if model.anatomy.family.part_lists:
-        hf = ListedXLM(hf)  # type: ignore[assignment]
-        blocks: list[nn.Module] = list(hf.blocks)
-    else:
-        blocks = blocks_of(model, hf)
+    blocks = blocks_of(model, hf)
     result = Comparison()
     batches = [[ids] for ids in prompts] if model.anatomy.equal_lengths else [list(prompts)]
     datasets = [measure(model, batch) for batch in batches]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 from support import naive, zoo
-from support.listed import build_xlm
 from support.zoo import causal
 from support.zoo.entry import randomise
 from torch import Tensor, nn
@@ -32,7 +31,6 @@ CHANGED = [*IDS[:HALF], *(token + 1 for token in IDS[HALF:])]
 ENCODERS = {
     "cpmant": lambda: causal.build_shrunk("cpmant"),
     "xlnet": lambda: zoo.build("xlnet_both_ways"),
-    "xlm": lambda: build_xlm(causal=False),
     "reformer": lambda: zoo.build("reformer_hashed"),
 }
 
@@ -118,4 +116,15 @@ def test_sound_of_several_codebooks_has_several_predictions_for_a_token() -> Non
         assert hf(input_ids=torch.tensor([IDS, IDS])).logits.shape == (2, len(IDS), 120)
     message = r"with num_codebooks=2 it reads and predicts several codebooks of sound .* It can with num_codebooks=1"
     with pytest.raises(ModelError, match=message):
+        load(hf)
+
+
+def test_no_module_of_xlm_holds_the_attention_and_the_mlp_of_one_block() -> None:
+    shape = {"vocab_size": 120, "emb_dim": 64, "n_layers": 4, "n_heads": 4, "causal": True, "pad_token_id": 0}
+    hf = AutoModelForCausalLM.from_config(AutoConfig.for_model("xlm", **shape), dtype=torch.float32).eval()
+    parts = {hf.transformer.attentions[1], hf.transformer.ffns[1]}
+    holding = [name for name, module in hf.named_modules() if parts <= set(module.modules())]
+    # nothing smaller than the whole trunk
+    assert holding == ["", "transformer"]
+    with pytest.raises(ModelError, match="none of its modules is a block"):
         load(hf)

@@ -62,7 +62,6 @@ OWN: Final[dict[str, dict[str, Any]]] = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": {**_ROTARY, "mrope_section": [4, 2, 2]}}},
     "dots3_note_text": _DOTS,
     "longcat_flash": _LATENT,
-    "xlm": {"causal": True},
     "xmod": {"default_language": "en_XX"},
     "zamba": {
         **{"attention_hidden_size": 128, "attention_head_dim": 32, "use_mamba_kernels": False, "mamba_dt_rank": 4},

@@ -31,7 +31,6 @@ from bathyscope.model.anatomy.plain import home_of, plain_forward, probe_ids
 from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.recording import Recorder, stub
 from bathyscope.model.anatomy.replay import Replay, unwrap
-from bathyscope.model.anatomy.side_by_side import SideBySide, find_side_by_side
 from bathyscope.model.anatomy.sites import sites_of, submodule
 from bathyscope.model.anatomy.steps import BlockWalk
 from bathyscope.model.anatomy.streams import FoldedStreams, additive_writes, find_streams
@@ -175,8 +174,7 @@ class Anatomy:
     def equal_lengths(self) -> bool:
         """Whether only prompts of one length may share a batch: by the configuration, or as measured."""
         parameter = next(p for p in self.model.parameters() if p.is_floating_point())
-        # what counts the padding in a batch stands in the own forward, which blocks side by side run
-        declared = depends_on_padding(config_of(self.model)) or isinstance(self.streams, SideBySide)
+        declared = depends_on_padding(config_of(self.model))
         # a model without weights can be asked nothing else
         if declared or home_of(self.model).type == "meta":
             return declared
@@ -238,17 +236,14 @@ def resolve(model: nn.Module, family: Family) -> Anatomy:
 
 def _resolve(model: nn.Module, family: Family) -> Anatomy:
     config = config_of(model)
-    side_by_side = find_side_by_side(model, family)
-    listed = _list_blocks(model, family) if side_by_side is None else side_by_side.sources
+    listed = _list_blocks(model, family)
     head = _require(model, family.head, family)
     # a module that stands in a list several times is one block that runs several times
     sources = tuple(dict.fromkeys(listed))
-    observed = _observe(model, family, sources, side_by_side)
+    observed = _observe(model, family, sources)
     stream = observed.outputs[-1]
     loops = _find_loops(model, family, sources, observed)
-    streams: FoldedStreams | None = side_by_side
-    if loops is None and streams is None:
-        streams = find_streams(model, family, sources, observed.outputs, observed.result)
+    streams = None if loops is not None else find_streams(model, family, sources, observed.outputs, observed.result)
     if stream.ndim == 3 and stream.shape[:2] != _OBSERVED and streams is None:
         raise ModelError(
             f"{family.name} ({type(model).__name__}): its blocks return {tuple(stream.shape)} for 1 row of 2 tokens. "
@@ -364,9 +359,7 @@ def _flag(config: Any, parallel: bool | str) -> bool:
     return bool(getattr(config, parallel, False)) if isinstance(parallel, str) else parallel
 
 
-def _observe(
-    model: nn.Module, family: Family, blocks: Sequence[nn.Module], side_by_side: SideBySide | None = None
-) -> _Observed:
+def _observe(model: nn.Module, family: Family, blocks: Sequence[nn.Module]) -> _Observed:
     """Observe in one short plain forward the stream, the calls of blocks, and what kind of thing each returns.
 
     Of streamed blocks only the first of each class runs, and the others pass the stream on in the same way. Where every
@@ -397,7 +390,6 @@ def _observe(
 
     streamed = lender_of(blocks[0]) is not None
     with (
-        nullcontext() if side_by_side is None else side_by_side.replaced(blocks),
         replaced_forwards(blocks, [run_first_of_class(block) for block in blocks]) if streamed else nullcontext(),
         called([(str(index), block) for index, block in enumerate(blocks)], note),
     ):
@@ -406,10 +398,8 @@ def _observe(
     if idle:
         raise ModelError(f"{family.name}: blocks {idle} of {family.blocks} did not run in a plain forward.")
     states = [_state_of(output) for _, output in calls]
-    # of paired streams the first argument and the first field need not be the same one, and a mask of padding stands
-    # between blocks side by side; replay compares both
-    compared = family.paired is None and side_by_side is None
-    between = compared and any(_differs(value, state) for value, state in zip(inputs[1:], states))
+    # of paired streams the first argument and the first field need not be the same one; replay compares both
+    between = family.paired is None and any(_differs(value, state) for value, state in zip(inputs[1:], states))
     if len(calls) == len(blocks):
         calls.sort(key=itemgetter(0))
     order, outputs = zip(*calls)

@@ -52,8 +52,7 @@ class Family:
     Args:
         name: the family's short name, e.g. ``"llama"``.
         model_types: the ``config.model_type`` values it covers.
-        blocks: path of the list of blocks; of a looped model with several lists all paths, as in ``"a + b"``; where the
-            parts of blocks stand in lists next to each other, these in the order in which they run, as in ``"a | b"``.
+        blocks: path of the list of blocks; of a looped model with several lists all paths, as in ``"a + b"``.
         final_norm: path of the norm before the readout; None, or a path that holds None, means no norm.
         attention: where the attention (or token mixer) contribution is read; None = not available.
         mlp: where the MLP (or experts) contribution is read; None = not available.
@@ -154,9 +153,3 @@ class Family:
     def block_lists(self) -> tuple[str, ...]:
         """The paths of all lists of blocks; one for nearly all families."""
         return tuple(path.strip() for path in self.blocks.split("+"))
-
-    @property
-    def part_lists(self) -> tuple[str, ...]:
-        """The paths of lists next to each other, each of which holds a part of every block; empty for nearly all."""
-        paths = tuple(path.strip() for path in self.blocks.split("|"))
-        return paths if len(paths) > 1 else ()

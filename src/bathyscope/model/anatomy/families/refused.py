@@ -17,6 +17,7 @@ _REASONS = {
     "so its states have other tokens than the prompt",
     ("gemma4_assistant", "gemma4_unified_assistant"): _DRAFTER,
     ("musicgen", "musicgen_melody"): _SOUND,
+    ("xlm",): "its attentions, norms and MLPs are in lists of their own, so that none of its modules is a block",
 }
 
 FAMILIES = tuple(Family(types[0], types, refused=reason) for types, reason in _REASONS.items())

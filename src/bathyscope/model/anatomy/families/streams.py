@@ -94,15 +94,4 @@ FAMILIES = (
         attention=None,
         mlp=None,
     ),
-    # XLM in one direction: lists of attentions, norms and MLPs stand next to each other. Norms stand behind the sums.
-    Family(
-        "xlm",
-        ("xlm",),
-        blocks="transformer.attentions | transformer.layer_norm1 | transformer.ffns | transformer.layer_norm2",
-        final_norm=None,
-        attention=None,
-        mlp=None,
-        head="pred_layer.proj",
-        requires=("causal", True, "every token attends to all others"),
-    ),
 )
