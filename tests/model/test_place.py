@@ -13,6 +13,7 @@ import transformers
 
 from bathyscope import ModelError
 from bathyscope.model import load, load_config
+from bathyscope.model.place import folder_of
 
 
 @pytest.fixture
@@ -104,7 +105,9 @@ def test_a_revision_of_a_folder(saved: Path) -> None:
 @pytest.mark.usefixtures("no_hub")
 def test_an_adapter_without_its_model(tmp_path: Path) -> None:
     (tmp_path / "adapter_config.json").write_text("{}")
-    assert "is a folder without a config.json; a PEFT adapter without its model: load both" in refused(tmp_path)
+    with pytest.raises(ModelError, match=r"is a folder without a config.json; an adapter, and a whole model is needed"):
+        folder_of(str(tmp_path))
+    assert "names no kind of adapter" in refused(tmp_path)
 
 
 def test_a_model_of_the_hub_that_is_kept_here(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,12 +57,13 @@ def check(
     window: int | None = None,
     stream: bool = False,
     attn: Attention | None = None,
+    base: str | Path | None = None,
 ) -> CheckResult:
     """Load a model where it is not loaded yet, and return everything that the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
-        dtype, device, revision, trust_remote_code, placement, window, stream, attn: as for ``load``.
+        dtype, device, revision, trust_remote_code, placement, window, stream, attn, base: as for ``load``.
 
     Returns:
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
@@ -86,6 +87,7 @@ def check(
             window=window,
             stream=stream,
             attn=attn,
+            base=base,
         )
     anatomy, checks = model.anatomy, model.checks
     numbers = {

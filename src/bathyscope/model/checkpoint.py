@@ -17,6 +17,7 @@ from transformers.utils import cached_file, logging
 
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
+from bathyscope.model.adapter import find_adapter
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.completeness import require_complete
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
@@ -237,6 +238,9 @@ def load_config(name: str, revision: str | None = None, trust_remote_code: bool 
     """
     if is_gguf(name):
         return _gguf_config(name, open_gguf(name))
+    # an adapter has its base's configuration
+    if (adapter := find_adapter(name, revision)) is not None:
+        return load_config(adapter.base, adapter.base_revision, trust_remote_code)
     folder = folder_of(name, revision)
     if folder is None:
         require_hub(name, revision)

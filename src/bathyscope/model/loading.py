@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.errors import ModelError, OptionError, describe_value, is_out_of_memory, warn
+from bathyscope.model.adapter import Adapter, find_adapter
 from bathyscope.model.admission import (
     alone,
     quantisation_warning,
@@ -59,12 +60,13 @@ def load(
     stream: bool = False,
     attn: Attention | None = None,
     gguf_file: str | None = None,
+    base: str | Path | None = None,
 ) -> Model:
     """Load a causal language model and check its anatomy.
 
     Args:
-        model: a hub name, a local folder, a ``.gguf`` file, or a transformers model already in memory (used as it is;
-            of a PEFT model the model inside, with its adapters).
+        model: a hub name, a local folder, a ``.gguf`` file, the folder of an adapter (LoRA and its kin), or a
+            transformers model already in memory (used as it is; of a PEFT model the model inside, with its adapters).
         dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"`` or a torch dtype; None = the checkpoint's, of
             a GGUF file ``"float32"``, to which its weights are unpacked.
         device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
@@ -82,6 +84,7 @@ def load(
         attn: how attention is computed (transformers' ``attn_implementation``); None = as the checkpoint says, else the
             library's choice. It is written into a run's identity.
         gguf_file: the name of a GGUF file inside the folder that is given as ``model``.
+        base: of an adapter, the model that it is put into; None = the one that its files name.
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
@@ -95,11 +98,13 @@ def load(
     _require_objects(model, tokenizer, family)
     _require_one_placement(placement, stream, window)
     gguf: GgufFile | None = None
+    adapter: Adapter | None = None
     left_over: str | None = None
     if isinstance(model, nn.Module):
-        for option, value in (("gguf_file", gguf_file), ("revision", revision)):
+        kinds = {"gguf_file": "a folder", "revision": "models on the hub", "base": "the folder of an adapter"}
+        for option, value in (("gguf_file", gguf_file), ("revision", revision), ("base", base)):
             if value is not None:
-                kind = "a folder" if option == "gguf_file" else "models on the hub"
+                kind = kinds[option]
                 raise ModelError(f"{option}= is for {kind}, and a model in memory was given; leave {option} out.")
         hf = _in_memory(model, dtype, device, attn)
         name = str(getattr(hf.config, "_name_or_path", "") or type(hf).__name__)
@@ -109,20 +114,25 @@ def load(
         if is_gguf(name):
             _require_no_revision(name, revision)
             gguf = open_gguf(name)
+        adapter = None if gguf is not None and base is None else find_adapter(name, revision, base)
+        if adapter is not None:
+            _require_resident(adapter, placement, stream)
         request = CheckpointRequest(
-            name,
+            name if adapter is None else adapter.base,
             as_device(device),
             dtype=weight_dtype,
-            revision=revision,
+            revision=revision if adapter is None else adapter.base_revision,
             trust_remote_code=trust_remote_code,
-            placement="stream" if stream else placement,
+            placement="resident" if adapter is not None else "stream" if stream else placement,
             window=window,
             attn=attn,
             gguf=gguf,
         )
         with default_settings():
             checkpoint = read_checkpoint(request)
-        hf, left_over = checkpoint.hf, checkpoint.left_over
+            hf, left_over = checkpoint.hf, checkpoint.left_over
+            if adapter is not None:
+                hf = adapter.put_into(hf)
         # first of all, since it may be the reason why the model is refused below
         if left_over is not None:
             warn(f"{name}: {left_over}")
@@ -150,6 +160,7 @@ def load(
         gguf=gguf,
         settings_hash=settings_hash(hf),
         warnings=tuple(text for text in (left_over, quantised) if text is not None),
+        adapter=adapter,
     )
 
 
@@ -197,6 +208,14 @@ def _require_one_placement(placement: str, stream: bool, window: int | None) -> 
         streaming = "stream=True (--stream)" if stream else f"window={window} (--window)"
         raise OptionError(
             f"placement='resident' keeps all blocks in memory, and {streaming} streams them. Leave one of the two out."
+        )
+
+
+def _require_resident(adapter: Adapter, placement: str, stream: bool) -> None:
+    if stream or placement == "stream":
+        raise ModelError(
+            f"{adapter.name} is an adapter, whose layers are put into a model in memory, and cannot be streamed. Merge "
+            "it into a checkpoint (merge_and_unload(), save_pretrained(FOLDER)), and stream that."
         )
 
 

@@ -10,6 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from bathyscope.core.text import html_table
+from bathyscope.model.adapter import Adapter
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
 from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
@@ -41,6 +42,7 @@ class Model:
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
         warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
             its configuration leaves out.
+        adapter: what its name stands for, and the model that it was put into; None = its name is that of a model.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -61,6 +63,7 @@ class Model:
     gguf: GgufFile | None = None
     settings_hash: str = ""
     warnings: tuple[str, ...] = ()
+    adapter: Adapter | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -136,7 +139,7 @@ class Model:
         source = self._checkpoint
         if source is None:
             return None
-        return load_tokenizer(source, revision=self.revision, trust_remote_code=self.trust_remote_code)
+        return load_tokenizer(source, revision=self._revision, trust_remote_code=self.trust_remote_code)
 
     @cached_property
     def edges(self) -> EdgeTokens:
@@ -153,7 +156,7 @@ class Model:
         if self.origin is not None:
             return edges | self.origin.edges
         source = self._checkpoint
-        return edges if source is None else edges | edges_in_files(source, revision=self.revision)
+        return edges if source is None else edges | edges_in_files(source, revision=self._revision)
 
     @property
     def _checkpoint(self) -> str | None:
@@ -163,7 +166,16 @@ class Model:
         if not getattr(self.hf.config, "_name_or_path", "") and self.name == type(self.hf).__name__:
             # made in memory: it has no checkpoint whose tokenizer could be its own
             return None
+        if self.adapter is not None:
+            return str(self.adapter.folder) if self.adapter.has_tokenizer else self.adapter.base
         return str(Path(self.name).expanduser()) if self.name.startswith("~") else self.name
+
+    @property
+    def _revision(self) -> str | None:
+        """The revision of what its tokenizer is read from."""
+        if self.adapter is None:
+            return self.revision
+        return None if self.adapter.has_tokenizer else self.adapter.base_revision
 
     @property
     def _shown_name(self) -> str:
@@ -180,6 +192,7 @@ class Model:
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            **({} if self.adapter is None else {"adapter in": self.adapter.base}),
             **({} if self.gguf is None else {"unpacked from": f"{self.gguf.path.name} ({self.gguf.quantisation})"}),
             "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
             "readout against its logits": f"{self.checks.readout:.1e}",

@@ -29,6 +29,7 @@ class LoadOptions:
         attn: how attention is computed (attn_implementation in transformers); not given = as the checkpoint says, else
             the library's choice. A run's identity contains it.
         gguf_file: name of a GGUF file inside the folder that is given as the model.
+        base: of an adapter (LoRA and its kin), the model that it is put into; not given = the one that its files name.
     """
 
     dtype: str | None = None
@@ -40,6 +41,7 @@ class LoadOptions:
     stream: bool = False
     attn: Attention | None = None
     gguf_file: str | None = None
+    base: str | None = None
 
 
 def require_loading(loading: object) -> None:

@@ -47,7 +47,9 @@ def folder_of(name: str, revision: str | None = None) -> Path | None:
             "leave revision out, or give the hub name."
         )
     if not (folder / "config.json").is_file():
-        what = "a PEFT adapter without its model: load both and give the model in memory, or merge and save them"
+        what = (
+            "an adapter, and a whole model is needed here: merge it (merge_and_unload()), save it and give that folder"
+        )
         hint = what if (folder / "adapter_config.json").is_file() else "give a folder saved by save_pretrained()"
         if contents := contents_of(folder):
             hint = f"it holds {contents}. Give a model, such as {_EXAMPLE}"

@@ -215,7 +215,7 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
 
 
 def _compared_first(data: xr.Dataset, as_good: bool) -> str:
-    """Return the candidate that the first sentences set beside the choice; empty where they name none."""
+    """Return the candidate that the first sentences compare with the choice; empty where they name none."""
     if not data.attrs.get("fits", 1) or Price.of(data).falls:
         return ""
     return RANDOM if as_good and is_like_chance(data) else str(data["candidate"].values[_best_place(data)])

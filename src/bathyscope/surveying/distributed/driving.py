@@ -135,5 +135,6 @@ def by_name(model: AnyModel, loading: Mapping[str, Any]) -> tuple[str, Mapping[s
         "tokenizer": model.given_tokenizer,
         "trust_remote_code": model.trust_remote_code,
         "attn": attn if attn in get_args(Attention) else None,
+        "base": None if model.adapter is None else model.adapter.base,
     }
     return model.name, {**arguments, **loading}, identity_of(model)

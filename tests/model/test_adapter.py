@@ -1,0 +1,285 @@
+"""Folders of adapters: the model that such a folder stands for, and folders that stand for none."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from support import zoo
+from transformers import LlamaForCausalLM
+
+import bathyscope
+from bathyscope.errors import ModelError
+from bathyscope.model import adapter as adapter_module
+
+peft = pytest.importorskip("peft")
+
+IDS = [[5, 9, 31, 33, 12, 17, 44], [40, 13, 8, 21, 60]]
+KINDS: dict[str, Callable[[], Any]] = {
+    "lora": lambda: peft.LoraConfig(r=2, target_modules=["q_proj", "down_proj"], task_type="CAUSAL_LM"),
+    "dora": lambda: peft.LoraConfig(r=2, target_modules=["v_proj"], use_dora=True, task_type="CAUSAL_LM"),
+    "ia3": lambda: peft.IA3Config(
+        target_modules=["k_proj", "down_proj"], feedforward_modules=["down_proj"], task_type="CAUSAL_LM"
+    ),
+    "with embeddings": lambda: peft.LoraConfig(
+        r=2, target_modules=["q_proj"], modules_to_save=["embed_tokens"], task_type="CAUSAL_LM"
+    ),
+}
+
+
+def write(base: Path, folder: Path, kind: str = "lora", entries: int | None = None) -> Any:
+    """Writes an adapter that changes what the base says, and returns the adapted model."""
+    hf = LlamaForCausalLM.from_pretrained(base)
+    if entries is not None:
+        hf.resize_token_embeddings(entries, mean_resizing=False)
+    torch.manual_seed(1)
+    model = peft.get_peft_model(hf, KINDS[kind]())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    model.save_pretrained(folder)
+    return model.eval()
+
+
+@pytest.fixture(scope="module")
+def lora(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a LoRA of the saved model; read only."""
+    folder = tmp_path_factory.mktemp("adapters") / "lora"
+    write(saved, folder)
+    return folder
+
+
+@pytest.fixture
+def changed(lora: Path, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of the folder whose settings and tensors went through the given functions."""
+
+    def change(settings: Callable[[dict[str, Any]], object] | None = None, tensors: Any = None) -> Path:
+        folder = tmp_path / "changed"
+        shutil.copytree(lora, folder)
+        if settings is not None:
+            written = json.loads((folder / "adapter_config.json").read_text())
+            settings(written)
+            (folder / "adapter_config.json").write_text(json.dumps(written))
+        if tensors is not None:
+            stored = load_file(folder / "adapter_model.safetensors")
+            save_file(tensors(stored), folder / "adapter_model.safetensors")
+        return folder
+
+    return change
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_folder_of_an_adapter_is_the_adapted_model(saved: Path, tmp_path: Path, kind: str) -> None:
+    adapted = write(saved, tmp_path / "adapter", kind)
+    in_memory = bathyscope.load(adapted)
+    from_folder = bathyscope.load(tmp_path / "adapter")
+    assert from_folder.name == str(tmp_path / "adapter")
+    assert from_folder.weight_hash == in_memory.weight_hash != bathyscope.load(saved).weight_hash
+    ids = torch.tensor(IDS[:1])
+    # the same calls in the same shapes
+    assert torch.equal(from_folder.hf(input_ids=ids).logits, adapted(input_ids=ids).logits)
+    runs = [bathyscope.survey(model, IDS, ["lens", "drop"], progress=False) for model in (in_memory, from_folder)]
+    first, second = (run.manifest["identity"] for run in runs)
+    assert first["adapters"] == second["adapters"] == "default active"
+    assert (runs[0]["drop"].loss.values == runs[1]["drop"].loss.values).all()
+
+
+def test_an_adapter_with_tokens_of_its_own_brings_the_embedding_that_it_needs(saved: Path, tmp_path: Path) -> None:
+    entries = LlamaForCausalLM.from_pretrained(saved).config.vocab_size + 3
+    adapted = write(saved, tmp_path / "adapter", "with embeddings", entries)
+    model = bathyscope.load(tmp_path / "adapter")
+    assert model.vocabulary == entries
+    ids = torch.tensor([[entries - 1, 4, entries - 2]])
+    # the head's new rows too, which the library stores with an embedding that was resized
+    assert torch.equal(model.hf(input_ids=ids).logits, adapted(input_ids=ids).logits)
+
+
+def test_rows_of_the_head_that_are_stored_nowhere_are_refused(saved: Path, tmp_path: Path) -> None:
+    entries = LlamaForCausalLM.from_pretrained(saved).config.vocab_size + 3
+    write(saved, tmp_path / "adapter", "with embeddings", entries)
+    weights = tmp_path / "adapter" / "adapter_model.safetensors"
+    stored = load_file(weights)
+    assert any("lm_head" in name for name in stored)
+    save_file({name: value for name, value in stored.items() if "lm_head" not in name}, weights)
+    with pytest.raises(ModelError, match=r"no weights of lm_head for it, which would be drawn at random"):
+        bathyscope.load(tmp_path / "adapter")
+
+
+def test_another_base_is_given_by_hand(saved: Path, lora: Path, altered: Callable[..., Path]) -> None:
+    other = altered(lambda tensors: tensors["model.norm.weight"].mul_(2))
+    model = bathyscope.load(lora, base=other)
+    assert torch.equal(model.hf.model.norm.weight, 2 * bathyscope.load(saved).hf.model.norm.weight)
+
+
+def test_the_tokenizer_is_the_adapters_own_or_else_the_bases(
+    lora: Path, changed: Callable[..., Path], altered: Callable[..., Path], plain: Any
+) -> None:
+    base = altered()
+    plain.save_pretrained(base)
+    folder = changed(lambda settings: settings.update(base_model_name_or_path=str(base)))
+    text = plain.decode([7, 8, 9])
+    assert bathyscope.load(folder).tokenizer(text).input_ids == plain(text).input_ids
+    own = type(plain).from_pretrained(base)
+    own.add_tokens(["<new>"])
+    own.save_pretrained(folder)
+    assert "<new>" in bathyscope.load(folder).tokenizer.get_vocab()
+
+
+def test_a_course_goes_through_adapters(saved: Path, tmp_path: Path) -> None:
+    for step in (2, 9):
+        model = write(saved, tmp_path / "out" / f"checkpoint-{step}")
+        with torch.no_grad():
+            for parameter in model.parameters():
+                if parameter.requires_grad:
+                    parameter.mul_(step)
+        model.save_pretrained(tmp_path / "out" / f"checkpoint-{step}")
+    course = bathyscope.course(tmp_path / "out", IDS, tmp_path / "course", measures="drop", progress=False)
+    assert course.data.step.values.tolist() == [2, 9]
+    expected = bathyscope.survey(tmp_path / "out" / "checkpoint-9", IDS, "drop", progress=False)
+    added = expected["drop"].loss - expected["drop"].baseline_loss
+    assert float(course.data.added_loss[1, 0]) == pytest.approx(float(added[:, 0].mean()), rel=1e-6)
+
+
+def test_an_estimate_of_an_adapter_is_one_of_its_base(saved: Path, lora: Path) -> None:
+    both = [bathyscope.estimate(place, tokens=20, measures="drop") for place in (saved, lora)]
+    assert both[0].block_flops == both[1].block_flops > 0
+
+
+def _with_block(tensors: dict[str, Any], number: int) -> dict[str, Any]:
+    more = {name.replace("layers.0", f"layers.{number}"): value.clone() for name, value in tensors.items()}
+    return {**tensors, **{name: value for name, value in more.items() if f"layers.{number}" in name}}
+
+
+REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
+    "no base": (
+        lambda settings: settings.update(base_model_name_or_path=None),
+        None,
+        {},
+        "does not say of which model; give it",
+    ),
+    "a base that is gone": (
+        lambda settings: settings.update(base_model_name_or_path="/no/such/place"),
+        None,
+        {},
+        "There is no folder /no/such/place",
+    ),
+    "no kind": (lambda settings: settings.pop("peft_type"), None, {}, "names no kind of adapter"),
+    "an unknown kind": (lambda settings: settings.update(peft_type="NEW"), None, {}, "does not fit .*Give the model"),
+    "code": (
+        lambda settings: settings.update(megatron_config={"a": 1}, megatron_core="antigravity"),
+        None,
+        {},
+        "megatron_config, by which other code is imported",
+    ),
+    "blocks that are not there": (
+        None,
+        lambda tensors: _with_block(tensors, 9),
+        {},
+        "has weights for layers that .* does not have",
+    ),
+    "layers that are not there": (
+        None,
+        lambda tensors: {name: value for name, value in tensors.items() if "layers.0" not in name},
+        {},
+        "lacks weights for layers of",
+    ),
+    "another width": (
+        None,
+        lambda tensors: {name: value[:, :5].contiguous() for name, value in tensors.items()},
+        {},
+        "does not fit .*size mismatch",
+    ),
+    "streamed": (None, None, {"placement": "stream"}, "is an adapter, .* and cannot be streamed. Merge it"),
+    "revision": (None, None, {"revision": "main"}, "which holds what it holds"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_adapter_of_the_model_is_refused(changed: Callable[..., Path], case: str) -> None:
+    settings, tensors, options, message = REFUSED[case]
+    with pytest.raises(ModelError, match=message):
+        bathyscope.load(changed(settings, tensors), **options)
+
+
+def test_damaged_files_are_named(lora: Path, changed: Callable[..., Path], saved: Path) -> None:
+    folder = changed()
+    weights, settings = folder / "adapter_model.safetensors", folder / "adapter_config.json"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[:-7])
+    with pytest.raises(ModelError, match=r"adapter_model.safetensors is no whole safetensors file"):
+        bathyscope.load(folder)
+    weights.rename(folder / "adapter_model.bin")
+    with pytest.raises(ModelError, match=r"adapter_model.bin alone, a pickle, which is not opened here"):
+        bathyscope.load(folder)
+    weights.write_bytes(whole)
+    (folder / "model.safetensors").write_bytes((saved / "model.safetensors").read_bytes())
+    with pytest.raises(ModelError, match="only one of them can be meant"):
+        bathyscope.load(folder)
+    settings.write_text("{")
+    with pytest.raises(ModelError, match=r"no readable adapter_config.json"):
+        bathyscope.load(folder)
+
+
+def test_a_link_out_of_the_folder_is_refused(lora: Path, changed: Callable[..., Path]) -> None:
+    folder = changed()
+    weights = folder / "adapter_model.safetensors"
+    weights.unlink()
+    weights.symlink_to(lora / "adapter_model.safetensors")
+    with pytest.raises(ModelError, match="cannot be read"):
+        bathyscope.load(folder)
+
+
+def test_base_is_for_adapters_alone(saved: Path) -> None:
+    with pytest.raises(ModelError, match=r"base='other' is for adapters, and .* holds no adapter_config.json"):
+        bathyscope.load(saved, base="other")
+    with pytest.raises(ModelError, match="base= is for the folder of an adapter, and a model in memory was given"):
+        bathyscope.load(zoo.build("llama"), base="other")
+
+
+def test_without_the_library_it_is_named(lora: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(adapter_module, "find_spec", lambda name: None)
+    with pytest.raises(ModelError, match=r"needs peft: pip install 'bathyscope\[adapters\]'"):
+        bathyscope.load(lora)
+
+
+def test_a_whole_model_is_asked_for_where_a_checkpoint_is_written(lora: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"an adapter, and a whole model is needed here: merge it"):
+        bathyscope.export(lora, "drop:1", tmp_path / "out")
+    with pytest.raises(ModelError, match="Merge them first"):
+        bathyscope.export(bathyscope.load(lora), "drop:1", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_name_on_the_hub_is_read_from_its_cache(saved: Path, lora: Path, hub: Callable[..., None]) -> None:
+    hub("owner/adapter", lora)
+    model = bathyscope.load("owner/adapter", base=saved)
+    assert model.name == "owner/adapter"
+    assert model.weight_hash == bathyscope.load(lora).weight_hash
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts a folder into a cache of the hub, without a network."""
+    import huggingface_hub.constants
+    import transformers.utils.hub
+
+    cache = tmp_path / "hub"
+    for module, name in ((huggingface_hub.constants, "HF_HUB_CACHE"), (transformers.utils.hub, "TRANSFORMERS_CACHE")):
+        monkeypatch.setattr(module, name, str(cache), raising=False)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+
+    def put(name: str, folder: Path) -> None:
+        place = cache / f"models--{name.replace('/', '--')}"
+        commit = "0" * 40
+        (place / "refs").mkdir(parents=True)
+        (place / "refs" / "main").write_text(commit)
+        shutil.copytree(folder, place / "snapshots" / commit)
+
+    return put
