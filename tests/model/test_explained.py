@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from support import edited
-from transformers import LlamaForSequenceClassification, LlavaConfig
+from transformers import LlamaForSequenceClassification, Qwen2AudioConfig
 
 import bathyscope
 from bathyscope.errors import BathyscopeError, ModelError
@@ -92,17 +92,16 @@ def test_empty_tensors_are_known_wherever_a_checkpoint_is_read(act: str, folder:
 
 @pytest.mark.parametrize("act", ["load", "estimate"])
 def test_a_folder_that_another_class_opens_is_measured_in_memory(act: str, tmp_path: Path) -> None:
-    """A model of images and text, of which transformers has no causal language model."""
-    place = tmp_path / "seeing"
-    LlavaConfig(text_config=edited.tiny(2).config, image_token_index=60).save_pretrained(place)
+    """A model of sound and text, of which transformers has no causal language model."""
+    place = tmp_path / "hearing"
+    Qwen2AudioConfig().save_pretrained(place)
     acts = {
         "load": lambda: bathyscope.load(place),
         "estimate": lambda: bathyscope.estimate(place, [[1, 2, 3]], ["lens"]),
     }
     assert message_of(acts[act]) == (
-        f"{place} is no causal language model alone (its configuration is a LlavaConfig). Where it writes text, load "
-        "it by its own class, such as AutoModelForImageTextToText.from_pretrained(FOLDER), and give that model in "
-        "memory."
+        f"{place} is no causal language model alone (its configuration is a Qwen2AudioConfig). Where it writes text, "
+        "load it by its own class, which its config.json names (architectures), and give that model in memory."
     )
 
 
@@ -150,15 +149,15 @@ def test_blocks_that_nothing_counts_are_still_an_alarm(folder: Path, tmp_path: P
         bathyscope.export(folder, "repeat:0", tmp_path / "copy")
 
 
-def test_a_course_of_adapters_says_what_they_are(tmp_path: Path) -> None:
+def test_a_course_of_adapters_without_a_base_says_what_is_missing(tmp_path: Path) -> None:
     peft = pytest.importorskip("peft")
     lora = peft.LoraConfig(r=2, target_modules=["q_proj"])
     peft.get_peft_model(edited.tiny(2), lora).save_pretrained(tmp_path / "checkpoint-5")
     with pytest.warns(UserWarning, match="Step 5 is left out"):
         message = message_of(lambda: bathyscope.course(tmp_path, [[1, 2, 3]], tmp_path / "course", progress=False))
     assert message == (
-        f"None of the 1 checkpoints can be surveyed: {tmp_path / 'checkpoint-5'} is a folder without a config.json; a "
-        "PEFT adapter without its model: load both and give the model in memory, or merge and save them."
+        f"None of the 1 checkpoints can be surveyed: {tmp_path / 'checkpoint-5'} is an adapter that does not say of "
+        "which model; give it (base=, --base)."
     )
 
 

@@ -19,6 +19,7 @@ from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
 from bathyscope.model.anatomy.registry import family_for
+from bathyscope.model.classes import class_for
 from bathyscope.model.completeness import require_complete
 from bathyscope.model.files import ADAPTER, INDEX, indexed, require_own_base, require_whole
 from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
@@ -107,7 +108,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
             else:
                 blocks_on_disk = device_map(source, revision, request.trust_remote_code, device)
                 placed = {"device_map": blocks_on_disk, "offload_folder": str(rewritten)}
-            loaded: Any = AutoModelForCausalLM.from_pretrained(
+            loaded: Any = class_for(declared).from_pretrained(
                 source,
                 dtype=request.dtype or "auto",
                 revision=revision,

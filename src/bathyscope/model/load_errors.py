@@ -66,8 +66,7 @@ def of_other_inputs(name: str, error: Exception) -> str:
         return ""
     return (
         f"{name} is no causal language model alone (its configuration is a {configuration[1]}). Where it writes text, "
-        "load it by its own class, such as AutoModelForImageTextToText.from_pretrained(FOLDER), and give that model "
-        "in memory."
+        "load it by its own class, which its config.json names (architectures), and give that model in memory."
     )
 
 

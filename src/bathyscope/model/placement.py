@@ -7,13 +7,14 @@ from typing import Any, Final
 
 import torch
 from torch import nn
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig
 
 from bathyscope.core.foreign import read_regular
 from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
+from bathyscope.model.classes import class_for
 from bathyscope.model.files import INDEX, SINGLE, indexed
 from bathyscope.model.memory import free_bytes
 from bathyscope.model.streaming.files import CheckpointFile, Place
@@ -56,7 +57,7 @@ def device_map(source: str, revision: str | None, trust_remote_code: bool, devic
         )
     # the names of modules are known to a model alone, and one on the meta device takes no memory
     with torch.device("meta"):
-        outline = AutoModelForCausalLM.from_config(config, trust_remote_code=trust_remote_code)
+        outline = class_for(config).from_config(config, trust_remote_code=trust_remote_code)
     return dict(_places(outline, "", blocks_of(outline), str(device)))
 
 

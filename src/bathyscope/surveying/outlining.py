@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from transformers import AutoModelForCausalLM
 
 from bathyscope.errors import ModelError
 from bathyscope.model import Model, as_dtype, load_config
@@ -21,6 +20,7 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_state
+from bathyscope.model.classes import class_for
 from bathyscope.model.gguf import is_gguf, open_gguf
 from bathyscope.model.load_errors import joined, of_other_inputs
 from bathyscope.model.placement import blocks_of
@@ -34,7 +34,7 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     weight_dtype = as_dtype(dtype or declared or torch.float32)
     try:
         with torch.device("meta"):
-            hf = AutoModelForCausalLM.from_config(config, dtype=weight_dtype, trust_remote_code=trust_remote_code)
+            hf = class_for(config).from_config(config, dtype=weight_dtype, trust_remote_code=trust_remote_code)
     # a class of models may raise anything on what a configuration says
     except Exception as error:
         reason = joined(str(error))

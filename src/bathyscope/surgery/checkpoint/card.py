@@ -49,8 +49,12 @@ def is_same_export(text: str, record: ExportRecord) -> bool:
     return isinstance(stored, dict) and all(stored.get(key) == value for key, value in expected.items())
 
 
-def card(record: ExportRecord, notes: Sequence[str], evidence: str) -> str:
-    """Return the model card, in Markdown."""
+def card(record: ExportRecord, loader: str, notes: Sequence[str], evidence: str) -> str:
+    """Return the model card, in Markdown.
+
+    Args:
+        loader: the class of transformers that loads the checkpoint.
+    """
     schedule = Schedule(record.order, record.n_blocks)
     dropped = sorted(set(range(record.n_blocks)) - set(record.order))
     lines = [
@@ -67,7 +71,7 @@ def card(record: ExportRecord, notes: Sequence[str], evidence: str) -> str:
         "",
         "All other weights are the source's"
         + (", save those listed as changed in `bathyscope.json`." if record.changes else ", unchanged."),
-        "It loads with `transformers.AutoModelForCausalLM.from_pretrained`; no other library is needed.",
+        f"It loads with `transformers.{loader}.from_pretrained`; no other library is needed.",
         "",
         f"Written by bathyscope {record.version}.",
     ]

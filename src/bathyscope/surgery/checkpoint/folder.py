@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from bathyscope.core.atomic import partial_name, write_atomically
 from bathyscope.core.foreign import read_text
@@ -21,6 +21,7 @@ from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.classes import class_for
 from bathyscope.model.constants import changed_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
@@ -90,7 +91,7 @@ def write_export(
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
-            rewrite_card(folder, card(record, notes, evidence))
+            rewrite_card(folder, card(record, class_for(source.config).__name__, notes, evidence))
         return folder
     require_sound(source)
 
@@ -106,7 +107,7 @@ def write_export(
         config.save_pretrained(place)
         companions(source, place)
         (place / RECORD).write_text(record.text(), encoding="utf-8")
-        (place / CARD).write_text(card(record, notes, evidence), encoding="utf-8")
+        (place / CARD).write_text(card(record, class_for(source.config).__name__, notes, evidence), encoding="utf-8")
         for name, text in (files or {}).items():
             (place / name).write_text(text, encoding="utf-8")
 
@@ -183,7 +184,7 @@ def require_plain(source: Source) -> None:
             f"{kind} models cannot be exported: their type is made known by {type(config).__module__.split('.')[0]}, "
             "and an exported checkpoint is one that transformers loads by itself."
         )
-    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    if type(config) not in class_for(config)._model_mapping:
         raise ModelError(
             f"{kind} models cannot be exported: transformers has no causal language model of a "
             f"{type(config).__name__} alone, so that no checkpoint of one can be loaded by itself."
@@ -206,8 +207,8 @@ def require_all_layers(source: Source, whole: PreTrainedModel) -> None:
         return
     if type(source.hf) is not type(whole):
         raise ModelError(
-            f"This {type(source.hf).__name__} cannot be exported: AutoModelForCausalLM makes a {type(whole).__name__} "
-            "of its configuration."
+            f"This {type(source.hf).__name__} cannot be exported: {class_for(source.config).__name__} makes a "
+            f"{type(whole).__name__} of its configuration."
         )
     hf = source.hf
     if has_adapters(hf):

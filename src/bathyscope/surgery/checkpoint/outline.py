@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
+from bathyscope.model.classes import class_for
 from bathyscope.model.in_hand import shape_departure
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.configuration import rewritten
@@ -31,7 +32,7 @@ def outlined(config: PreTrainedConfig) -> PreTrainedModel:
     """
     short = _shorten(config)
     with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(short, experts_implementation="eager")
+        model: PreTrainedModel = class_for(config).from_config(short, experts_implementation="eager")
     with torch.no_grad():
         fill(model, made_up)
     return model.eval()
@@ -40,7 +41,7 @@ def outlined(config: PreTrainedConfig) -> PreTrainedModel:
 def skeleton(config: PreTrainedConfig) -> PreTrainedModel:
     """Return the causal language model of a configuration, without weights: names and shapes only."""
     with torch.device("meta"):
-        model: PreTrainedModel = AutoModelForCausalLM.from_config(copy.deepcopy(config))
+        model: PreTrainedModel = class_for(config).from_config(copy.deepcopy(config))
     return model
 
 
