@@ -16,9 +16,9 @@ def class_for(config: Any) -> Any:
     itself which class it has.
     """
     declared = config if isinstance(config, dict) else {name: getattr(config, name, None) for name in _ENTRIES}
-    kind, own = declared.get("model_type"), declared.get("auto_map")
+    kind, code = declared.get("model_type"), declared.get("auto_map")
     images_alone = kind in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES and kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-    return AutoModelForImageTextToText if images_alone and not own else AutoModelForCausalLM
+    return AutoModelForImageTextToText if images_alone and not code else AutoModelForCausalLM
 
 
 _ENTRIES = ("model_type", "auto_map")
