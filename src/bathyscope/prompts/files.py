@@ -75,8 +75,12 @@ def read_rows(path: str | Path) -> Iterator[Row]:
     readers = {
         ".jsonl": _read_jsonl,
         ".jsonl.gz": _read_jsonl,
+        ".ndjson": _read_jsonl,
+        ".ndjson.gz": _read_jsonl,
         ".csv": _read_csv,
         ".csv.gz": _read_csv,
+        ".tsv": _read_tsv,
+        ".tsv.gz": _read_tsv,
         ".parquet": _read_parquet,
     }
     reader = next((reader for suffix, reader in readers.items() if path.name.endswith(suffix)), None)
@@ -123,19 +127,24 @@ def _read_jsonl(path: Path) -> Iterator[Row]:
             yield row
 
 
-def _read_csv(path: Path) -> Iterator[Row]:
+def _read_tsv(path: Path) -> Iterator[Row]:
+    return _read_csv(path, "\t")
+
+
+def _read_csv(path: Path, separator: str = ",") -> Iterator[Row]:
     with open_text(path) as file:
         try:
             # strict: a quote that is never closed would take all that follows for one value
-            table = csv.DictReader(file, strict=True)
+            table = csv.DictReader(file, strict=True, delimiter=separator)
             names = table.fieldnames or ()
-            _require_commas(path, names)
+            if separator == ",":
+                _require_commas(path, names)
             _require_distinct(path, names)
             for row in table:
                 if None in row:
                     raise PromptError(
                         f"{path}, line {table.line_num}: more values than the {len(names)} columns; put a value that "
-                        "holds commas in double quotes."
+                        f"holds {'commas' if separator == ',' else 'tabs'} in double quotes."
                     )
                 yield row
         except csv.Error as error:

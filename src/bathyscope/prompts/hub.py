@@ -1,13 +1,12 @@
 """Rows of data sets on the hub, and prompts of any of them, of which the source says which columns they are in."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from bathyscope.core.network import cache_alone_without_network
-from bathyscope.errors import PromptError, did_you_mean
-from bathyscope.prompts.answers import ends_nearly_in
+from bathyscope.errors import PromptError
+from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.files import Row
-from bathyscope.prompts.prompt import Label, Prompt
+from bathyscope.prompts.prompt import Prompt
 
 
 def hub_rows(hub: str, config: str | None, split: str | None, local: str, *, streaming: bool = False) -> Iterable[Row]:
@@ -72,41 +71,4 @@ def column_prompts(
     where = f"{hub} (split {split!r})"
     # Streamed: of a corpus of terabytes the first rows are fetched alone.
     rows = hub_rows(hub, config, split, "give a local file (mine.jsonl, one prompt a line)", streaming=True)
-    label_columns = labels.split(",") if labels else []
-    columns = (text, *([] if answer is None else [answer]), *label_columns)
-    prompts = []
-    for number, row in enumerate(islice(rows, count), start=1):
-        missing = next((column for column in columns if column not in row), None)
-        if missing is not None:
-            row_columns = list(map(str, row))
-            near = did_you_mean(missing, row_columns)
-            raise PromptError(f"{where} has no column {missing!r}; it has {', '.join(row_columns)}.{near}")
-        prompts.append(_prompt(row, text, answer, label_columns, f"{where}, row {number}"))
-    if not prompts or (count is not None and len(prompts) < count):
-        shortfall = "" if count is None else f" and {count} were asked for; ask for at most that"
-        raise PromptError(f"{where} has {len(prompts)} rows{shortfall}.")
-    return tuple(prompts)
-
-
-def _prompt(row: Row, text: str, answer: str | None, labels: Iterable[str], where: str) -> Prompt:
-    body = row[text]
-    if not isinstance(body, str):
-        raise PromptError(f"{where}: column {text!r} must hold text, not {type(body).__name__}.")
-    label_values: dict[str, Label] = {name: _value(row, name, where) for name in labels}
-    if answer is None:
-        return Prompt(text=body, labels=label_values)
-    answer_text = str(_value(row, answer, where))
-    # One blank between text and answer, unless one of them brings it along.
-    if body[-1:].isspace() or answer_text[:1].isspace() or body.endswith(answer_text):
-        return Prompt(text=body, answer=answer_text, labels=label_values)
-    # whether such an answer comes once more nobody can tell, which is said where texts are read
-    if ends_nearly_in(body, answer_text):
-        return Prompt(text=body, answer=answer_text, labels=label_values)
-    return Prompt(text=f"{body} {answer_text}", answer=answer_text, labels=label_values)
-
-
-def _value(row: Row, column: str, where: str) -> Label:
-    value = row[column]
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise PromptError(f"{where}: column {column!r} must hold text or a number, not {type(value).__name__}.")
-    return value
+    return by_columns(rows, where, text=text, answer=answer, labels=labels, count=count)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bathyscope.errors import OptionError, PromptError, describe_value, warn
+from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
-from bathyscope.prompts.files import check_exists, read_prompts, require_folder
+from bathyscope.prompts.files import check_exists, read_prompts, read_rows, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.levels import as_range
@@ -135,9 +136,10 @@ def require_there(source: object) -> None:
         source = parse(_written(source))
     if isinstance(source, SourceSpec) and source.path is not None and not source.path.startswith(HUB):
         (require_folder if source.is_folder else check_exists)(Path(source.path))
-        if source.kind == "prompt file" and Path(source.path).is_file():  # a pipe is read once
+        # a pipe is read once
+        if source.kind in ("prompt file", "table") and Path(source.path).is_file():
             with _without_warnings():
-                _require_words(PromptSet(read_prompts(source.path, count=source.count), source.label))
+                _require_words(PromptSet(_from_spec(source, 0, None, None, True), source.label))
     elif isinstance(source, (Prompt, PromptSet, list, tuple)):
         with _without_warnings():
             parts = sources(source)
@@ -202,7 +204,9 @@ def _from_spec(
         return entry.prompts(count=spec.count, path=spec.path, tokenizer=tokenizer, **options)
     assert spec.path is not None
     if spec.kind == "hub data set":
-        return column_prompts(spec.path.removeprefix(HUB), count=spec.count, **options)
+        return column_prompts(spec.path.removeprefix(HUB), count=spec.count, **spec.columns)
+    if spec.kind in ("prompt file", "table") and spec.options:
+        return by_columns(read_rows(spec.path), spec.path, count=spec.count, **spec.columns)
     if spec.kind == "prompt file":
         return read_prompts(spec.path, count=spec.count)
     return corpus_prompts(

@@ -8,7 +8,8 @@
     task      = "task:" NAME [":" COUNT] ["?" OPTIONS]        task:pointer_chasing:200?hops=1-8&split=interpolate
     corpus    = FILE.txt[.gz] [":" COUNT] ["?" OPTIONS]       books.txt.gz:100?window=512    books.txt?tokens=1000000
     documents = FOLDER "/" [":" COUNT] ["?" OPTIONS]          books/:100?window=512
-    prompts   = FILE.jsonl[.gz] [":" COUNT]                   mine.jsonl
+    prompts   = FILE.jsonl[.gz] [":" COUNT] ["?" OPTIONS]     mine.jsonl    chats.ndjson:20?text=question
+    table     = FILE.csv|tsv[.gz]|parquet [":" COUNT] "?" OPTIONS    rows.csv:50?text=question&answer=solution
     OPTIONS   = KEY "=" VALUE ("&" KEY "=" VALUE)*
     LEVELS    = NUMBER ["-" NUMBER]                           2    1-6
 
@@ -30,7 +31,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from bathyscope.core.contents import contents_of
 from bathyscope.core.paths import similar_file
@@ -42,16 +43,20 @@ from bathyscope.prompts.generators import GENERATORS, TASK_PREFIX, Generator
 from bathyscope.prompts.levels import DIFFICULTY_LABELS
 
 CORPUS_SUFFIXES = (".txt", ".txt.gz")
-PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz")
+PROMPT_FILE_SUFFIXES = (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz")
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
-Kind = Literal["data set", "generated", "corpus", "prompt file", "hub data set"]
+Kind = Literal["data set", "generated", "corpus", "prompt file", "table", "hub data set"]
 
 _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "corpus": ("window", "chars", "limit", "tokens", "documents"),
-    "prompt file": (),
+    "prompt file": ("text", "answer", "labels"),
+    "table": ("text", "answer", "labels"),
     "hub data set": ("split", "text", "answer", "labels", "config"),
 }
 _TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
+LABEL = "label."
+"""Beginning of an option that names a label, of which the value is the column."""
 HUB = "hf:"
 """Beginning of the source of any data set on the hub, by its columns."""
 
@@ -60,7 +65,7 @@ _NAMED = re.compile(
 )
 _REST = r"(?::(?P<count>[^?]*))?(?:\?(?P<options>.*))?"
 _HUB = re.compile(rf"(?P<path>{HUB}[^:?]+){_REST}")
-_PATH = re.compile(rf"(?P<path>.+?\.(?:txt|jsonl)(?:\.gz)?|.+?/){_REST}")
+_PATH = re.compile(rf"(?P<path>.+?\.(?:(?:txt|jsonl|ndjson|csv|tsv)(?:\.gz)?|parquet)|.+?/){_REST}")
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,16 @@ class SourceSpec:
             return "generated" if self.name in GENERATORS else "data set"
         if str(self.path).startswith(HUB):
             return "hub data set"
-        return "corpus" if self.is_folder or str(self.path).endswith(CORPUS_SUFFIXES) else "prompt file"
+        if self.is_folder or str(self.path).endswith(CORPUS_SUFFIXES):
+            return "corpus"
+        return "table" if str(self.path).endswith(TABLE_SUFFIXES) else "prompt file"
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The columns of the text, the answer and labels, as they are given."""
+        columns: dict[str, Any] = {key: value for key, value in self.options if not key.startswith(LABEL)}
+        labels = {key.removeprefix(LABEL): str(value) for key, value in self.options if key.startswith(LABEL)}
+        return {**columns, "labels": labels} if labels else columns
 
     @property
     def is_folder(self) -> bool:
@@ -168,8 +182,9 @@ def _not_a_source(text: str, name: str, source_names: tuple[str, ...]) -> str:
         near = similar_file(name) or did_you_mean(name, source_names)
     return (
         f"Prompts {elided(repr(text), 60)}: {elided(repr(name), 60)} is neither a data set nor a prompt file.{near} "
-        f"Allowed: {', '.join(source_names)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text) or "
-        f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line). To measure on this very text, give a list "
+        f"Allowed: {', '.join(source_names)}, or a file ending in {', '.join(CORPUS_SUFFIXES)} (plain text), "
+        f"{', '.join(PROMPT_FILE_SUFFIXES)} (one prompt a line) or {', '.join(TABLE_SUFFIXES)} (a table, with "
+        "?text=COLUMN). To measure on this very text, give a list "
         f"of strings: [{elided(repr(text), 60)}], or a file that holds it."
     )
 
@@ -198,7 +213,7 @@ def _read(key: str, value: str, name: str | None) -> int | str:
     of_task = (name or "").startswith(TASK_PREFIX)
     if key in DIFFICULTY_LABELS and not of_task:
         return _levels(key, value)
-    if (of_task and key != "count") or key in _TEXT_OPTIONS:
+    if (of_task and key != "count") or key in _TEXT_OPTIONS or key.startswith(LABEL):
         if not value:
             raise PromptError(f"{key}= has no value; write {key}=VALUE.")
         return value
@@ -212,7 +227,8 @@ def _with_options(spec: SourceSpec, options: str | None) -> SourceSpec:
     pairs: dict[str, int | str] = {}
     for part in [] if options is None else options.split("&"):
         key, _, value = part.partition("=")
-        if key not in allowed:
+        named = key.startswith(LABEL) and key != LABEL and "labels" in allowed
+        if key not in allowed and not named:
             listed = ", ".join(f"{name}=" for name in allowed) or "none"
             whose = f"A {spec.kind} takes" if spec.name is None else f"Options of {spec.name}"
             raise PromptError(f"unknown option {key!r}.{did_you_mean(key, allowed)} {whose}: {listed}.")
@@ -241,6 +257,17 @@ def _check_combination(spec: SourceSpec) -> None:
         raise PromptError(
             f"{' and '.join(f'{key}=' for key in lacking)} {'is' if len(lacking) == 1 else 'are'} missing; write which "
             f"split, and which column the text is in: {spec.path}:10?split=test&text=question&answer=answer."
+        )
+    if spec.option("labels") is not None and any(key.startswith(LABEL) for key, _ in spec.options):
+        raise PromptError("labels= lists columns, and label.NAME=COLUMN names them one by one; give one of the two.")
+    if spec.kind == "table" and spec.option("text") is None:
+        raise PromptError(
+            f"text= is missing; write which column the text is in: {spec.path}:10?text=question&answer=answer."
+        )
+    if spec.kind == "prompt file" and spec.options and spec.option("text") is None:
+        raise PromptError(
+            f"{spec.options[0][0]}= goes with text=, the column that the text is in; without them a file holds "
+            "prompts of the fields text, ids, answer and labels."
         )
     per_level = spec.option("per_level")
     if spec.kind == "generated" and spec.count is None and per_level is None:
