@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
+from bathyscope.common_options import PromptResamples
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Resamples
@@ -26,7 +27,6 @@ class DepthScoreOptions:
         first_answer_token: False moves t and all measured tokens one token on, so that the prediction of the first
             answer token is left out and the last token, which predicts nothing, is measured (a fault of
             csordas2025's published code).
-        resamples: bootstrap resamples of the prompts.
         coverage: of the intervals.
         permutations: random signings in the test for a trend; the smallest p-value is 1 / (1 + permutations).
         cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and get
@@ -36,7 +36,7 @@ class DepthScoreOptions:
     by: str | None = None
     positions: Literal["answer", "every"] = "answer"
     first_answer_token: bool = True
-    resamples: Resamples = 1000
+    resamples: PromptResamples = 1000
     coverage: Coverage = 0.95
     permutations: Resamples = 9999
     cluster: str | None = None

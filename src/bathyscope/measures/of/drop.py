@@ -33,8 +33,6 @@ class DropOptions:
         protect_first: how many first tokens keep the dropped block's real output.
         positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
             and all but the first for KL, agreement and entropy, as lad2024's published code has it.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     blocks: Blocks = None

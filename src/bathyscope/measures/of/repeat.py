@@ -24,9 +24,6 @@ class RepeatOptions:
     Args:
         length: blocks in the window.
         times: how often each block of the window is repeated (1 = it runs twice).
-        positions: what means are over, "next" or "published"; as drop's.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     length: Annotated[int, Range(1)] = 5

@@ -10,7 +10,7 @@ from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
     PANELS,
-    Blocks,
+    PairBlocks,
     Positions,
     ReadTokens,
     require_next_positions,
@@ -27,14 +27,10 @@ class SwapOptions:
     """Options of swap.
 
     Args:
-        blocks: the first block of each exchanged pair; None = each but the last.
         protect_first: how many first tokens keep the standard schedule's residual stream.
-        positions: what means are over, "next" or "published"; as drop's.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
-    blocks: Blocks = None
+    blocks: PairBlocks = None
     protect_first: Annotated[int, Range(0)] = 0
     positions: Positions = "next"
     read_tokens: ReadTokens = None
