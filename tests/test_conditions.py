@@ -97,7 +97,7 @@ def test_a_call_and_a_shell_are_refused_alike(options: Mapping[str, Any]) -> Non
 
 def test_values_that_equal_nothing_as_a_whole_are_given() -> None:
     with pytest.raises(OptionError, match="budget=an object of type ndarray is of until"):
-        require_conditions(Conditional, {"budget": np.zeros(3)})
+        require_conditions(Conditional, {"budget": np.zeros((2, 2))})
 
 
 def test_help_says_the_conditions() -> None:

@@ -1,12 +1,14 @@
 """Conditions between options: annotations of a dataclass, and the one check that calls and the command line share."""
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass, fields
 from typing import Any
 
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import marks_of
+
+Value = str | float | tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -17,21 +19,23 @@ class Needs:
         option: the other one.
         why: what the option is or does, which follows its name and value in the message.
         example: a value of the other one that helps.
+        only: no other value of it does.
     """
 
     option: str
     why: str
-    example: str | float
+    example: Value
+    only: bool = False
 
     def __str__(self) -> str:
-        return f"Needs ``{self.option}``."
+        return f"Needs {_name(self.option, self.example if self.only else None)}."
 
     def check(self, name: str, given: Mapping[str, Any]) -> None:
         """Raise OptionError where ``name`` is given and the other option is not."""
-        if self.option not in given:
+        if self.option not in given or (self.only and given[self.option] != self.example):
             raise OptionError(
-                f"{name}={describe_value(given[name])} {self.why}; give {write(self.option, self.example)}, or leave "
-                f"{name} out."
+                f"{name}={_write_value(given[name])} {self.why}; give {write_option(self.option, self.example)}, or "
+                f"leave {name} out."
             )
 
 
@@ -42,27 +46,43 @@ class Excludes:
     Args:
         option: the other one.
         why: of both, what follows their names and values in the message.
-        instead: what helps; empty = leaving one of them out.
+        instead: what helps.
+        only: value of the other one that is meant; None = any.
     """
 
     option: str
     why: str = "do not go together"
     instead: str = "leave one of them out"
+    only: Value | None = None
 
     def __str__(self) -> str:
-        return f"Not with ``{self.option}``."
+        return f"Not with {_name(self.option, self.only)}."
 
     def check(self, name: str, given: Mapping[str, Any]) -> None:
         """Raise OptionError where both options are given."""
-        if self.option in given:
-            both = " and ".join(f"{option}={describe_value(given[option])}" for option in (name, self.option))
+        if self.option in given and self.only in (None, given[self.option]):
+            both = " and ".join(f"{option}={_write_value(given[option])}" for option in (name, self.option))
             raise OptionError(f"{both} {self.why}; {self.instead}.")
 
 
-def write(name: str, value: str | float) -> str:
+def write_option(name: str, value: Value) -> str:
     """Return an option as a call and as a shell give it: ``until=0.5 (--until 0.5)``."""
     flag = f"--{name.replace('_', '-')}"
-    return f"{name}={value!r} ({flag if value is True else f'{flag} {value}'})"
+    if isinstance(value, tuple):
+        return f"{name}={list(value)} ({flag} {','.join(value)})"
+    return f"{name}={value!r} ({flag} {value})"
+
+
+def _name(option: str, value: Value | None) -> str:
+    """Return an option for a description, with the value that is meant."""
+    return f"``{option}``" if value is None else f"``{option}={value!r}``"
+
+
+def _write_value(value: Any) -> str:
+    """Return a value as it is given; of an object with a text of its own, such as a schedule or a path, that text."""
+    has_text = not isinstance(value, str) and "__str__" in type(value).__dict__
+    text = str(value) if has_text else ""
+    return describe_value(text if text and "\n" not in text else value)
 
 
 def conditions_of(hint: Any) -> list[Needs | Excludes]:
@@ -73,7 +93,7 @@ def conditions_of(hint: Any) -> list[Needs | Excludes]:
 def require_conditions(options_type: type, values: Mapping[str, Any]) -> None:
     """Refuse options that lack another one, or that do not go together; values of other names are ignored.
 
-    An option is given where its value is not the default.
+    An option is given where its value is neither the default nor an empty list.
 
     Raises:
         OptionError: with what is missing, or in the way.
@@ -81,7 +101,7 @@ def require_conditions(options_type: type, values: Mapping[str, Any]) -> None:
     given = {
         option.name: values[option.name]
         for option in fields(options_type)
-        if option.name in values and _differs(values[option.name], option.default)
+        if option.name in values and _is_given(values[option.name], option.default)
     }
     hints = typing.get_type_hints(options_type, include_extras=True)
     for name in given:
@@ -89,6 +109,9 @@ def require_conditions(options_type: type, values: Mapping[str, Any]) -> None:
             condition.check(name, given)
 
 
-def _differs(value: Any, default: Any) -> bool:
-    """Say whether a value is not the default; an array or a table, which equals nothing as a whole, is not."""
+def _is_given(value: Any, default: Any) -> bool:
+    """Say whether a value asks for something: it is neither the default nor an empty list."""
+    if isinstance(value, Sized) and not isinstance(value, str) and not len(value):
+        return False
+    # an array or a table equals nothing as a whole
     return type(value) is not type(default) or bool(value != default)

@@ -7,7 +7,7 @@ dataclasses share the option. It is written for Python; ``cli/words.py`` says th
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final, Literal
@@ -44,6 +44,12 @@ class Unset:
     shell: str
 
 
+def filled_in_by_commands(options_type: type) -> set[str]:
+    """Return the options that the command line fills in where nobody gives them."""
+    hints = typing.get_type_hints(options_type, include_extras=True)
+    return {name for name, hint in hints.items() if any(isinstance(mark, Unset) for mark in marks_of(hint))}
+
+
 def read_entries(docstring: str) -> dict[str, str]:
     """Return the text of each argument under ``Args:`` as one line."""
     texts: dict[str, str] = {}
@@ -61,23 +67,25 @@ def texts_of(options_type: type) -> dict[str, str]:
     return {name: text for name, text in texts.items() if text}
 
 
-def complete(text: str, hint: Any, where: Literal["call", "shell"] = "call") -> str:
+def complete(text: str, hint: Any, filled_in: Container[str] | None = None) -> str:
     """Return what an option is, with the default, the range and the conditions that its annotation holds.
 
     Args:
-        where: the option is given in a call, or in a shell. The words are those of a call in both.
+        filled_in: options that a shell need not give, since the command does. None = the option is of a call.
     """
+    is_call = filled_in is None
     unset = next((mark for mark in marks_of(hint) if isinstance(mark, Unset)), None)
     if unset is not None:
-        text = f"{text} None = {unset.call if where == 'call' else unset.shell}."
+        text = f"{text} None = {unset.call if is_call else unset.shell}."
     forms = [mark.form for mark in marks_of(hint) if isinstance(mark, Repeatable) and mark.form]
-    if forms and where == "shell":
+    if forms and not is_call:
         text = f"{text.rstrip('.')}, as {forms[0]}; may be given several times."
     # signatures and parsers list the alternatives of a single choice
     is_choice = [typing.get_origin(kind) for kind in kinds_of(hint)] == [Literal]
     allowed = "" if is_choice else choices(hint)
     text = f"{text.rstrip('.')}; allowed: {allowed}." if allowed else text
-    return " ".join([text, *(str(condition) for condition in conditions_of(hint))])
+    conditions = [str(condition) for condition in conditions_of(hint) if condition.option not in (filled_in or ())]
+    return " ".join([text, *conditions])
 
 
 def describe_arguments(function: Callable[..., Any], options_types: Sequence[type]) -> str | None:

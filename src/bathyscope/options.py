@@ -239,7 +239,7 @@ def choices(hint: Any) -> str:
         return ", ".join(map(str, arguments))
     if origin is Annotated:
         return ", ".join(str(mark) for mark in arguments[1:] if isinstance(mark, Range)) or choices(arguments[0])
-    if origin in (typing.Union, types.UnionType, tuple):
+    if origin in (typing.Union, types.UnionType, tuple, Sequence):
         return next((text for inner in arguments if (text := choices(inner))), "")
     return ""
 

@@ -123,7 +123,7 @@ def test_names_that_the_parser_lists_are_not_listed_again() -> None:
 
 def test_help_speaks_of_flags_and_not_of_python() -> None:
     texts = {p.name: get_args(p.annotation)[1].help for p in call_flags()}
-    assert texts["stream"] == "short for --placement stream."
+    assert texts["stream"] == "short for --placement stream. Not with --placement resident."
     assert "yes = run them where" in texts["beyond_context"]
     assert [name for name, text in texts.items() if re.search(r"True|False|None|``|\. not ", text)] == []
 

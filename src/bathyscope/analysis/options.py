@@ -13,6 +13,7 @@ from bathyscope.common_options import (
     PromptResamples,
     TestResamples,
 )
+from bathyscope.conditions import Excludes, Needs
 from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
@@ -48,13 +49,15 @@ class CompareOptions:
     """
 
     question: Question | None = None
-    all_pairs: bool = False
-    by: str | None = None
-    against: Against = "blocks"
+    all_pairs: Annotated[
+        bool, Excludes("question", "do not go together, since a question says itself what is compared")
+    ] = False
+    by: Annotated[str | None, Needs("question", "chooses the label of difficulty", "difficulty", only=True)] = None
+    against: Annotated[Against, Needs("question", "chooses the size", "size", only=True)] = "blocks"
     estimators: Sequence[str] | None = None
     cluster: PromptCluster = None
     equivalence: float | None = None
-    equivalence_unit: Unit = "ratio"
+    equivalence_unit: Annotated[Unit, Needs("equivalence", "is the unit of a bound", 1)] = "ratio"
     resamples: PromptResamples = 2000
     level: Level = 0.95
     seed: int = 0

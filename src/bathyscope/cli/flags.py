@@ -16,7 +16,7 @@ from bathyscope.cli.words import name_flag, write_for_shells
 from bathyscope.conditions import require_conditions
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.descriptions import complete, read_entries, texts_of
+from bathyscope.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.options import Repeatable, check_plain_options
 
 _NESTED = "__"
@@ -68,14 +68,14 @@ def make_flags(
     """
     hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
     texts = texts_of(options_type)
-    names = {option.name for option in fields(options_type)}
+    names, filled_in = {option.name for option in fields(options_type)}, filled_in_by_commands(options_type)
     return [
         _make_flag(
             option,
             # A flag that may be repeated is read as texts; its own options class says what they become.
             list[str] if _is_repeatable(marked[option.name]) else hints[option.name],
             write_for_shells(
-                complete(texts.get(option.name) or option.metadata.get("help", ""), marked[option.name], "shell"),
+                complete(texts.get(option.name) or option.metadata.get("help", ""), marked[option.name], filled_in),
                 names,
                 prefix,
             ),
@@ -101,12 +101,12 @@ def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_flags(
-    body: Callable[..., int], derived: Sequence[inspect.Parameter], options_type: type | None = None
+    body: Callable[..., int], derived: Sequence[inspect.Parameter], *options_types: type
 ) -> Callable[..., int]:
     """Return a function for the command line: ``body`` with derived parameters in place of its ``**options``.
 
     Args:
-        options_type: refuses numbers and choices that are not allowed.
+        options_types: refuse numbers and choices that are not allowed, and options that do not go together.
     """
     hints = get_type_hints(body, include_extras=True)
     parameters = [
@@ -120,7 +120,7 @@ def add_flags(
     def run(*arguments: Any, **flag_values: Any) -> int:
         typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
         # A wrong number is refused here in a moment, and not after the seconds in which the verb imports torch.
-        if options_type is not None:
+        for options_type in options_types:
             check_plain_options(options_type, typed)
             require_conditions(options_type, typed)
         return body(*arguments, **typed)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bathyscope.calls import takes
-from bathyscope.errors import ModelError, OptionError, describe_value, is_out_of_memory, warn
+from bathyscope.errors import ModelError, describe_value, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,
     quantisation_warning,
@@ -83,7 +83,6 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
-    _require_one_placement(placement, stream, window)
     gguf: GgufFile | None = None
     left_over: str | None = None
     if isinstance(model, nn.Module):
@@ -179,15 +178,6 @@ def loaded(model: AnyModel, *prompts: object) -> Model:
 def anatomy_of(hf: nn.Module) -> Anatomy:
     """Return the anatomy declared for the model's type, else the one found by search (accepted if the checks hold)."""
     return resolve(hf, family_of(hf))
-
-
-def _require_one_placement(placement: str, stream: bool, window: int | None) -> None:
-    """Refuse arguments of which one says that blocks are streamed and another that they are not."""
-    if placement == "resident" and (stream or window is not None):
-        streaming = "stream=True (--stream)" if stream else f"window={window} (--window)"
-        raise OptionError(
-            f"placement='resident' keeps all blocks in memory, and {streaming} streams them. Leave one of the two out."
-        )
 
 
 def _require_objects(model: Any, tokenizer: Any, family: Any) -> None:

@@ -2,14 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from bathyscope.common_options import Revision, TrustRemoteCode
+from bathyscope.conditions import Excludes
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Range
 
 Placement = Literal["auto", "resident", "stream"]
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
+_STREAMED: Final = Excludes(
+    "placement", "do not go together, since a resident model keeps all blocks in memory", only="resident"
+)
 
 
 @dataclass(frozen=True)
@@ -35,8 +39,8 @@ class LoadOptions:
     revision: Revision = None
     trust_remote_code: TrustRemoteCode = False
     placement: Placement = "auto"
-    window: Annotated[int, Range(1)] | None = None
-    stream: bool = False
+    window: Annotated[int | None, Range(1), _STREAMED] = None
+    stream: Annotated[bool, _STREAMED] = False
     attn: Attention | None = None
     gguf_file: str | None = None
 

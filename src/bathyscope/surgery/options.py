@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from bathyscope.common_options import (
     BeyondContext,
@@ -15,6 +15,7 @@ from bathyscope.common_options import (
     TestCluster,
     TestResamples,
 )
+from bathyscope.conditions import Excludes, Needs
 from bathyscope.descriptions import Unset
 from bathyscope.options import Coverage, Positive, Range, Resamples, TextForm
 from bathyscope.schedule import require_form
@@ -24,6 +25,8 @@ Emit = Literal["mergekit", "layers", "json"]
 How = Literal["scale", "linear", "heal"]
 Joint = Literal["mean", "worst"]
 Part = Literal["block", "attention", "mlp"]
+_OF_TASKS: Final = Needs("evaluate", "is of tasks", ("arc_easy",))
+_OF_HEALING: Final = Needs("how", "is of healing", "heal", only=True)
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,11 @@ class PruneOptions:
     max_cost: float | None = None
     parts: Sequence[Part] = ("block",)
     over: Literal["tokens", "answer"] = "tokens"
-    read_tokens: Annotated[int, Range(2)] | None = None
+    read_tokens: Annotated[
+        int | None,
+        Range(2),
+        Excludes("over", "do not go together, since the tokens of the answer are always read", only="answer"),
+    ] = None
     budget: Annotated[int, Range(0)] = 20_000
     measured: Annotated[int, Range(1)] = 32
     random: Annotated[int, Range(1)] = 16
@@ -71,8 +78,8 @@ class PruneOptions:
     seed: int = 0
     beyond_context: BeyondContext = None
     evaluate: Sequence[str] = ()
-    data: TaskRows = None
-    limit: TaskLimit = None
+    data: Annotated[TaskRows, _OF_TASKS] = None
+    limit: Annotated[TaskLimit, _OF_TASKS] = None
     batch_size: Annotated[int, Range(1)] = 8
     out: str | None = None
 
@@ -91,10 +98,10 @@ class RepairOptions:
     """
 
     how: How = "linear"
-    tokens: int | None = None
-    minutes: float | None = None
-    rate: Positive | None = None
-    state: str | None = None
+    tokens: Annotated[int | None, _OF_HEALING] = None
+    minutes: Annotated[float | None, _OF_HEALING] = None
+    rate: Annotated[Positive | None, _OF_HEALING] = None
+    state: Annotated[str | None, _OF_HEALING] = None
     resamples: TestResamples = 1000
     level: Level = 0.95
     cluster: TestCluster = None

@@ -215,6 +215,7 @@ def estimate(
         prompts: as for ``survey``; they are tokenized, and all that a survey refuses is refused here.
         measures: as for ``survey``.
         ...: the options of ``EstimateOptions``.
+        dtype: A torch dtype is allowed too.
         rates: measures the machine, given a model, the tokens of a prompt and a device; None = ``measure_rates``.
         **options: a measure's options under its name, as for ``survey``.
 
@@ -228,12 +229,6 @@ def estimate(
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
-    needless = "count" if tokens is None and count is not None else "chat" if tokens is not None and chat else None
-    if needless is not None:
-        raise OptionError(
-            f"{needless} is for {'prompts of a length (tokens)' if needless == 'count' else 'texts (prompts)'}; leave "
-            f"--{needless} out."
-        )
     if rates is not None and not callable(rates):
         raise OptionError(f"rates={describe_value(rates)} cannot be called; leave it out to measure this machine.")
     if not isinstance(model, str | Path):

@@ -107,19 +107,15 @@ def survey(
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
-    _require_engine(engine, workers, address, worker_timeout)
     require_loading(loading)
     if isinstance(schedule, str):
         require_form(schedule)  # of several kinds of values the check of types looks at none
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
-    if share is not None and out is None:
-        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    _require_one_way(share, engine, "grow" if grow else "until" if until is not None else None, schedule)
-    goal = _goal(until, budget, folder)
-    if grow or goal is not None:
-        _require_growth(folder, {entry.label for entry in controls})
-    writing = writing_of(write, temperature, seed or 0, alone=engine is None and share is None)
+    goal = None if until is None else Goal(until, None if budget is None else seconds_of(budget))
+    if folder is not None and (grow or goal is not None):
+        _require_growing_controls(folder, {entry.label for entry in controls})
+    writing = writing_of(write, temperature, seed or 0)
     request = Survey(
         measures=measures,
         seed=seed,
@@ -215,25 +211,6 @@ def _survey_with_controls(
     return replace(run, controls=control_runs)
 
 
-def _require_engine(engine: str | None, workers: int | None, address: str | None, worker_timeout: float | None) -> None:
-    """Refuse options of workers without an engine."""
-    if engine is None and (workers is not None or address is not None):
-        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
-    if engine is None and worker_timeout is not None:
-        raise OptionError("worker_timeout is of an engine; say which (engine='ray', --engine ray), or leave it out.")
-
-
-def _goal(until: float | None, budget: str | float | None, folder: Path | None) -> Goal | None:
-    """Return when a survey has enough prompts; None where it takes all."""
-    if until is None:
-        if budget is not None:
-            raise OptionError("budget is for a survey until it is sure; say how sure (until=0.5, --until 0.5).")
-        return None
-    if folder is None:
-        raise OptionError("until lets a run in a folder grow; give out=... (--out ...).")
-    return Goal(until, None if budget is None else seconds_of(budget))
-
-
 def _require_readings(measures: Collection[str]) -> None:
     """Refuse a survey until it is sure that could not tell the readings of the verdict."""
     missing = [name for name in NEEDED if name not in measures]
@@ -267,30 +244,8 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
             raise OptionError(f"survey() has no option {name!r}.{near} See help(bathyscope.survey).")
 
 
-def _require_one_way(
-    part: Part | None, engine: str | None, growth: str | None, schedule: Schedule | str | None
-) -> None:
-    """Refuse two ways to share a survey out, and what parts and workers cannot do."""
-    ways = {"part": None if part is None else str(part), "engine": engine}
-    by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
-    if part is not None and engine is not None:
-        raise OptionError(f"{by} are two ways to share a survey out; give one.")
-    if by and growth is not None:
-        raise OptionError(
-            f"{growth} (--{growth}) is for a whole run, computed by this process, and {by} was given; leave that out, "
-            "and join parts first."
-        )
-    if by and schedule is not None:
-        raise OptionError(
-            f"schedule={str(schedule)!r} and {by} do not go together; export the model (bathyscope export MODEL "
-            "--schedule ORDER --out FOLDER), and survey the exported checkpoint so."
-        )
-
-
-def _require_growth(folder: Path | None, controls: set[str]) -> None:
-    """Refuse to grow a run in memory, or one with controls that would stay as they are."""
-    if folder is None:
-        raise OptionError("grow=True (--grow) is for a run in a folder; give out=... (--out ...).")
+def _require_growing_controls(folder: Path, controls: set[str]) -> None:
+    """Refuse to grow a run with controls that would stay as they are."""
     left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
     if left:
         raise OptionError(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from bathyscope.common_options import Chat, Preset, Revision, TrustRemoteCode
+from bathyscope.conditions import Excludes, Needs
 from bathyscope.descriptions import Unset
 from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.options import Range, Repeatable, TextForm
@@ -19,6 +20,13 @@ _MEASURES: Final = {
     "help": f"names separated by commas, or all: {', '.join(MEASURES)} "
     f"(not given = {','.join(DEFAULT)}, or the preset's)"
 }
+_EXPORT_FIRST: Final = (
+    "export the model (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint so"
+)
+_OF_AN_ENGINE: Final = Needs("engine", "is of an engine", "ray")
+_GROWS: Final = Needs("out", "lets a run in a folder grow", "runs/x")
+_WHOLE: Final = Excludes("part", "do not go together, since this needs a whole run", "join all parts first")
+_ALONE: Final = Excludes("engine", "do not go together, since this process alone computes such a run")
 
 
 @dataclass(frozen=True)
@@ -78,17 +86,25 @@ class SurveyOptions:
     memory: str | int | None = None
     call_tokens: Annotated[int, Range(1)] | None = None
     control: str | Sequence[str] | None = None
-    schedule: Annotated[str, TextForm(require_form)] | None = None
-    part: str | None = None
-    grow: bool = False
-    until: Annotated[float, Range(0.01)] | None = None
-    budget: str | float | None = None
-    write: Annotated[int, Range(1)] | None = None
-    temperature: Annotated[float, Range(0)] | None = None
+    schedule: Annotated[
+        Annotated[str, TextForm(require_form)] | None,
+        Excludes("part", instead=_EXPORT_FIRST),
+        Excludes("engine", instead=_EXPORT_FIRST),
+    ] = None
+    part: Annotated[
+        str | None,
+        Needs("out", "is computed into a folder, to be joined from there", "runs/part-3"),
+        Excludes("engine", "are two ways to share a survey out"),
+    ] = None
+    grow: Annotated[bool, _GROWS, _WHOLE, _ALONE] = False
+    until: Annotated[float | None, Range(0.01), _GROWS, _WHOLE, _ALONE] = None
+    budget: Annotated[str | float | None, Needs("until", "is for a survey until it is sure", 0.5)] = None
+    write: Annotated[int | None, Range(1), _WHOLE, _ALONE] = None
+    temperature: Annotated[float | None, Range(0), Needs("write", "is of what the model writes", 200)] = None
     engine: Literal["ray"] | None = None
-    workers: Annotated[int, Range(1)] | None = None
-    address: str | None = None
-    worker_timeout: Annotated[float, Range(1, none="3600")] | None = None
+    workers: Annotated[int | None, Range(1), _OF_AN_ENGINE] = None
+    address: Annotated[str | None, _OF_AN_ENGINE] = None
+    worker_timeout: Annotated[float | None, Range(1, none="3600"), _OF_AN_ENGINE] = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
     chat: bool = False
@@ -109,9 +125,11 @@ class EstimateOptions:
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
     tokens: Annotated[int, Range(2, 1_000_000)] | None = None
-    count: Annotated[int, Range(1, 1_000_000_000, none="10")] | None = None
+    count: Annotated[
+        int | None, Range(1, 1_000_000_000, none="10"), Needs("tokens", "is for prompts of a length", 200)
+    ] = None
     preset: Preset = None
-    chat: Chat = False
+    chat: Annotated[Chat, Excludes("tokens", "do not go together, since only texts are written so")] = False
     dtype: str | None = None
     device: str | None = None
     revision: Revision = None

@@ -23,7 +23,7 @@ from bathyscope.analysis.depths.questions import (
     Pairs,
     PlannedContrast,
     plan_comparisons,
-    require_together,
+    require_pairs,
 )
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
@@ -84,7 +84,7 @@ def compare(
         <Comparison model − shallow. ...>
     """
     chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
-    require_together(question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    require_pairs(pairs, question, all_pairs)
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
@@ -302,17 +302,12 @@ def equivalence_bounds(
 
 
 def _require_bound(equivalence: float | None, unit: str) -> None:
-    """Refuse a bound that is none whatever the runs are, and a unit without a bound.
+    """Refuse a bound that is none whatever the runs are.
 
     Raises:
         OptionError: with what is allowed.
     """
     if equivalence is None:
-        if unit != "ratio":
-            raise OptionError(
-                f"equivalence_unit={unit!r} (--equivalence-unit) is the unit of a bound, and none is given; add "
-                "equivalence= (--equivalence), such as 1 for one block, or leave the unit out."
-            )
         return
     if not (equivalence > 0 and math.isfinite(equivalence)):
         raise OptionError(

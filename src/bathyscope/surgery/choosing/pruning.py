@@ -91,7 +91,6 @@ def prune(
     with alone(model):
         require_size(drop, max_cost)
         domains = domains_of(calibration, test, joint)
-        require_consistent(evaluate, data, limit, over, read_tokens)
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
@@ -139,27 +138,6 @@ def prune(
                 raise PruningError(refusal(plan.data), plan)
             plan = _add_speeds(plan, trial, pieces, progress)
             return _add_tasks(plan, trial, tasks, limit, batch_size, pieces, progress)
-
-
-def require_consistent(
-    evaluate: Sequence[str],
-    data: Mapping[str, str | Path] | None,
-    limit: int | None,
-    over: Over,
-    read_tokens: int | None,
-) -> None:
-    """Refuse options that mean something only together with others; no model is needed.
-
-    Raises:
-        OptionError: which of them.
-    """
-    if not evaluate and (data or limit is not None):
-        raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
-    if over == "answer" and read_tokens is not None:
-        raise OptionError(
-            f"read_tokens={read_tokens} samples the tokens of a prompt, and over='answer' looks at those of "
-            "the answer, which are always read; leave one of them out."
-        )
 
 
 def _source_texts(**sources: object) -> dict[str, str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from bathyscope.calls import takes
 from bathyscope.common_options import Progress
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.prompts.prompts import Prompts
@@ -85,7 +85,7 @@ def repair(
         (True, True)
     """
     with alone(model):
-        budget = require_budget(how, tokens, minutes, state, rate)
+        budget = require_budget(how, tokens, minutes)
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
@@ -135,23 +135,10 @@ def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedul
     return chosen
 
 
-def require_budget(
-    how: str,
-    tokens: int | None = None,
-    minutes: float | None = None,
-    state: str | Path | None = None,
-    rate: float | None = None,
-) -> Budget | None:
+def require_budget(how: str, tokens: int | None = None, minutes: float | None = None) -> Budget | None:
     """Return the budget of healing, None without it.
 
     Raises:
-        OptionError: a budget without healing, or healing without one.
+        OptionError: healing without one.
     """
-    if how == "heal":
-        return Budget(tokens, minutes)
-    if tokens is not None or minutes is not None:
-        raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
-    for name, value in (("state", state), ("rate", rate)):
-        if value is not None:
-            raise OptionError(f"how={how!r} trains nothing and has no {name}; leave {name} out, or give how='heal'.")
-    return None
+    return Budget(tokens, minutes) if how == "heal" else None
