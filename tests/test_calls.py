@@ -12,7 +12,7 @@ import pytest
 from support.synthetic import synthetic_run
 
 import bathyscope
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.errors import ArgumentError, OptionError
 from bathyscope.options import Range
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.errors import OptionError
 from bathyscope.options import Coverage, Distinct, Range, choices, coerce, items_of
 

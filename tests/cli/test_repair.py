@@ -14,7 +14,7 @@ import pytest
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands import repair as command
-from bathyscope.conditions import require_conditions
+from bathyscope.core.conditions import require_conditions
 from bathyscope.surgery.options import RepairOptions
 from bathyscope.surgery.repairing.repair import require_budget
 from bathyscope.surgery.repairing.repaired import Repaired

@@ -12,7 +12,7 @@ from test_verbs import VERBS
 from bathyscope.cli.contents import every_command
 from bathyscope.cli.words import name_flag, write_for_shells
 from bathyscope.core.commands import name_command
-from bathyscope.descriptions import texts_of
+from bathyscope.core.descriptions import texts_of
 from bathyscope.measures.registry import MEASURES
 
 OPTIONS = ["until", "batch_tokens", "placement"]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from bathyscope.common_options import (
+from bathyscope.core.common_options import (
     BeyondContext,
     Chat,
     Level,
@@ -13,7 +13,7 @@ from bathyscope.common_options import (
     PromptResamples,
     TestResamples,
 )
-from bathyscope.conditions import Excludes, Needs
+from bathyscope.core.conditions import Excludes, Needs
 from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY

@@ -12,8 +12,8 @@ import xarray as xr
 from numpy.typing import NDArray
 
 from bathyscope.analysis.options import DepthPerformanceOptions
-from bathyscope.calls import takes
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import OptionError, did_you_mean, warn

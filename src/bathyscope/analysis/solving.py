@@ -18,8 +18,8 @@ import xarray as xr
 from torch import Tensor
 
 from bathyscope.analysis.options import SolvedByOptions, SolvedOptions
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import without_folders

@@ -18,8 +18,8 @@ import xarray as xr
 from scipy import stats
 
 from bathyscope.analysis.options import WrittenOptions
-from bathyscope.calls import takes
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled

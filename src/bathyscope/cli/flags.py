@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from cyclopts import Group, Parameter
 
 from bathyscope.cli.words import name_flag, write_for_shells
-from bathyscope.conditions import require_conditions
+from bathyscope.core.conditions import require_conditions
+from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.options import Repeatable, check_plain_options
 
 _NESTED = "__"

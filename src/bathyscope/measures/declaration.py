@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.descriptions import describe_fields
+from bathyscope.core.descriptions import describe_fields
 from bathyscope.labels import Table, labelled
 from bathyscope.options import NoOptions
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from bathyscope.common_options import BeyondContext
-from bathyscope.descriptions import Doc
+from bathyscope.core.common_options import BeyondContext
+from bathyscope.core.descriptions import Doc
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final, Literal
 
-from bathyscope.descriptions import Doc
+from bathyscope.core.descriptions import Doc
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.options import Distinct, Range

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.model import Model, load
 from bathyscope.model.options import Attention, Placement
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.errors import ModelError, describe_value, is_out_of_memory, warn
 from bathyscope.model.admission import (
     alone,

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from bathyscope.common_options import Revision, TrustRemoteCode
-from bathyscope.conditions import Excludes
+from bathyscope.core.common_options import Revision, TrustRemoteCode
+from bathyscope.core.conditions import Excludes
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Range
 

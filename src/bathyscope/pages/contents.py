@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
 from bathyscope.runs.by_place import ByPlace, by_place

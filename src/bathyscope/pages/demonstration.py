@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bathyscope.calls import checked
 from bathyscope.core.cache import stored_smollm2
+from bathyscope.core.calls import checked
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 from bathyscope.runs.folder import folder_path

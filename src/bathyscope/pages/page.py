@@ -9,7 +9,7 @@ from typing import Any, Final
 import xarray as xr
 from markupsafe import Markup
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.cycles import with_address
 from bathyscope.core.own_files import require_own_page
 from bathyscope.core.paths import given_path, require_writable

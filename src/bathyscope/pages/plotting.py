@@ -9,7 +9,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.text import elided, require_text
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs

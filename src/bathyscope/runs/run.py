@@ -13,8 +13,8 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.calls import checked
 from bathyscope.core.above import from_above
+from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
-from bathyscope.common_options import (
+from bathyscope.core.common_options import (
     BeyondContext,
     Level,
     PromptCluster,
@@ -15,8 +15,8 @@ from bathyscope.common_options import (
     TestCluster,
     TestResamples,
 )
-from bathyscope.conditions import Excludes, Needs
-from bathyscope.descriptions import Unset
+from bathyscope.core.conditions import Excludes, Needs
+from bathyscope.core.descriptions import Unset
 from bathyscope.options import Coverage, Positive, Range, Resamples, TextForm
 from bathyscope.schedule import require_form
 

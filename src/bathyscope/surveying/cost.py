@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 import xarray as xr
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.text import duration, in_bytes, scaled, shown
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device

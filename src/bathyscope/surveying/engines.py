@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean

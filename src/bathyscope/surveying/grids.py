@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 import pandas as pd
 import xarray as xr
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.core.result import rows_of

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
-from bathyscope.common_options import Chat, Preset, Revision, TrustRemoteCode
-from bathyscope.conditions import Excludes, Needs
-from bathyscope.descriptions import Unset
+from bathyscope.core.common_options import Chat, Preset, Revision, TrustRemoteCode
+from bathyscope.core.conditions import Excludes, Needs
+from bathyscope.core.descriptions import Unset
 from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.options import Range, Repeatable, TextForm
 from bathyscope.schedule import require_form

@@ -7,7 +7,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.analysis.options import SimilarityOptions
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import counted
 from bathyscope.measures.base import ModelFacts

@@ -29,7 +29,7 @@ from bathyscope.analysis.between.sides import (
 )
 from bathyscope.analysis.between.weights import WeightComparison, compare_adapters, compare_weights
 from bathyscope.analysis.options import DiffOptions
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded

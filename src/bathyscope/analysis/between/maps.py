@@ -20,8 +20,8 @@ from bathyscope.analysis.between.map_errors import MapErrors
 from bathyscope.analysis.between.map_results import dataset, maps_result
 from bathyscope.analysis.between.streams import Streams
 from bathyscope.analysis.options import MapsOptions
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, PromptError, warn

@@ -28,7 +28,7 @@ from bathyscope.analysis.depths.questions import (
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
 from bathyscope.analysis.options import Against, CompareOptions, Question, Unit
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths.result import gathered
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
 from bathyscope.analysis.options import GroupOptions
-from bathyscope.calls import takes
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.calls import checked
-from bathyscope.common_options import Level, PromptResamples
+from bathyscope.core.calls import checked
+from bathyscope.core.common_options import Level, PromptResamples
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled, mean_limits, token_weights
 from bathyscope.runs.run import Run

@@ -20,8 +20,8 @@ from bathyscope.analysis.probes.activations import last_activations
 from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
 from bathyscope.analysis.probes.gather import require_room
 from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled

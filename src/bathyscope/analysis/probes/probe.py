@@ -6,7 +6,7 @@ from typing import Any, Literal
 from bathyscope.analysis.probes.ing import ing_probe
 from bathyscope.analysis.probes.subjoiner import subjoiner
 from bathyscope.analysis.probes.wic import wic_probe
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.result import LabelledResult
 from bathyscope.model import AnyModel
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS, SubjoinerOptions
 from bathyscope.analysis.probes.gather import require_room, run_batches
 from bathyscope.analysis.probes.words import place_words, read_words
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled

@@ -17,8 +17,8 @@ from bathyscope.analysis.options import WicOptions
 from bathyscope.analysis.probes.gather import token_states
 from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled

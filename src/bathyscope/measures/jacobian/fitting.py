@@ -13,8 +13,8 @@ import torch
 import transformers
 from torch import Tensor
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from bathyscope.common_options import Level
+from bathyscope.core.common_options import Level
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from bathyscope.common_options import PromptResamples
+from bathyscope.core.common_options import PromptResamples
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Resamples

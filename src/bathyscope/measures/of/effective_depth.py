@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
-from bathyscope.common_options import Level, PromptLabel, PromptResamples
+from bathyscope.core.common_options import Level, PromptLabel, PromptResamples
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declaration import Declaration

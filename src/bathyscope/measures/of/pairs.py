@@ -11,7 +11,7 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from bathyscope.common_options import Level, PromptLabel
+from bathyscope.core.common_options import Level, PromptLabel
 from bathyscope.errors import ModelError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
-from bathyscope.common_options import OF_PROMPTS, Level
+from bathyscope.core.common_options import OF_PROMPTS, Level
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Range

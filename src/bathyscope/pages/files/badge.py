@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.foreign import read_text
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own, require_own_picture

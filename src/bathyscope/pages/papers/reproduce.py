@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load

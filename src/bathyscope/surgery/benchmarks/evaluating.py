@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bathyscope.calls import takes
+from bathyscope.core.calls import takes
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable

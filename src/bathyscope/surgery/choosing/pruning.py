@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn

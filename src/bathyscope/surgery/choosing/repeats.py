@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
 from bathyscope.core.arrays import BoolArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
 from bathyscope.core.text import shown

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError

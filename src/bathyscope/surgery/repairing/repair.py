@@ -6,8 +6,8 @@ the test prompts. Doing nothing is a rung as well: maps and training may fit the
 
 from pathlib import Path
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model import AnyModel, Model, alone, loaded

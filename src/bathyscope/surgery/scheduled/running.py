@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bathyscope.calls import checked
+from bathyscope.core.calls import checked
 from bathyscope.core.commands import name_command
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, describe_value

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from bathyscope.calls import takes
-from bathyscope.common_options import Progress
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED, read_json

@@ -15,7 +15,7 @@ from typing import Any, Final
 import torch
 from torch import nn
 
-from bathyscope.calls import bind_arguments, checked_arguments
+from bathyscope.core.calls import bind_arguments, checked_arguments
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import counted, duration

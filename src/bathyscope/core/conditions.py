@@ -30,12 +30,12 @@ class Needs:
     def __str__(self) -> str:
         return f"Needs {_name(self.option, self.example if self.only else None)}."
 
-    def check(self, name: str, given: Mapping[str, Any]) -> None:
+    def check(self, name: str, requested: Mapping[str, Any]) -> None:
         """Raise OptionError where ``name`` is given and the other option is not."""
-        if self.option not in given or (self.only and given[self.option] != self.example):
+        if self.option not in requested or (self.only and requested[self.option] != self.example):
             raise OptionError(
-                f"{name}={_write_value(given[name])} {self.why}; give {write_option(self.option, self.example)}, or "
-                f"leave {name} out."
+                f"{name}={_write_value(requested[name])} {self.why}; give {write_option(self.option, self.example)}, "
+                f"or leave {name} out."
             )
 
 
@@ -58,10 +58,10 @@ class Excludes:
     def __str__(self) -> str:
         return f"Not with {_name(self.option, self.only)}."
 
-    def check(self, name: str, given: Mapping[str, Any]) -> None:
+    def check(self, name: str, requested: Mapping[str, Any]) -> None:
         """Raise OptionError where both options are given."""
-        if self.option in given and self.only in (None, given[self.option]):
-            both = " and ".join(f"{option}={_write_value(given[option])}" for option in (name, self.option))
+        if self.option in requested and self.only in (None, requested[self.option]):
+            both = " and ".join(f"{option}={_write_value(requested[option])}" for option in (name, self.option))
             raise OptionError(f"{both} {self.why}; {self.instead}.")
 
 
@@ -98,15 +98,15 @@ def require_conditions(options_type: type, values: Mapping[str, Any]) -> None:
     Raises:
         OptionError: with what is missing, or in the way.
     """
-    given = {
+    requested = {
         option.name: values[option.name]
         for option in fields(options_type)
         if option.name in values and _is_given(values[option.name], option.default)
     }
     hints = typing.get_type_hints(options_type, include_extras=True)
-    for name in given:
+    for name in requested:
         for condition in conditions_of(hints[name]):
-            condition.check(name, given)
+            condition.check(name, requested)
 
 
 def _is_given(value: Any, default: Any) -> bool:

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from test_verbs import VERBS
 
 import bathyscope
-from bathyscope.calls import takes
-from bathyscope.descriptions import DEFERRED, Doc, Unset, complete, read_entries, texts_of
+from bathyscope.core.calls import takes
+from bathyscope.core.descriptions import DEFERRED, Doc, Unset, complete, read_entries, texts_of
 from bathyscope.measures.registry import MEASURES
 from bathyscope.options import Range, Repeatable
 from bathyscope.pages.options import FileOptions

@@ -7,12 +7,12 @@ dataclasses share the option. It is written for Python; ``cli/words.py`` says th
 import inspect
 import re
 import typing
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final, Literal
 
-from bathyscope.conditions import conditions_of
+from bathyscope.core.conditions import conditions_of
 from bathyscope.options import Repeatable, annotations_that_resolve, choices, kinds_of, marks_of
 
 _ENTRY: Final = re.compile(r"    (\.{3}|\*{0,2}\w+(?:, \w+)*): (.*)")
@@ -101,13 +101,13 @@ def describe_arguments(function: Callable[..., Any], options_types: Sequence[typ
         texts |= {name: complete(text, hints[name]) for name, text in texts_of(options_type).items()}
     before, section, after = _split_docstring(function.__doc__)
     lines_by_name = {names[0]: lines for names, lines in _split_entries(section)}
-    own = read_entries(function.__doc__)
+    additions = read_entries(function.__doc__)
     lines_by_name.pop(DEFERRED, None)
     rows: list[str] = []
     for parameter in inspect.signature(function).parameters.values():
         lines = lines_by_name.pop(f"{_stars(parameter)}{parameter.name}", [])
         if parameter.name in texts:
-            text = f"{texts[parameter.name]} {own.get(parameter.name, '')}".strip()
+            text = f"{texts[parameter.name]} {additions.get(parameter.name, '')}".strip()
             lines = _write_entry(parameter.name, text)
         rows += lines
     rows += [line for lines in lines_by_name.values() for line in lines]
@@ -128,14 +128,17 @@ def _write_entry(name: str, text: str) -> list[str]:
 
 
 def _stars(parameter: inspect.Parameter) -> str:
-    return {parameter.VAR_KEYWORD: "**", parameter.VAR_POSITIONAL: "*"}.get(parameter.kind, "")
+    """Return what stands before the name of a parameter that takes any number of arguments."""
+    return (
+        "**" if parameter.kind is parameter.VAR_KEYWORD else "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+    )
 
 
 def _shared_text(hint: Any) -> str:
     return next((mark.text for mark in marks_of(hint) if isinstance(mark, Doc)), "")
 
 
-def _texts_of_signature(function: Callable[..., Any]) -> Mapping[str, str]:
+def _texts_of_signature(function: Callable[..., Any]) -> dict[str, str]:
     """Return the texts that the annotations of a function hold themselves."""
     hints = annotations_that_resolve(function)
     return {name: text for name, hint in hints.items() if (text := _shared_text(hint))}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, get_type_hints
 
-from bathyscope.conditions import require_conditions
-from bathyscope.descriptions import describe_arguments
+from bathyscope.core.conditions import require_conditions
+from bathyscope.core.descriptions import describe_arguments
 from bathyscope.errors import ArgumentError, did_you_mean
 from bathyscope.options import annotations_that_resolve, convert_plain_values
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated
 
-from bathyscope.descriptions import Doc
+from bathyscope.core.descriptions import Doc
 from bathyscope.options import Coverage, Range, Repeatable, Resamples
 
 _TOGETHER = "that belong together, such as document; they are resampled as one."

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bathyscope.calls import takes
-from bathyscope.conditions import Excludes, Needs, require_conditions
+from bathyscope.core.calls import takes
+from bathyscope.core.conditions import Excludes, Needs, require_conditions
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
 
