@@ -151,6 +151,14 @@ def test_the_help_of_a_verb_describes_every_option(options_type: type) -> None:
     assert DEFERRED not in entries
 
 
+@pytest.mark.parametrize("name", MEASURES)
+def test_the_help_of_a_measures_options_describes_each(name: str) -> None:
+    options_type = MEASURES[name].options_type
+    entries = read_entries(options_type.__doc__ or "")
+    assert list(entries) == [option.name for option in fields(options_type)]
+    assert all(entries.values())
+
+
 def sentences_of_docstrings() -> Iterator[str]:
     """Text of each docstring and of each other text of the package, on one line."""
     for path in SRC.rglob("*.py"):

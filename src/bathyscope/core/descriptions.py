@@ -10,11 +10,12 @@ import typing
 from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from bathyscope.core.conditions import conditions_of
 from bathyscope.options import Repeatable, annotations_that_resolve, choices, kinds_of, marks_of
 
+T = TypeVar("T")
 _ENTRY: Final = re.compile(r"    (\.{3}|\*{0,2}\w+(?:, \w+)*): (.*)")
 _HEAD: Final = "\n\nArgs:\n"
 _SECTION: Final = re.compile(r"\n\n[A-Z]\w+:\n    ")
@@ -114,12 +115,13 @@ def describe_arguments(function: Callable[..., Any], options_types: Sequence[typ
     return before + _HEAD + "\n".join(rows) + after if rows else before + after
 
 
-def describe_fields(options_type: type) -> None:
-    """Give the docstring of an options class that people make themselves an entry for each shared option."""
-    if options_type.__doc__ is not None and (texts := texts_of(options_type)):
+def described(options_type: type[T]) -> type[T]:
+    """Return an options class that people make themselves, its docstring with an entry for each shared option too."""
+    if options_type.__doc__ is not None:
         before, _, after = _split_docstring(options_type.__doc__)
-        rows = [row for name, text in texts.items() for row in _write_entry(name, text)]
+        rows = [row for name, text in texts_of(options_type).items() for row in _write_entry(name, text)]
         options_type.__doc__ = before + _HEAD + "\n".join(rows) + after
+    return options_type
 
 
 def _write_entry(name: str, text: str) -> list[str]:
@@ -129,9 +131,9 @@ def _write_entry(name: str, text: str) -> list[str]:
 
 def _stars(parameter: inspect.Parameter) -> str:
     """Return what stands before the name of a parameter that takes any number of arguments."""
-    return (
-        "**" if parameter.kind is parameter.VAR_KEYWORD else "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
-    )
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return "*"
+    return "**" if parameter.kind is parameter.VAR_KEYWORD else ""
 
 
 def _shared_text(hint: Any) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from bathyscope.core.descriptions import describe_fields
 from bathyscope.labels import Table, labelled
 from bathyscope.options import NoOptions
 
@@ -49,9 +48,6 @@ class Declaration:
     panels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     question: str = ""
     rows: str = ""
-
-    def __post_init__(self) -> None:
-        describe_fields(self.options_type)
 
     def dataset(self, values: Mapping[str, Any], coords: Mapping[str, Any], **texts: object) -> xr.Dataset:
         """Results labelled as the table says; a name that is not in it is a KeyError."""

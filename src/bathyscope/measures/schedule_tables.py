@@ -22,7 +22,7 @@ ReadTokens = Annotated[
     Range(2, none="all tokens"),
     Doc(
         "read out only so many tokens of each prompt, drawn at random with those of its answer among them: means stay "
-        "unbiased, and their standard errors are given."
+        "unbiased, and their standard errors are given. None = all tokens."
     ),
 ]
 SAMPLING_ERRORS: Final = ("kl", "top1_agreement", "entropy", "loss")

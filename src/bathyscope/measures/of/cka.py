@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from bathyscope.core.common_options import Level
+from bathyscope.core.descriptions import described
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -39,6 +40,7 @@ _label = partial(Label, source="lad2024, representational similarity")
 _pairs = partial(_label, "tokens boundary boundary_other")
 
 
+@described
 @dataclass(frozen=True)
 class CkaOptions:
     """Options of CKA.

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Final, Literal
 
 from bathyscope.core.common_options import PromptResamples
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Resamples
@@ -15,6 +16,7 @@ _INTERVAL = "bootstrap over prompts"
 _STUDENT = "Student's with HC3 errors (CR3 over clusters)"
 
 
+@described
 @dataclass(frozen=True)
 class DepthScoreOptions:
     """Options of the depth score.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
@@ -24,6 +25,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.rows import ScheduleRow, SkipRow
 
 
+@described
 @dataclass(frozen=True)
 class DropOptions:
     """Options of drop.

@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from bathyscope.core.common_options import Level, PromptLabel, PromptResamples
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declaration import Declaration
@@ -30,6 +31,7 @@ _label = partial(Label, "estimator", source="hu2025, effective depth")
 _BOOTSTRAP = "bootstrap over prompts"
 
 
+@described
 @dataclass(frozen=True)
 class EffectiveDepthOptions:
     """Options of the effective depth.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import PromptError
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
@@ -41,6 +42,7 @@ _effect = partial(
 )
 
 
+@described
 @dataclass(frozen=True)
 class ErasureOptions:
     """Options of residual erasure.

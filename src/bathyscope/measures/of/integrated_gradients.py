@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import warn
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
@@ -36,6 +37,7 @@ BASELINES: Final = {"tokens": "mean of x over the prompt's tokens", "channels": 
 _label = partial(Label, source="csordas2025, integrated gradients")
 
 
+@described
 @dataclass(frozen=True)
 class IntegratedGradientsOptions:
     """Options of integrated gradients.

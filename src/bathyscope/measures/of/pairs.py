@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from bathyscope.core.common_options import Level, PromptLabel
+from bathyscope.core.descriptions import described
 from bathyscope.errors import ModelError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
@@ -37,6 +38,7 @@ _pair = partial(Label, "prompt dropped other", source=_SOURCE)
 _mean = partial(Label, "dropped other", units="nats", source=_SOURCE)
 
 
+@described
 @dataclass(frozen=True)
 class PairsOptions:
     """Options of pairs.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
@@ -17,6 +18,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.rows import ScheduleRow
 
 
+@described
 @dataclass(frozen=True)
 class RepeatOptions:
     """Options of repeat.

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated, Final
 
 from bathyscope.core.common_options import OF_PROMPTS, Level
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Range
@@ -17,6 +18,7 @@ _in_loops = partial(Label, "", source="own", optional=True)
 _BOOTSTRAP = "bootstrap over prompts"
 
 
+@described
 @dataclass(frozen=True)
 class StagesOptions:
     """Options of the stages.

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
@@ -22,6 +23,7 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.rows import ScheduleRow
 
 
+@described
 @dataclass(frozen=True)
 class SwapOptions:
     """Options of swap.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
@@ -36,6 +37,7 @@ _cosine = partial(
 )
 
 
+@described
 @dataclass(frozen=True)
 class SwapCosineOptions:
     """Options of swap cosines.
