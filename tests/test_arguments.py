@@ -62,17 +62,33 @@ def test_only_plain_values_are_written_out() -> None:
         ),
         (lambda: bathyscope.prune("model", {}, {}, drop=1), OptionError, "No domain; give two or more"),
         (lambda: bathyscope.prune("model", IDS, IDS, drop=1, parts=None), OptionError, "parts=None is not allowed"),
-        (lambda: bathyscope.estimate("model", IDS, count=3), OptionError, "count is for prompts of a length"),
-        (lambda: bathyscope.estimate("model", tokens=9, chat=True), OptionError, "chat is for texts"),
+        (
+            lambda: bathyscope.estimate("model", IDS, count=3),
+            OptionError,
+            "count=3 is for prompts of a length; give tokens=200",
+        ),
+        (
+            lambda: bathyscope.estimate("model", tokens=9, chat=True),
+            OptionError,
+            "chat=True and tokens=9 do not go together, since only texts are written so",
+        ),
         (lambda: bathyscope.estimate("model", tokens=9, rates=5), OptionError, "rates=5 cannot be called"),
-        (lambda: bathyscope.survey("model", IDS, worker_timeout=5), OptionError, "worker_timeout is of an engine"),
+        (
+            lambda: bathyscope.survey("model", IDS, worker_timeout=5),
+            OptionError,
+            "worker_timeout=5.0 is of an engine; give engine='ray'",
+        ),
         (
             lambda: bathyscope.survey("model", IDS, write=2, temperature=np.inf),
             OptionError,
             "temperature=inf is out of",
         ),
         (lambda: bathyscope.survey("model", IDS, baych_tokens=5), OptionError, "Did you mean 'batch_tokens'"),
-        (lambda: bathyscope.survey("model", IDS, part="1/2", out="out", until=0.5), OptionError, r"^until \(--until\)"),
+        (
+            lambda: bathyscope.survey("model", IDS, part="1/2", out="out", until=0.5),
+            OptionError,
+            "^until=0.5 and part='1/2' do not go together",
+        ),
         (lambda: bathyscope.PromptSet(("hi",), "x"), PromptError, "prompts= must be a tuple of Prompt objects"),
         (lambda: bathyscope.Prompt("hi", labels={"x": [1]}), PromptError, "the label 'x' must be a text or a number"),
         (

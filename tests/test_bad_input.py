@@ -400,7 +400,7 @@ REPAIR = ("repair", "nobody/model", "--schedule", "drop:1", "--calibration", "{f
         ((*REPAIR, "--how", "heal", "--tokens", "9", "--rate", "nan"), "rate=nan is out of range; allowed: above 0."),
         (
             (*REPAIR, "--rate", "0.1"),
-            "how='linear' trains nothing and has no rate; leave rate out, or give",
+            "rate=0.1 is of healing; give how='heal' (--how heal), or leave rate out.",
         ),
         (("repair", "{run}"), "holds a run; bathyscope repair takes a model, or the folder of a plan."),
         (
@@ -409,7 +409,7 @@ REPAIR = ("repair", "nobody/model", "--schedule", "drop:1", "--calibration", "{f
         ),
         (
             ("prune", *TWO[1:2], "--calibration", "{file}", "--test", "{file}", "--drop", "1", "--limit", "3"),
-            "data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].",
+            "limit=3 is of tasks; give evaluate=['arc_easy'] (--evaluate arc_easy), or leave limit out.",
         ),
     ],
 )

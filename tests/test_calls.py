@@ -12,8 +12,9 @@ import pytest
 from support.synthetic import synthetic_run
 
 import bathyscope
+from bathyscope.core.calls import checked
 from bathyscope.errors import ArgumentError, OptionError
-from bathyscope.options import Range, checked
+from bathyscope.options import Range
 
 MODEL, TEXTS = "no/such-model", [[5, 9, 7, 30]]
 MISSPELT: dict[str, tuple[Callable[[], Any], str, str]] = {

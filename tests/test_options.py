@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from bathyscope.core.calls import checked
 from bathyscope.errors import OptionError
-from bathyscope.options import Coverage, Distinct, Range, checked, choices, coerce, items_of
+from bathyscope.options import Coverage, Distinct, Range, choices, coerce, items_of
 
 
 @dataclass(frozen=True)

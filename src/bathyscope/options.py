@@ -5,22 +5,17 @@ A choice is a ``Literal``, a range is ``Annotated[int, Range(1, 64)]``, and a li
 so that each mistake is refused in the same words, before any model is loaded.
 """
 
-import inspect
 import math
 import operator
-import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
-from typing import Annotated, Any, Literal, ParamSpec, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
+from bathyscope.errors import OptionError, describe_value, did_you_mean
 
 T = TypeVar("T")
-P = ParamSpec("P")
-R = TypeVar("R")
 _CHECKED = "_is_checked"
 """The mark of options whose values have been checked; a copy with other values does not have it."""
 
@@ -93,7 +88,13 @@ class TextForm:
 
 @dataclass(frozen=True)
 class Repeatable:
-    """Annotates an option that a command line may give several times; its value there is the list of texts."""
+    """Annotates an option that a command line may give several times; its value there is the list of texts.
+
+    Args:
+        form: of each text; empty = the option's own description says it.
+    """
+
+    form: str = ""
 
 
 Coverage = Annotated[float, Range(0.01, 0.9999)]
@@ -166,74 +167,32 @@ def require_allowed(instance: Any, where: str) -> None:
         _convert(hints[field.name], getattr(instance, field.name), f"{where}: {field.name}")
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the function with a check in front: it refuses plain arguments that their annotations do not allow.
-
-    Numbers, texts, truth values, lists of them, and choices are checked; models, prompts, tables and paths are not.
-    A ``seed`` must be one that numpy accepts.
-    """
-    signature = inspect.signature(function)
-
-    @wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> R:
-        bound = bind_arguments(function, signature, args, options)
-        bound.arguments.update(checked_arguments(function, bound.arguments))
-        return function(*bound.args, **bound.kwargs)
-
-    return call
-
-
-def bind_arguments(
-    function: Callable[..., Any], signature: inspect.Signature, args: Sequence[Any], options: Mapping[str, Any]
-) -> inspect.BoundArguments:
-    """Return the arguments of a call by name.
-
-    Args:
-        signature: of the function, or one of several functions that share their keywords.
-
-    Raises:
-        ArgumentError: an unknown keyword (with a near miss), one that is missing, or too many arguments.
-    """
-    try:
-        return signature.bind(*args, **options)
-    except TypeError as error:
-        parameters = signature.parameters
-        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-        unknown = [] if takes_any else [name for name in options if name not in parameters]
-        # Python names what is missing first, which is often what was misspelt
-        reason = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
-        near = did_you_mean(unknown[0], parameters) if unknown else ""
-        name, home = _public_name(function)
-        raise ArgumentError(f"{name}(): {reason}.{near} See help({home}.{name}).") from None
-
-
-def _public_name(function: Callable[..., Any]) -> tuple[str, str]:
-    """Return a function's name and the module that it is called in: the package's own where it is public."""
-    package = sys.modules.get("bathyscope")
-    listed = getattr(package, "__all__", ())
-    places = getattr(package, "_LAZY", {})
-    called = function.__qualname__.rpartition("<locals>.")[2]
-    for name in listed:
-        if called in (name, places.get(name, "").rpartition(":")[2]):
-            return name, "bathyscope"
-    return called, function.__module__
-
-
-def checked_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments by name as a ``checked`` function takes them; arguments that it lacks stay unchanged."""
-    return _convert_plain_values(_known_hints(inspect.unwrap(function)), arguments)
-
-
-def _known_hints(function: Callable[..., Any]) -> dict[str, Any]:
+def annotations_that_resolve(function: Callable[..., Any], *, include_extras: bool = True) -> dict[str, Any]:
     """Return the annotations that can be read; those of names imported for type checkers alone are not plain ones."""
     hints: dict[str, Any] = {}
     for name, annotation in function.__annotations__.items():
         holder = types.SimpleNamespace(__annotations__={name: annotation})
         try:
-            hints |= typing.get_type_hints(holder, function.__globals__, include_extras=True)
+            hints |= typing.get_type_hints(holder, function.__globals__, include_extras=include_extras)
         except NameError:
             continue
     return hints
+
+
+def marks_of(hint: Any) -> tuple[Any, ...]:
+    """Return what ``Annotated`` adds to an annotation as a whole, or to the only kind in it other than None."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return tuple(mark for kind in typing.get_args(hint) for mark in marks_of(kind))
+    return typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+
+
+def kinds_of(hint: Any) -> list[Any]:
+    """Return the kinds of values that an annotation allows besides None, without what ``Annotated`` adds."""
+    if typing.get_origin(hint) is Annotated:
+        return kinds_of(typing.get_args(hint)[0])
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return [kind for inner in typing.get_args(hint) for kind in kinds_of(inner)]
+    return [] if hint is type(None) else [hint]
 
 
 def check_plain_options(options_type: type, values: Mapping[str, Any]) -> None:
@@ -244,10 +203,10 @@ def check_plain_options(options_type: type, values: Mapping[str, Any]) -> None:
     Raises:
         OptionError: a value of another type, or one that is not allowed.
     """
-    _convert_plain_values(typing.get_type_hints(options_type, include_extras=True), values)
+    convert_plain_values(typing.get_type_hints(options_type, include_extras=True), values)
 
 
-def _convert_plain_values(hints: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+def convert_plain_values(hints: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values, those of plain annotations converted and checked."""
     converted = dict(arguments)
     for name, value in arguments.items():
@@ -280,7 +239,7 @@ def choices(hint: Any) -> str:
         return ", ".join(map(str, arguments))
     if origin is Annotated:
         return ", ".join(str(mark) for mark in arguments[1:] if isinstance(mark, Range)) or choices(arguments[0])
-    if origin in (typing.Union, types.UnionType, tuple):
+    if origin in (typing.Union, types.UnionType, tuple, Sequence):
         return next((text for inner in arguments if (text := choices(inner))), "")
     return ""
 

@@ -21,7 +21,6 @@ from bathyscope.cli.flags import (
     make_flags,
     nest_options,
     options_of_call,
-    read_descriptions,
     read_whole_number,
 )
 from bathyscope.measures.registry import MEASURES
@@ -124,7 +123,7 @@ def test_names_that_the_parser_lists_are_not_listed_again() -> None:
 
 def test_help_speaks_of_flags_and_not_of_python() -> None:
     texts = {p.name: get_args(p.annotation)[1].help for p in call_flags()}
-    assert texts["stream"] == "short for --placement stream."
+    assert texts["stream"] == "short for --placement stream. Not with --placement resident."
     assert "yes = run them where" in texts["beyond_context"]
     assert [name for name, text in texts.items() if re.search(r"True|False|None|``|\. not ", text)] == []
 
@@ -190,21 +189,6 @@ def test_wrong_values_are_repeated(arguments: list[str], message: str, capsys: p
 @pytest.mark.parametrize("text", ["7", "+7", "-7", "007"])
 def test_whole_numbers_are_read_as_typed(text: str) -> None:
     assert read_whole_number(text) == int(text)
-
-
-def test_descriptions_are_one_line_each() -> None:
-    text = """Does something.
-
-    Args:
-        first, second: of the ``thing``;
-            on two lines: so.
-        third: others; None = all.
-
-    Returns:
-        result: no argument.
-    """
-    both = "of the thing; on two lines: so."
-    assert read_descriptions(text) == {"first": both, "second": both, "third": "others; not given = all."}
 
 
 def numeric_flags(command: App, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, Any]]:

@@ -14,6 +14,8 @@ import pytest
 import bathyscope
 from bathyscope.cli import main
 from bathyscope.cli.commands import repair as command
+from bathyscope.core.conditions import require_conditions
+from bathyscope.surgery.options import RepairOptions
 from bathyscope.surgery.repairing.repair import require_budget
 from bathyscope.surgery.repairing.repaired import Repaired
 
@@ -88,8 +90,11 @@ def test_an_interrupted_training_says_how_it_goes_on(
     ("words", "said"),
     [
         (["--how", "heal"], "Healing takes a budget of tokens or of minutes"),
-        (["--how", "scale", "--tokens", "9"], "how='scale' trains nothing and takes no budget"),
-        (["--state", "s"], "how='linear' trains nothing and has no state"),
+        (
+            ["--how", "scale", "--tokens", "9"],
+            "tokens=9 is of healing; give how='heal' (--how heal), or leave",
+        ),
+        (["--state", "s"], "state='s' is of healing; give how='heal' (--how heal)"),
         (["--level", "95"], "level=95.0 is out of range; allowed: 0.01 to 0.9999"),
     ],
 )
@@ -112,7 +117,6 @@ def test_examples_that_train_have_a_budget(text: str) -> None:
     for line in lines:
         words = shlex.split(line)
         flags = dict(pairwise(words))
-        minutes = flags.get("--minutes")
-        require_budget(
-            flags.get("--how", "linear"), None, None if minutes is None else float(minutes), flags.get("--state")
-        )
+        options = {name: flags[f"--{name}"] for name in ("how", "minutes", "state") if f"--{name}" in flags}
+        require_conditions(RepairOptions, options)
+        require_budget(options.get("how", "linear"), None, float(options["minutes"]) if "minutes" in options else None)

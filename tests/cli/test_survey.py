@@ -236,7 +236,7 @@ def test_bad_input_gives_its_exit_code_and_one_message(
         (("--memory", "20 apples"), "memory='20 apples' is no amount of memory; give it as 20GB, 512MiB"),
         (("--part", "3of16"), "'3of16'"),
         (("--control", "untrainde"), "'untrainde'"),
-        (("--workers", "2"), "workers and address are of an engine"),
+        (("--workers", "2"), "workers=2 is of an engine; give engine='ray' (--engine ray), or leave workers out."),
     ],
 )
 def test_what_is_wrong_with_a_survey_is_said_before_the_model_is_loaded(

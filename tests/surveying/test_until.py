@@ -148,10 +148,13 @@ def test_other_budgets_are_refused(budget: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"until": 0.5}, r"until lets a run in a folder grow; give out="),
-        ({"budget": 5}, r"budget is for a survey until it is sure; say how sure"),
+        ({"until": 0.5}, r"until=0.5 lets a run in a folder grow; give out="),
+        ({"budget": 5}, r"budget=5 is for a survey until it is sure; give until=0.5 \(--until 0.5\)"),
         ({"until": 0}, r"until=0.0 is out of range; allowed: 0.01 or more"),
-        ({"until": 0.5, "out": "r", "part": "1/2"}, r"is for a whole run, computed by this process, and part='1/2'"),
+        (
+            {"until": 0.5, "out": "r", "part": "1/2"},
+            r"until=0.5 and part='1/2' .* since this needs a whole run; join",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -146,10 +146,14 @@ def test_a_run_goes_on_with_the_same_tokens(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"temperature": 1.0}, OptionError, r"say how many tokens \(write=200, --write 200\)"),
+        ({"temperature": 1.0}, OptionError, r"is of what the model writes; give write=200 \(--write 200\)"),
         ({"write": 0}, OptionError, r"write=0 is out of range; allowed: 1 or more"),
         ({"write": 10**6}, PromptError, r"would have 1000000 more, and LlamaForCausalLM takes \d+. Write fewer tokens"),
-        ({"write": 3, "part": "1/2", "out": "r"}, OptionError, r"write is for a whole run, computed by this process"),
+        (
+            {"write": 3, "part": "1/2", "out": "r"},
+            OptionError,
+            r"write=3 and part='1/2' do not go together",
+        ),
     ],
 )
 def test_what_cannot_be_written_is_refused(

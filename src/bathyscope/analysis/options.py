@@ -4,6 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from bathyscope.core.common_options import (
+    BeyondContext,
+    Chat,
+    Level,
+    ProblemSeed,
+    PromptCluster,
+    PromptResamples,
+    TestResamples,
+)
+from bathyscope.core.conditions import Excludes, Needs
 from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
@@ -26,31 +36,30 @@ class CompareOptions:
     """Options of ``compare``.
 
     Args:
-        question: size = slope of the ratio over model sizes; reasoning = base models and their long chain-of-thought
-            models; difficulty = hardest minus easiest data set, or label within a run.
+        question: ``size`` = slope of the ratio over model sizes; ``reasoning`` = base models and their long
+            chain-of-thought models; ``difficulty`` = hardest minus easiest data set, or label within a run.
         all_pairs: compare every two runs.
-        by: label of difficulty within each run; not given = the first of level, hops, steps and digits.
-        against: what size means for --question size: blocks, or parameters as the model's name tells them.
-        estimators: names of the estimators; not given = all.
-        cluster: label of prompts that belong together, such as document; they are resampled as one.
-        equivalence: differences smaller than this count as none, and each gets a test that it is; not given = 0.05 of
-            the ratio for a --question, else no test.
-        equivalence_unit: unit of --equivalence: ratio, or blocks where both models have equally many.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
+        by: label of difficulty within each run; None = the first of level, hops, steps and digits.
+        against: what size means for ``question="size"``: blocks, or parameters as the model's name tells them.
+        estimators: names of the estimators; None = all.
+        equivalence: differences smaller than this count as none, and each gets a test that it is; None = 0.05 of the
+            ratio for a ``question``, else no test.
+        equivalence_unit: unit of ``equivalence``: ratio, or blocks where both models have equally many.
         seed: of the resampling.
     """
 
     question: Question | None = None
-    all_pairs: bool = False
-    by: str | None = None
-    against: Against = "blocks"
+    all_pairs: Annotated[
+        bool, Excludes("question", "do not go together, since a question says itself what is compared")
+    ] = False
+    by: Annotated[str | None, Needs("question", "chooses the label of difficulty", "difficulty", only=True)] = None
+    against: Annotated[Against, Needs("question", "chooses the size", "size", only=True)] = "blocks"
     estimators: Sequence[str] | None = None
-    cluster: str | None = None
+    cluster: PromptCluster = None
     equivalence: float | None = None
-    equivalence_unit: Unit = "ratio"
-    resamples: Resamples = 2000
-    level: Coverage = 0.95
+    equivalence_unit: Annotated[Unit, Needs("equivalence", "is the unit of a bound", 1)] = "ratio"
+    resamples: PromptResamples = 2000
+    level: Level = 0.95
     seed: int = 0
 
 
@@ -59,11 +68,10 @@ class GroupOptions:
     """Options of ``group``.
 
     Args:
-        estimators: names of the estimators; not given = all that the run allows.
+        estimators: names of the estimators; None = all that the run allows.
         cluster: label of prompts that belong together, such as document; they are resampled, and permuted, as one.
         resamples: bootstrap resamples of the prompts of each group.
         permutations: random permutations of two groups' prompts; the smallest p-value is 1 / (1 + permutations).
-        level: coverage of the intervals.
         seed: of resamples and permutations.
     """
 
@@ -71,7 +79,7 @@ class GroupOptions:
     cluster: str | None = None
     resamples: Resamples = 2000
     permutations: Resamples = 9999
-    level: Coverage = 0.95
+    level: Level = 0.95
     seed: int = 0
 
 
@@ -81,11 +89,10 @@ class SimilarityOptions:
 
     Args:
         seed: of the sampled tokens.
-        beyond_context: run prompts longer than the context that a model declares, as for survey.
     """
 
     seed: int = 0
-    beyond_context: bool | None = None
+    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)
@@ -94,15 +101,12 @@ class DiffOptions:
 
     Args:
         seed: of generated problems and of resampling.
-        beyond_context: run prompts longer than the context that a model declares, as for survey.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
     """
 
     seed: int = 0
-    beyond_context: bool | None = None
-    resamples: Resamples = 1000
-    level: Coverage = 0.95
+    beyond_context: BeyondContext = None
+    resamples: PromptResamples = 1000
+    level: Level = 0.95
 
 
 @dataclass(frozen=True)
@@ -110,18 +114,15 @@ class MapsOptions:
     """Options of ``maps``.
 
     Args:
-        ridge: penalties to choose from, such as 0,1e-4,1; 1 is the mean variance of standardised features.
+        ridge: penalties to choose from, such as ``0,1e-4,1``; 1 is the mean variance of standardised features.
         choose_share: share of the prompts that penalties are chosen on.
         test_share: share of the prompts that errors are measured on.
         memory: GiB that the sums of one pass over the text may take; where those of all sources take more, sources are
             computed in groups, with a pass for each.
-        sources_per_pass: boundaries of the source in one pass; not given = as many as memory allows, at least one.
-        resamples: bootstrap resamples of the test prompts.
-        level: coverage of the intervals.
+        sources_per_pass: boundaries of the source in one pass; None = as many as ``memory`` allows, at least one.
         cluster: label of prompts that belong together, such as document; they go to fitting, choosing or testing
             together, and are resampled as one.
         seed: of the split of the prompts and of resampling.
-        beyond_context: run prompts longer than the context that a model declares, as for survey.
     """
 
     ridge: Sequence[Annotated[float, Range(0)]] = RIDGE
@@ -129,11 +130,11 @@ class MapsOptions:
     test_share: Share = 0.2
     memory: Positive = 4.0
     sources_per_pass: Annotated[int, Range(1)] | None = None
-    resamples: Resamples = 1000
-    level: Coverage = 0.95
+    resamples: TestResamples = 1000
+    level: Level = 0.95
     cluster: str | None = None
     seed: int = 0
-    beyond_context: bool | None = None
+    beyond_context: BeyondContext = None
 
 
 @dataclass(frozen=True)
@@ -157,17 +158,11 @@ class DepthPerformanceOptions:
 
 @dataclass(frozen=True)
 class SolvedOptions:
-    """Options of ``solved``.
+    """Options of ``solved``."""
 
-    Args:
-        seed: of generated problems.
-        beyond_context: run prompts longer than the context that the model declares, as for survey.
-        chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
-    """
-
-    seed: int = 0
-    beyond_context: bool | None = None
-    chat: bool = False
+    seed: ProblemSeed = 0
+    beyond_context: BeyondContext = None
+    chat: Chat = False
 
 
 @dataclass(frozen=True)
@@ -176,15 +171,12 @@ class SolvedByOptions:
 
     Args:
         label: name of the label.
-        seed: of generated problems.
-        beyond_context: run prompts longer than the context that a model declares, as for survey.
-        chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
     """
 
     label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY
-    seed: int = 0
-    beyond_context: bool | None = None
-    chat: bool = False
+    seed: ProblemSeed = 0
+    beyond_context: BeyondContext = None
+    chat: Chat = False
 
 
 @dataclass(frozen=True)
@@ -192,12 +184,12 @@ class WicOptions:
     """Options of the probe of word meaning.
 
     Args:
-        features: of the two hidden states h and h': concatenation [h, h'], difference |h − h'|, or both.
-        train_rows: only the first so many training rows; not given = all.
-        C: inverse strength of the L2 penalty; not given = chosen at each boundary by cross-validation of the training
+        features: of the two hidden states h and h': ``concatenation`` [h, h'],
+            ``difference`` |h − h'|, or both.
+        train_rows: only the first so many training rows; None = all.
+        C: inverse strength of the L2 penalty; None = chosen at each boundary by cross-validation of the training
             rows.
         resamples: bootstrap resamples of the validation rows.
-        level: coverage of the intervals.
         seed: of folds and resamples.
     """
 
@@ -205,7 +197,7 @@ class WicOptions:
     train_rows: Annotated[int, Range(1)] | None = None
     C: float | None = None
     resamples: Resamples = 1000
-    level: Coverage = 0.95
+    level: Level = 0.95
     seed: int = 0
 
 
@@ -220,7 +212,6 @@ class IngOptions:
         characters: only the first so many of the corpus.
         C: inverse strength of the probes' L2 penalty.
         resamples: bootstrap resamples of the held-out contexts.
-        level: coverage of the intervals.
         seed: of the choice of contexts, their split into two halves, and the resamples.
     """
 
@@ -230,7 +221,7 @@ class IngOptions:
     characters: Annotated[int, Range(1)] | None = 2_000_000
     C: float = 1.0
     resamples: Resamples = 1000
-    level: Coverage = 0.95
+    level: Level = 0.95
     seed: int = 0
 
 
@@ -247,7 +238,6 @@ class SubjoinerOptions:
         top: heads that are reported with an interval.
         characters: only the first so many of a text.
         resamples: bootstrap resamples of the held-out words.
-        level: coverage of the intervals.
         seed: of the choice of words, of their halves, and of the resamples.
     """
 
@@ -258,7 +248,7 @@ class SubjoinerOptions:
     top: Annotated[int, Range(1)] = 10
     characters: Annotated[int, Range(1)] | None = 2_000_000
     resamples: Resamples = 1000
-    level: Coverage = 0.95
+    level: Level = 0.95
     seed: int = 0
 
 
@@ -267,13 +257,11 @@ class WrittenOptions:
     """Options of ``written``.
 
     Args:
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
         permutations: of the answers over prompts, for the test of no relation.
         seed: of both.
     """
 
-    resamples: Resamples = 1000
-    level: Coverage = 0.95
+    resamples: PromptResamples = 1000
+    level: Level = 0.95
     permutations: Resamples = 9999
     seed: int = 0

@@ -11,12 +11,13 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.analysis.options import DepthPerformanceOptions
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
-from bathyscope.options import Coverage, checked
 from bathyscope.prompts.files import read_rows
 from bathyscope.statistics.depth_performance import CONDITION_LIMIT, LAYERS, VIF_LIMIT, regress
 
@@ -39,7 +40,7 @@ _POSITIVE: Final = (LAYERS, "d_model", "d_ff")
 _ROWS: Final = "Rows are counted from 1, the header left out."
 
 
-@checked
+@takes(DepthPerformanceOptions)
 def depth_performance(
     table: str | Path | pd.DataFrame,
     *,
@@ -47,18 +48,14 @@ def depth_performance(
     covariates: Sequence[str] = ("d_model", "d_ff"),
     fixed_effects: bool = False,
     clustered: bool = False,
-    level: Coverage = 0.95,
+    level: float = 0.95,
 ) -> LabelledResult:
     """Least squares of a score on the number of layers, with other sizes of the models as covariates.
 
     Args:
         table: one row a model, as a DataFrame or a file (.csv, .jsonl, either may be gzipped, or .parquet). Columns:
             name, family, layers, the covariates, and the score; others are left aside.
-        score: name of the score's column.
-        covariates: columns that are held constant; may be none.
-        fixed_effects: a constant for each family, so that only differences within families count.
-        clustered: also standard errors that allow models of one family to deviate together.
-        level: coverage of intervals and band.
+        ...: the options of ``DepthPerformanceOptions``.
 
     Returns:
         A result; its ``data`` holds the following.

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -17,6 +17,9 @@ import torch
 import xarray as xr
 from torch import Tensor
 
+from bathyscope.analysis.options import SolvedByOptions, SolvedOptions
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import without_folders
@@ -26,8 +29,6 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import TextForm, checked
-from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
@@ -50,7 +51,7 @@ _TABLE: Final[Table] = {
 }
 
 
-@checked
+@takes(SolvedOptions)
 def solved(
     model: AnyModel,
     prompts: Source | Prompts,
@@ -58,7 +59,7 @@ def solved(
     seed: int = 0,
     beyond_context: bool | None = None,
     chat: bool = False,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> LabelledResult:
     """Whether greedy decoding gives each prompt's answer, and how probable the answer is.
 
@@ -68,9 +69,7 @@ def solved(
     Args:
         model: what ``load`` returns or takes.
         prompts: as for ``survey``, with answers.
-        seed: of generated problems.
-        beyond_context, chat: as for ``survey``.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``SolvedOptions``.
 
     Returns:
         A result; its ``data`` holds the following.
@@ -105,13 +104,13 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
     return tabulate_over(data, columns, ("prompt",))
 
 
-@checked
+@takes(SolvedByOptions)
 def solved_by(
     shallow: AnyModel,
     deep: AnyModel,
     prompts: Source,
     *,
-    label: Annotated[str, TextForm(require_label_name)] = SOLVED_BY,
+    label: str = SOLVED_BY,
     seed: int = 0,
     beyond_context: bool | None = None,
     chat: bool = False,
@@ -127,9 +126,7 @@ def solved_by(
         shallow, deep: what ``load`` returns or takes; ``deep`` has at least as many blocks.
         prompts: as for ``survey``. Prompts without an answer that both models can be asked for are left out, and one
             warning counts them.
-        label: its name.
-        seed: of generated problems.
-        beyond_context, chat: as for ``survey``.
+        ...: the options of ``SolvedByOptions``.
         progress: show progress bars on standard error when it takes long.
 
     Raises:

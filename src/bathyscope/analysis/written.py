@@ -17,12 +17,13 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
+from bathyscope.analysis.options import WrittenOptions
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
-from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import WRITTEN
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import bootstrap_interval
@@ -97,23 +98,20 @@ class WrittenDepth:
         return {"conclusion": self.text, **counts, "quantities": rows_of(self.to_dataframe())}
 
 
-@checked
+@takes(WrittenOptions)
 def written(
     run: Run | str | Path,
     *,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
-    permutations: Resamples = 9999,
+    resamples: int = 1000,
+    level: float = 0.95,
+    permutations: int = 9999,
     seed: int = 0,
 ) -> WrittenDepth:
     """Return how the depth of written tokens goes with writing the right answer.
 
     Args:
         run: or its folder, of ``survey(write=…)`` with the lens, on prompts with answers.
-        resamples: of the bootstrap over prompts.
-        level: coverage of the intervals.
-        permutations: of the answers over prompts.
-        seed: of both.
+        ...: the options of ``WrittenOptions``.
 
     Raises:
         OptionError: a run of given texts, without the lens, or with fewer than five answered prompts.

@@ -85,7 +85,8 @@ def make_app(
     # The import path is a text, so that the help of a command imports none of those inside of it.
     for inner, line in inside.items():
         app.command(f"{_COMMANDS}.{inner.replace('-', '_')}:app", name=inner, help=line)
-    app.default(add_flags(body, [*derived, *(make_flags(loading) if loading else [])], options_type))
+    flags = [*derived, *(make_flags(loading) if loading else [])]
+    app.default(add_flags(body, flags, *(kind for kind in (options_type, loading) if kind is not None)))
     return app
 
 

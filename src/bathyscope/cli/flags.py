@@ -5,7 +5,6 @@ flag's value reaches a command only where the flag was typed, so that presets an
 """
 
 import inspect
-import re
 import types
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, make_dataclass
@@ -13,12 +12,14 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from cyclopts import Group, Parameter
 
+from bathyscope.cli.words import name_flag, write_for_shells
+from bathyscope.core.conditions import require_conditions
+from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.options import Repeatable, check_plain_options, choices
+from bathyscope.options import Repeatable, check_plain_options
 
 _NESTED = "__"
-_ARGUMENT = re.compile(r"(\w+(?:, \w+)*): (.*)")
 _LETTERS = 40
 """Letters of a wrong value that a message repeats."""
 
@@ -28,7 +29,7 @@ def join_options(*types_of_options: type, leave_out: Container[str] = ()) -> typ
     field_by_name: dict[str, tuple[str, Any, Any]] = {}
     for options_type in types_of_options:
         hints = get_type_hints(options_type, include_extras=True)
-        texts = read_descriptions(options_type.__doc__ or "")
+        texts = texts_of(options_type)
         for option in fields(options_type):
             if option.name not in leave_out and option.name not in field_by_name:
                 metadata = {"help": texts.get(option.name, ""), **option.metadata}
@@ -40,7 +41,7 @@ def join_options(*types_of_options: type, leave_out: Container[str] = ()) -> typ
 def options_of_call(call: Callable[..., Any], leave_out: Container[str] = ()) -> type:
     """Return the arguments of a function as an options dataclass, for functions that are imported already."""
     hints = get_type_hints(call, include_extras=True)
-    texts = read_descriptions(call.__doc__ or "")
+    texts = read_entries(call.__doc__ or "")
     definitions: list[tuple[str, Any, Any]] = []
     for argument in inspect.signature(call).parameters.values():
         if argument.name in leave_out or argument.kind in (argument.VAR_KEYWORD, argument.VAR_POSITIONAL):
@@ -49,29 +50,6 @@ def options_of_call(call: Callable[..., Any], leave_out: Container[str] = ()) ->
         definition = field(default=default, metadata={"help": texts.get(argument.name, "")})
         definitions.append((argument.name, hints[argument.name], definition))
     return make_dataclass("Options", definitions, frozen=True)
-
-
-def read_descriptions(docstring: str) -> dict[str, str]:
-    """Return the text of each option under ``Args:``, as one line without the marks of code."""
-    texts: dict[str, str] = {}
-    names: list[str] = []
-    for line in inspect.cleandoc(docstring).partition("Args:\n")[2].splitlines():
-        if line and not line.startswith(" "):
-            break
-        start = _ARGUMENT.fullmatch(line.removeprefix("    "))
-        if start is not None:
-            names = start[1].split(", ")
-        for name in names:
-            texts[name] = f"{texts.get(name, '')} {line.strip() if start is None else start[2]}".strip()
-    return {name: _write_for_shells(text) for name, text in texts.items()}
-
-
-def _write_for_shells(text: str) -> str:
-    """Return a text without the marks of code; a shell cannot write None, it leaves the flag out."""
-    plain = text.replace("``", "")
-    for value, word in {"None": "not given", "True": "yes", "False": "no"}.items():
-        plain = plain.replace(f"{value} = ", f"{word} = ")
-    return plain.replace(". not given = ", ". Not given = ")
 
 
 def make_flags(
@@ -89,13 +67,18 @@ def make_flags(
         leave_out: fields that are no flags.
     """
     hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
-    texts = read_descriptions(options_type.__doc__ or "")
+    texts = texts_of(options_type)
+    names, filled_in = {option.name for option in fields(options_type)}, filled_in_by_commands(options_type)
     return [
         _make_flag(
             option,
             # A flag that may be repeated is read as texts; its own options class says what they become.
             list[str] if _is_repeatable(marked[option.name]) else hints[option.name],
-            _add_choices(texts.get(option.name) or option.metadata.get("help", ""), marked[option.name]),
+            write_for_shells(
+                complete(texts.get(option.name) or option.metadata.get("help", ""), marked[option.name], filled_in),
+                names,
+                prefix,
+            ),
             prefix,
             show=show is None or show(option.name),
             **({} if group is None else {"group": group(option.name)}),
@@ -118,12 +101,12 @@ def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def add_flags(
-    body: Callable[..., int], derived: Sequence[inspect.Parameter], options_type: type | None = None
+    body: Callable[..., int], derived: Sequence[inspect.Parameter], *options_types: type
 ) -> Callable[..., int]:
     """Return a function for the command line: ``body`` with derived parameters in place of its ``**options``.
 
     Args:
-        options_type: refuses numbers and choices that are not allowed.
+        options_types: refuse numbers and choices that are not allowed, and options that do not go together.
     """
     hints = get_type_hints(body, include_extras=True)
     parameters = [
@@ -137,8 +120,9 @@ def add_flags(
     def run(*arguments: Any, **flag_values: Any) -> int:
         typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
         # A wrong number is refused here in a moment, and not after the seconds in which the verb imports torch.
-        if options_type is not None:
+        for options_type in options_types:
             check_plain_options(options_type, typed)
+            require_conditions(options_type, typed)
         return body(*arguments, **typed)
 
     parameters += derived
@@ -154,22 +138,13 @@ def _is_repeatable(hint: Any) -> bool:
     return any(isinstance(mark, Repeatable) for mark in getattr(hint, "__metadata__", ()))
 
 
-def _add_choices(text: str, hint: Any) -> str:
-    """Return the help text with the range or the names allowed; those of a single choice are listed by the parser."""
-    kinds = [kind for kind in _members(hint) if kind is not type(None)]
-    listed = len(kinds) == 1 and get_origin(kinds[0]) is Literal
-    allowed = "" if listed else choices(hint).replace("or None (", "or not given (")
-    return f"{text.rstrip('.')}; allowed: {allowed}." if allowed else text
-
-
 def _make_flag(option: Field[Any], hint: Any, text: str, prefix: str, **placed: Any) -> inspect.Parameter:
     kind, converter, metavar = _shell_type(hint)
-    path = f"{prefix}.".replace("_", "-") if prefix else ""
-    name = option.name.replace("_", "-")
+    flag = name_flag(option.name, prefix)
     # A switch that is off unless typed needs no --no- form, which would only lengthen the help.
-    negative = (f"--{path}no-{name}",) if kind is bool and option.default is not False else ()
+    negative = (name_flag(f"no-{option.name}", prefix),) if kind is bool and option.default is not False else ()
     parameter = Parameter(
-        name=f"--{path}{name}",
+        name=flag,
         help=text,
         show_default=_write_default(option.default) or False,
         negative=negative,

@@ -4,11 +4,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from bathyscope.core.common_options import BeyondContext
+from bathyscope.core.descriptions import Doc
 from bathyscope.errors import OptionError
 from bathyscope.options import Range
 
 LENS_ENDING: Final = ".safetensors"
 """Of the files of Jacobian lenses."""
+Shortest = Annotated[
+    int,
+    Range(0),
+    Doc(
+        "where all prompts are longer, how many of the shortest are measured all the same, up to four times as long; "
+        "0 = none."
+    ),
+]
+"""Of measures at every token of an answer."""
 
 
 def require_ending(path: Path, name: str) -> None:
@@ -26,15 +37,15 @@ class FitLensOptions:
     """Options of ``fit_lens``.
 
     Args:
-        directions: random directions of each prompt, unbiased; not given = all, exact.
-        skip_first: tokens at the beginning of each prompt that it is not fitted to.
+        directions: random orthonormal directions of the last boundary for each prompt, unbiased; the lens says its
+            error, and the time is that share of the width. None = all directions, exact.
+        skip_first: tokens at the beginning of each prompt that it is not fitted to; the last token never is.
         memory: GiB that the lens, and gradients on their way back, may take.
         seed: of the random directions.
-        beyond_context: run prompts longer than the context that the model declares, as for survey.
     """
 
     directions: Annotated[int, Range(1, none="all of them")] | None = None
     skip_first: Annotated[int, Range(0)] = 16
     memory: Annotated[float, Range(0.001)] = 4.0
     seed: int = 0
-    beyond_context: bool | None = None
+    beyond_context: BeyondContext = None

@@ -4,17 +4,27 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Final, Literal
 
+from bathyscope.core.descriptions import Doc
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label
 from bathyscope.options import Distinct, Range
 
-Positions = Literal["next", "published"]
+Positions = Annotated[
+    Literal["next", "published"], Doc('what means are over, ``"next"`` or ``"published"``; as drop\'s.')
+]
 """Over which positions of a prompt of T tokens the means go: ``next``, 0 … T−2, those with a next token;
 ``published``, 0 … T−2 for the loss and 1 … T−1 for everything else."""
 Blocks = Annotated[tuple[int, ...] | None, Distinct()]
 """Which blocks are changed, one at a time; None = each."""
-ReadTokens = Annotated[int | None, Range(2, none="all tokens")]
-"""How many tokens of each prompt are read out, drawn at random with those that predict the answer among them."""
+PairBlocks = Annotated[Blocks, Doc("the first block of each exchanged pair; None = each but the last.")]
+ReadTokens = Annotated[
+    int | None,
+    Range(2, none="all tokens"),
+    Doc(
+        "read out only so many tokens of each prompt, drawn at random with those of its answer among them: means stay "
+        "unbiased, and their standard errors are given. None = all tokens."
+    ),
+]
 SAMPLING_ERRORS: Final = ("kl", "top1_agreement", "entropy", "loss")
 """Means whose standard error is given where only some tokens are read."""
 PANELS: Final = {name: (name,) for name in ("kl", "top1_agreement", "loss", "entropy")}

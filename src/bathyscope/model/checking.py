@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.calls import checked
 from bathyscope.model import Model, load
 from bathyscope.model.options import Attention, Placement
-from bathyscope.options import checked
 
 if TYPE_CHECKING:
     import pandas as pd

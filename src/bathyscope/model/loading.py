@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from bathyscope.errors import ModelError, OptionError, describe_value, is_out_of_memory, warn
+from bathyscope.core.calls import takes
+from bathyscope.errors import ModelError, describe_value, is_out_of_memory, warn
 from bathyscope.model.adapter import Adapter, find_adapter
 from bathyscope.model.admission import (
     alone,
@@ -34,19 +35,18 @@ from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
-from bathyscope.model.options import Attention, Placement
+from bathyscope.model.options import Attention, LoadOptions, Placement
 from bathyscope.model.placement import blocks_of
 from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
 from bathyscope.model.weights import WeightReading, config_hash, settings_hash
-from bathyscope.options import Range, checked
 from bathyscope.prompts.source import require_there
 
 AnyModel = Model | PreTrainedModel | str | Path
 """What every part takes as a model."""
 
 
-@checked
+@takes(LoadOptions)
 def load(
     model: str | Path | PreTrainedModel,
     dtype: str | torch.dtype | None = None,
@@ -56,7 +56,7 @@ def load(
     tokenizer: Any = None,
     family: Family | None = None,
     placement: Placement = "auto",
-    window: Annotated[int, Range(1)] | None = None,
+    window: int | None = None,
     stream: bool = False,
     attn: Attention | None = None,
     gguf_file: str | None = None,
@@ -67,24 +67,13 @@ def load(
     Args:
         model: a hub name, a local folder, a ``.gguf`` file, the folder of an adapter (LoRA and its kin), or a
             transformers model already in memory (used as it is; of a PEFT model the model inside, with its adapters).
-        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"``, ``"float64"`` or a torch dtype; None = the checkpoint's, of
-            a GGUF file ``"float32"``, to which its weights are unpacked.
-        device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
-        revision: branch, tag or commit on the hub.
-        trust_remote_code: allow code that comes with the checkpoint. Off unless asked.
+        ...: the options of ``LoadOptions``.
+        dtype: A torch dtype is allowed too.
         tokenizer: used instead of the checkpoint's own.
         family: where this model has its parts, used instead of what is declared or found for its type. The checks
             decide whether it is true.
-        placement: ``"resident"`` = all weights in memory; ``"stream"`` = blocks are read from disk when they run, for
-            models larger than memory; ``"auto"`` = streamed where it does not fit. Models already in memory stay where
-            they are, and blocks that accelerate has stored elsewhere are streamed from there.
-        window: how many streamed blocks stay in memory, without the one on its way; None = as many as a survey's rows
-            go back.
-        stream: short for ``placement="stream"``.
-        attn: how attention is computed (transformers' ``attn_implementation``); None = as the checkpoint says, else the
-            library's choice. It is written into a run's identity.
-        gguf_file: the name of a GGUF file inside the folder that is given as ``model``.
-        base: of an adapter, the model that it is put into; None = the one that its files name.
+        placement: Models already in memory stay where they are, and blocks that accelerate has stored
+            elsewhere are streamed from there.
 
     Raises:
         OptionError: an argument of another type, or a value that is not allowed.
@@ -96,7 +85,6 @@ def load(
         4
     """
     _require_objects(model, tokenizer, family)
-    _require_one_placement(placement, stream, window)
     gguf: GgufFile | None = None
     adapter: Adapter | None = None
     left_over: str | None = None
@@ -200,15 +188,6 @@ def loaded(model: AnyModel, *prompts: object) -> Model:
 def anatomy_of(hf: nn.Module) -> Anatomy:
     """Return the anatomy declared for the model's type, else the one found by search (accepted if the checks hold)."""
     return resolve(hf, family_of(hf))
-
-
-def _require_one_placement(placement: str, stream: bool, window: int | None) -> None:
-    """Refuse arguments of which one says that blocks are streamed and another that they are not."""
-    if placement == "resident" and (stream or window is not None):
-        streaming = "stream=True (--stream)" if stream else f"window={window} (--window)"
-        raise OptionError(
-            f"placement='resident' keeps all blocks in memory, and {streaming} streams them. Leave one of the two out."
-        )
 
 
 def _require_resident(adapter: Adapter, placement: str, stream: bool) -> None:

@@ -2,13 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
+from bathyscope.core.common_options import Revision, TrustRemoteCode
+from bathyscope.core.conditions import Excludes
 from bathyscope.errors import OptionError, describe_value
 from bathyscope.options import Range
 
 Placement = Literal["auto", "resident", "stream"]
 Attention = Literal["eager", "sdpa", "flash_attention_2", "flash_attention_3", "flex_attention"]
+_STREAMED: Final = Excludes(
+    "placement", "do not go together, since a resident model keeps all blocks in memory", only="resident"
+)
 
 
 @dataclass(frozen=True)
@@ -16,17 +21,15 @@ class LoadOptions:
     """Options of ``load``.
 
     Args:
-        dtype: float32, bfloat16, float16 or float64; not given = the checkpoint's, and of a GGUF file float32, to
-            which its weights are unpacked.
-        device: cpu, cuda …; not given = the first accelerator, else the CPU.
-        revision: branch, tag or commit on the hub.
-        trust_remote_code: allow code that comes with the checkpoint. Off unless requested.
-        placement: resident = all weights in memory; stream = blocks are read from disk when they run, for models
-            larger than memory; auto = streamed where the model does not fit.
-        window: how many streamed blocks stay in memory, besides the one on its way; not given = as many as the rows of
-            a survey go back.
-        stream: short for --placement stream.
-        attn: how attention is computed (attn_implementation in transformers); not given = as the checkpoint says, else
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"float64"``; None = the checkpoint's, and of a GGUF
+            file ``"float32"``, to which its weights are unpacked.
+        device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
+        placement: ``"resident"`` = all weights in memory; ``"stream"`` = blocks are read from disk when they run, for
+            models larger than memory; ``"auto"`` = streamed where the model does not fit.
+        window: how many streamed blocks stay in memory, besides the one on its way; None = as many as the rows of a
+            survey go back.
+        stream: short for ``placement="stream"``.
+        attn: how attention is computed (``attn_implementation`` in transformers); None = as the checkpoint says, else
             the library's choice. A run's identity contains it.
         gguf_file: name of a GGUF file inside the folder that is given as the model.
         base: of an adapter (LoRA and its kin), the model that it is put into; not given = the one that its files name.
@@ -34,11 +37,11 @@ class LoadOptions:
 
     dtype: str | None = None
     device: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
+    revision: Revision = None
+    trust_remote_code: TrustRemoteCode = False
     placement: Placement = "auto"
-    window: Annotated[int, Range(1)] | None = None
-    stream: bool = False
+    window: Annotated[int | None, Range(1), _STREAMED] = None
+    stream: Annotated[bool, _STREAMED] = False
     attn: Attention | None = None
     gguf_file: str | None = None
     base: str | None = None

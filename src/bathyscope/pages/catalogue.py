@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from bathyscope.options import checked
+from bathyscope.core.calls import checked
 
 Kind = Literal["measures", "datasets", "presets", "families", "estimators", "panels"]
 Row = dict[str, Any]

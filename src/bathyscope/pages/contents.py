@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle
 from bathyscope.errors import OptionError
-from bathyscope.options import checked
 from bathyscope.runs.by_place import ByPlace, by_place
 from bathyscope.runs.folder import is_course
 from bathyscope.runs.run import Run, open_run

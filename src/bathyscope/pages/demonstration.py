@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bathyscope.core.cache import stored_smollm2
+from bathyscope.core.calls import checked
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ModelError
 from bathyscope.model.bundled import model_path, prompts_path
-from bathyscope.options import checked
 from bathyscope.runs.run import Run
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+from bathyscope.core.calls import checked
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
-from bathyscope.options import checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.hub import HUB
 from bathyscope.runs.run import open_run

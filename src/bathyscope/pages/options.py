@@ -16,7 +16,7 @@ class PageOptions:
 
     Args:
         out: the HTML file; it appears under its name when it is complete.
-        title: of the page; not given = model and data.
+        title: of the page; None = model and data.
         text: show the words of prompts and predictions; without them the page shows token ids.
         names: of the runs, instead of their models and data.
     """
@@ -43,13 +43,13 @@ class PlotOptions:
     """Options of ``plot``.
 
     Args:
-        blocks: which blocks, such as 4-19, and the boundaries around them; not given = all.
+        blocks: which blocks, such as ``4-19``, and the boundaries around them; None = all.
         title: instead of the panel's own; an empty one removes it.
-        labels: names of the runs, or of one run's curves, in their order; or pairs such as x=layer.
+        labels: names of the runs, or of one run's curves, in their order; or pairs such as ``x=layer``.
         reduction: of effects over the tokens of a prompt: mean, p95 or max.
-        prompt: of the panel tokens, by number or id; not given = the first.
-        tokens: of that prompt, such as 0-11; not given = the first 16.
-        width: in inches, such as 3.3 or 6.75; not given = as in reports.
+        prompt: of the panel ``"tokens"``, by number or id; None = the first.
+        tokens: of that prompt, such as ``0-11``; None = the first 16.
+        width: in inches, such as 3.3 or 6.75, which are common in journals; None = as in reports.
     """
 
     blocks: str | None = None
@@ -66,11 +66,11 @@ class ReproduceOptions:
     """Options of ``reproduce``.
 
     Args:
-        figures: published numbers such as 3a; 3 is all of its parts (not given = all).
+        figures: published numbers such as 3a; 3 is all of its parts; none = all.
         prompts: prompts of each set (of each level of difficulty) instead of the paper's number; or a source such as
             mine.jsonl instead of the paper's sets, but for results by level of difficulty and those of single problems.
         as_published: also reproduce the faults of the paper's published code.
-        out: folder of the runs, which are OUT/PRESET/MODEL/WORK, and of the figures; not given = runs/PAPER.
+        out: folder of the runs, which are PRESET/MODEL/WORK in it, and of the figures; None = runs/PAPER.
         formats: of the figures' files: png, svg, pdf.
     """
 

@@ -9,12 +9,12 @@ from typing import Any, Final
 import xarray as xr
 from markupsafe import Markup
 
+from bathyscope.core.calls import takes
 from bathyscope.core.cycles import with_address
 from bathyscope.core.own_files import require_own_page
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, describe_type, warn
-from bathyscope.options import checked
 from bathyscope.pages.acts.models import tell_apart
 from bathyscope.pages.acts.sections import act_section, heading_of
 from bathyscope.pages.comparison.picture import comparison_html
@@ -28,6 +28,7 @@ from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.head.answer import plan_for
 from bathyscope.pages.head.section import profile_html
+from bathyscope.pages.options import PageOptions
 from bathyscope.pages.text import provenance, table
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
@@ -37,7 +38,7 @@ _SUFFIXES: Final = (".html", ".htm")
 """Endings of a page. It overwrites any file of its name, so the names of prompts and results are refused."""
 
 
-@checked
+@takes(PageOptions)
 def report(
     runs: Run | Act | Sequence[Run | Act],
     out: str | Path,
@@ -55,14 +56,11 @@ def report(
         runs: one or more; several are also compared by effective depth, map by map and curve by curve. Results of
             ``prune``, ``repair``, ``diff`` and ``course`` may be among them or alone; each has its own section
             above the runs.
-        out: the HTML file; it is complete or absent.
-        title: of the page; default: model and data.
+        ...: the options of ``PageOptions``.
         options: weighting and bands of the curves, reduction and scale of the maps, prompts with their own maps, and
             the label of prompts that all intervals resample as one (``cluster``).
-        names: of the runs, in place of their models and data.
         prompts: only these prompts of every run, by number (``"0-4,7"``), id or label (``"level=2"``).
         variables: only figures of these, such as ``"kl,entropy"``; answer, views and tables show the whole run.
-        text: show the words of prompts and predictions; otherwise the page shows token ids.
 
     Raises:
         OptionError: no run; a run with nothing to draw, or with only some of its blocks; an argument of the wrong

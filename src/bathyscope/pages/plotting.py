@@ -9,9 +9,9 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from bathyscope.core.calls import takes
 from bathyscope.core.text import elided, require_text
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import check_options, name_runs, read_runs
 from bathyscope.pages.figures.kind import Member, Panel, draw_for_user, fill_axes
 from bathyscope.pages.figures.kit.curve_axes import cut_curves
@@ -29,6 +29,7 @@ from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.figures.panels import panel_of
 from bathyscope.pages.figures.registry import figures_of
 from bathyscope.pages.figures.stretches import Stretch, read_stretch
+from bathyscope.pages.options import PlotOptions
 from bathyscope.runs.run import Run
 
 COLUMN: Final = 3.3
@@ -83,7 +84,7 @@ def plot(
 ) -> list[Artist]: ...
 
 
-@checked
+@takes(PlotOptions)
 def plot(
     run: Place | Sequence[Place],
     panel: str,
@@ -111,14 +112,10 @@ def plot(
             ``skip.effect_future``; a figure of one panel by its name alone. ``names("panels")`` lists them. ``profile``
             is the depth profile at the top of a page, ``tokens`` what each boundary predicts in one prompt.
         ax: axes to draw in; None = a new figure. A panel of several plots divides the place of the axes.
-        blocks: which blocks, and the boundaries around them: ``slice(4, 20)``, a range or ``"4-19"``; None = all.
-        title: instead of the panel's own; empty = none.
-        labels: names of the runs, or of one run's curves, in their order; or a dict from a name or a label that the
-            panel has, or from ``x`` and ``y``, to other words.
-        reduction: of effects over the tokens of a prompt: mean, p95 or max.
-        prompt: number or id of the prompt of ``tokens``; None = the first.
-        tokens: which tokens of the prompt; None = the first 16.
-        width: of a new figure in inches; None = as in reports. ``3.3`` and ``6.75`` are common in journals.
+        ...: the options of ``PlotOptions``.
+        blocks: ``slice(4, 20)`` or a range is allowed too.
+        labels: A dict is allowed too, from a name or a label that the panel has, or from ``x`` and ``y``, to others.
+        width: It is that of a new figure.
         options: weighting, bands, reduction and scale.
 
     Returns:

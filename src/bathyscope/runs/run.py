@@ -14,10 +14,10 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.above import from_above
+from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle, cycle_of
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
-from bathyscope.options import checked
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption

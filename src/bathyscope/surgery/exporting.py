@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.model import AnyModel, Model, alone
 from bathyscope.model.place import here
-from bathyscope.options import Range, checked
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule, Scheduling, names_runs
 from bathyscope.surgery.checkpoint.folder import require_free, schedule_for, write_export
@@ -18,12 +18,12 @@ from bathyscope.surgery.checkpoint.integrity import require_apart
 from bathyscope.surgery.checkpoint.proof import require_no_loops
 from bathyscope.surgery.checkpoint.source import source_of
 from bathyscope.surgery.checkpoint.weight_files import SHARD_BYTES
-from bathyscope.surgery.options import Emit
+from bathyscope.surgery.options import Emit, ExportOptions
 from bathyscope.surgery.plan.export import export_plan
 from bathyscope.surgery.plan.plan import Plan
 
 
-@checked
+@takes(ExportOptions)
 def export(
     model: AnyModel,
     schedule: Schedule | str | Scheduling,
@@ -32,7 +32,7 @@ def export(
     emit: Emit | None = None,
     evidence: str = "",
     revision: str | None = None,
-    shard_bytes: Annotated[int, Range(1)] = SHARD_BYTES,
+    shard_bytes: int = SHARD_BYTES,
 ) -> Path | str:
     """Write a model with its blocks in another order as a checkpoint for plain transformers.
 
@@ -48,11 +48,7 @@ def export(
             model, whose evidence stands in the card then.
         folder: to write; it must not exist, be empty, or hold the same export, of which the card alone is
             written again where there is evidence.
-        emit: instead of a checkpoint, the text that other tools take: ``"mergekit"`` (a passthrough merge),
-            ``"layers"`` (2,3,5) or ``"json"``.
-        evidence: Markdown for the model card, such as costs with their intervals.
-        revision: branch, tag or commit on the hub.
-        shard_bytes: largest file of weights.
+        ...: the options of ``ExportOptions``.
 
     Returns:
         The folder; with ``emit``, the text.

@@ -11,22 +11,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import pandas as pd
 import torch
 import xarray as xr
 
+from bathyscope.core.calls import takes
 from bathyscope.core.text import duration, in_bytes, scaled, shown
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
-from bathyscope.options import Range, checked
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import GIVEN, Source
 from bathyscope.surveying.asking import Survey
+from bathyscope.surveying.options import EstimateOptions
 from bathyscope.surveying.outlining import outline
 from bathyscope.surveying.plan import SurveyPlan
 from bathyscope.surveying.rates import Rates, measure_rates
@@ -190,14 +191,14 @@ def _counted_as(planned: int, count: int) -> Iterator[None]:
             warn(text.replace(f"{planned} of {planned} prompts", f"{count} of {count} prompts"), warning.category)
 
 
-@checked
+@takes(EstimateOptions)
 def estimate(
     model: str | Path,
     prompts: Source | None = None,
     measures: Sequence[str] | str | None = None,
     *,
-    tokens: Annotated[int, Range(2, 1_000_000)] | None = None,
-    count: Annotated[int, Range(1, 1_000_000_000, none="10")] | None = None,
+    tokens: int | None = None,
+    count: int | None = None,
     preset: str | None = None,
     chat: bool = False,
     dtype: str | torch.dtype | None = None,
@@ -213,10 +214,8 @@ def estimate(
         model: a hub name or a local folder with a config.json.
         prompts: as for ``survey``; they are tokenized, and all that a survey refuses is refused here.
         measures: as for ``survey``.
-        tokens: instead of prompts, the length of each (no tokenizer is needed).
-        count: how many prompts of that length; None = 10.
-        preset, chat: as for ``survey``.
-        dtype, device, revision, trust_remote_code: as for ``load``; the rates are measured on the device.
+        ...: the options of ``EstimateOptions``.
+        dtype: A torch dtype is allowed too.
         rates: measures the machine, given a model, the tokens of a prompt and a device; None = ``measure_rates``.
         **options: a measure's options under its name, as for ``survey``.
 
@@ -230,12 +229,6 @@ def estimate(
     """
     if (prompts is None) == (tokens is None):
         raise OptionError("Give either prompts (--prompts gsm8k:10) or their length (--tokens 200 --count 10).")
-    needless = "count" if tokens is None and count is not None else "chat" if tokens is not None and chat else None
-    if needless is not None:
-        raise OptionError(
-            f"{needless} is for {'prompts of a length (tokens)' if needless == 'count' else 'texts (prompts)'}; leave "
-            f"--{needless} out."
-        )
     if rates is not None and not callable(rates):
         raise OptionError(f"rates={describe_value(rates)} cannot be called; leave it out to measure this machine.")
     if not isinstance(model, str | Path):

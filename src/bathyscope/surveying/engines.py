@@ -5,8 +5,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -14,7 +16,6 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
-from bathyscope.options import Range, TextForm, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
@@ -30,6 +31,7 @@ from bathyscope.surveying.controls import Control, controls_of
 from bathyscope.surveying.cutting import EarlierCut
 from bathyscope.surveying.distributed.driving import survey_by_workers
 from bathyscope.surveying.execution import carry_out
+from bathyscope.surveying.options import SurveyOptions
 from bathyscope.surveying.until import NEEDED, Goal, seconds_of
 from bathyscope.surveying.writing import OF_WRITTEN, writing_of
 
@@ -37,36 +39,36 @@ _WORKER_TIMEOUT = 3600.0
 _OF_LOADING = frozenset(inspect.signature(load).parameters) - {"model"}
 
 
-@checked
+@takes(SurveyOptions)
 def survey(
     model: AnyModel,
     prompts: Source | Prompts,
     measures: Measures = None,
     out: str | Path | None = None,
     seed: int | None = None,
-    batch_tokens: Annotated[int, Range(1)] | None = None,
+    batch_tokens: int | None = None,
     preset: str | None = None,
     *,
     memory: str | int | None = None,
-    call_tokens: Annotated[int, Range(1)] | None = None,
+    call_tokens: int | None = None,
     control: str | Sequence[str] | None = None,
-    schedule: Schedule | Annotated[str, TextForm(require_form)] | None = None,
+    schedule: Schedule | str | None = None,
     part: str | None = None,
     grow: bool = False,
-    until: Annotated[float, Range(0.01)] | None = None,
+    until: float | None = None,
     budget: str | float | None = None,
-    write: Annotated[int, Range(1)] | None = None,
-    temperature: Annotated[float, Range(0)] | None = None,
+    write: int | None = None,
+    temperature: float | None = None,
     engine: Literal["ray"] | None = None,
-    workers: Annotated[int, Range(1)] | None = None,
+    workers: int | None = None,
     address: str | None = None,
-    worker_timeout: Annotated[float, Range(1, none="3600")] | None = None,
+    worker_timeout: float | None = None,
     loading: Mapping[str, Any] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
     chat: bool = False,
     keep_text: bool = True,
-    progress: bool = True,
+    progress: Progress = True,
     command: str | None = None,
     **options: Any,
 ) -> Run:
@@ -79,51 +81,11 @@ def survey(
             token-id lists, a ``PromptSet``, or the ``prompts`` of a run.
         measures: names, ``"all"``, or None for residual, lens, skip, drop, tokens and effective_depth (or the
             preset's); also classes derived from ``bathyscope.measures.base.Measure``, and instances of them.
-        out: folder of the run; an interrupted run there is resumed. None keeps everything in memory.
-        seed: of sampled positions and of resampling; None = 0, or the preset's.
-        batch_tokens: tokens of prompts in one shard, the unit that survives an interruption. None = 2048, or more where
-            the model is so small that it computes them in less than some seconds; and no more than one to two minutes'
-            worth, as predicted when a run is begun.
-        preset: a paper's choices as defaults.
-        memory: what a survey may take on the model's device besides the weights, such as ``20GB``; None = on an
-            accelerator what is free there. It decides how large calls are.
-        call_tokens: tokens in one call of a block, instead of those that memory allows. A call that is out of memory is
-            made in pieces. Results change with it by rounding alone.
-        control: what to compare the model with, surveyed on the same prompts: ``untrained`` (the architecture freshly
-            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
-            (``untrained:3``); several separated by commas. They are ``run.controls``.
-        schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``: as
-            if it had been exported with it and loaded again. Its blocks are then numbered in that order.
-        part: compute this part of the survey only, such as ``3/16``, the third of sixteen; ``out`` then holds an
-            unfinished run, and ``bathyscope.join`` makes one of all parts. For machines that share no memory.
-        grow: let a run in ``out`` become the larger one that is requested, with more measures, with more prompts behind
-            its own, or both. Its results stay, and only what it lacks is computed.
-        until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
-            reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
-            grows, and can be grown on;
-            ``run.stopped`` says why it ended.
-        budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
-        write: let the model continue each prompt by up to so many tokens, in the place of its answer, and measure what
-            it wrote. ``lens.positions`` is then "answer" and ``tokens.length`` 4096, unless given. Prompts get the
-            labels written, ended and, where they have answers, right.
-        temperature: of what it writes; None = the most probable token each time.
-        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
-            any and else with one core. Each loads the model by its name and plans for itself; this process writes.
-        workers: of the engine; None = one for each GPU.
-        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
-            machine alone.
-        worker_timeout: seconds after which a worker that loads the model or computes a shard is taken to hang, and
-            another one is put in its place; None = 3600.
+        ...: the options of ``SurveyOptions``.
+        control: They are ``run.controls``.
+        until: ``run.stopped`` says why it ended.
         loading: arguments of ``load`` for a model given by its name, such as ``{"dtype": "bfloat16"}``.
-        beyond_context: prompts longer than the context the model declares: True = run them where positions
-            are not looked up in a table, False = refuse; None = run those of data sets, with a warning, and
-            refuse those given one by one.
-        add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
-            file; False = take texts as they stand.
-        chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
-            an answer the assistant's turn is begun. Token ids stay as they are.
-        keep_text: store the text of every token with the run (``run.prompts``); token ids are always stored.
-        progress: show a progress bar on standard error when it takes long.
+        keep_text: ``run.prompts`` holds it.
         command: the command line to resume by, for messages.
         **options: a measure's options under its name, as a dict or its options class.
 
@@ -145,19 +107,15 @@ def survey(
     controls = controls_of(control)
     share = None if part is None else Part.parse(part)
     folder = None if out is None else folder_path(out, "out")
-    _require_engine(engine, workers, address, worker_timeout)
     require_loading(loading)
     if isinstance(schedule, str):
         require_form(schedule)  # of several kinds of values the check of types looks at none
     if loading and not isinstance(model, str | Path):
         raise OptionError("loading= is for a model given by its name or folder; this one is loaded already.")
-    if share is not None and out is None:
-        raise OptionError(f"part={part!r} needs a folder to be joined from; give out=... (--out ...).")
-    _require_one_way(share, engine, "grow" if grow else "until" if until is not None else None, schedule)
-    goal = _goal(until, budget, folder)
-    if grow or goal is not None:
-        _require_growth(folder, {entry.label for entry in controls})
-    writing = writing_of(write, temperature, seed or 0, alone=engine is None and share is None)
+    goal = None if until is None else Goal(until, None if budget is None else seconds_of(budget))
+    if folder is not None and (grow or goal is not None):
+        _require_growing_controls(folder, {entry.label for entry in controls})
+    writing = writing_of(write, temperature, seed or 0)
     request = Survey(
         measures=measures,
         seed=seed,
@@ -253,25 +211,6 @@ def _survey_with_controls(
     return replace(run, controls=control_runs)
 
 
-def _require_engine(engine: str | None, workers: int | None, address: str | None, worker_timeout: float | None) -> None:
-    """Refuse options of workers without an engine."""
-    if engine is None and (workers is not None or address is not None):
-        raise OptionError("workers and address are of an engine; say which (engine='ray', --engine ray).")
-    if engine is None and worker_timeout is not None:
-        raise OptionError("worker_timeout is of an engine; say which (engine='ray', --engine ray), or leave it out.")
-
-
-def _goal(until: float | None, budget: str | float | None, folder: Path | None) -> Goal | None:
-    """Return when a survey has enough prompts; None where it takes all."""
-    if until is None:
-        if budget is not None:
-            raise OptionError("budget is for a survey until it is sure; say how sure (until=0.5, --until 0.5).")
-        return None
-    if folder is None:
-        raise OptionError("until lets a run in a folder grow; give out=... (--out ...).")
-    return Goal(until, None if budget is None else seconds_of(budget))
-
-
 def _require_readings(measures: Collection[str]) -> None:
     """Refuse a survey until it is sure that could not tell the readings of the verdict."""
     missing = [name for name in NEEDED if name not in measures]
@@ -305,30 +244,8 @@ def _require_survey_options(options: Mapping[str, Any]) -> None:
             raise OptionError(f"survey() has no option {name!r}.{near} See help(bathyscope.survey).")
 
 
-def _require_one_way(
-    part: Part | None, engine: str | None, growth: str | None, schedule: Schedule | str | None
-) -> None:
-    """Refuse two ways to share a survey out, and what parts and workers cannot do."""
-    ways = {"part": None if part is None else str(part), "engine": engine}
-    by = " and ".join(f"{name}={way!r}" for name, way in ways.items() if way is not None)
-    if part is not None and engine is not None:
-        raise OptionError(f"{by} are two ways to share a survey out; give one.")
-    if by and growth is not None:
-        raise OptionError(
-            f"{growth} (--{growth}) is for a whole run, computed by this process, and {by} was given; leave that out, "
-            "and join parts first."
-        )
-    if by and schedule is not None:
-        raise OptionError(
-            f"schedule={str(schedule)!r} and {by} do not go together; export the model (bathyscope export MODEL "
-            "--schedule ORDER --out FOLDER), and survey the exported checkpoint so."
-        )
-
-
-def _require_growth(folder: Path | None, controls: set[str]) -> None:
-    """Refuse to grow a run in memory, or one with controls that would stay as they are."""
-    if folder is None:
-        raise OptionError("grow=True (--grow) is for a run in a folder; give out=... (--out ...).")
+def _require_growing_controls(folder: Path, controls: set[str]) -> None:
+    """Refuse to grow a run with controls that would stay as they are."""
     left = sorted({path.name for path in (folder / CONTROLS).glob("*")} - controls)
     if left:
         raise OptionError(

@@ -13,13 +13,14 @@ from typing import Any, Final, Literal
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.calls import checked
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
-from bathyscope.options import checked, items_of
+from bathyscope.options import items_of
 from bathyscope.prompts.source import label_of
 from bathyscope.runs.folder import folder_path, refuse_holder
 from bathyscope.runs.run import Run

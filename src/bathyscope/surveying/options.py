@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
+from bathyscope.core.common_options import Chat, Preset, Revision, TrustRemoteCode
+from bathyscope.core.conditions import Excludes, Needs
+from bathyscope.core.descriptions import Unset
 from bathyscope.measures.registry import DEFAULT, MEASURES
 from bathyscope.options import Range, Repeatable, TextForm
 from bathyscope.schedule import require_form
@@ -17,6 +20,13 @@ _MEASURES: Final = {
     "help": f"names separated by commas, or all: {', '.join(MEASURES)} "
     f"(not given = {','.join(DEFAULT)}, or the preset's)"
 }
+_EXPORT_FIRST: Final = (
+    "export the model (bathyscope export MODEL --schedule ORDER --out FOLDER), and survey the exported checkpoint so"
+)
+_OF_AN_ENGINE: Final = Needs("engine", "is of an engine", "ray")
+_GROWS: Final = Needs("out", "lets a run in a folder grow", "runs/x")
+_WHOLE: Final = Excludes("part", "do not go together, since this needs a whole run", "join all parts first")
+_ALONE: Final = Excludes("engine", "do not go together, since this process alone computes such a run")
 
 
 @dataclass(frozen=True)
@@ -24,43 +34,44 @@ class SurveyOptions:
     """Options of ``survey``.
 
     Args:
-        out: folder of the run; an interrupted run there is resumed (not given = runs/MODEL-PROMPTS).
-        seed: of sampled positions and of resampling; not given = 0, or the preset's.
-        batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted. Not given =
-            2048, or more where a small model computes them in less than a few seconds; never more than one to two
-            minutes of work, as predicted when a run begins.
-        preset: a paper's choices as defaults.
-        memory: what a survey may take on the model's device besides the weights, such as 20GB; not given = on an
+        out: folder of the run; an interrupted run there is resumed.
+        seed: of sampled positions and of resampling; None = 0, or the preset's.
+        batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted. None = 2048, or
+            more where a small model computes them in less than a few seconds; never more than one to two minutes of
+            work, as predicted when a run begins.
+        memory: what a survey may take on the model's device besides the weights, such as ``20GB``; None = on an
             accelerator, what is free there. It decides how large calls are.
         call_tokens: tokens in one call of a block, instead of those that memory allows. A call that runs out of memory
             is split. Results change by rounding alone.
-        control: what to compare the model with, surveyed on the same prompts: untrained (the architecture freshly
-            initialised), shuffled_blocks or shuffled_text, each with a number of seeds if wanted (untrained:3); several
-            are separated by commas.
-        schedule: measure the model with its blocks in another order, such as drop:7 or swap:3,repeat:8+2, as if it had
-            been exported with it and loaded again. Its blocks are then numbered in that order.
-        part: compute only this part of the survey, such as 3/16, the third of sixteen; OUT then holds an unfinished
-            run, and bathyscope survey join makes one run of all parts. For machines that share no memory.
-        grow: let a run in OUT become the larger one that is requested: more measures, more prompts after its own, or
-            both. Stored results stay, and only what is missing is computed.
+        control: what to compare the model with, surveyed on the same prompts: ``untrained`` (the architecture freshly
+            initialised), ``shuffled_blocks`` or ``shuffled_text``, each with a number of seeds if wanted
+            (``untrained:3``); several are separated by commas.
+        schedule: measure the model with its blocks in another order, such as ``drop:7`` or ``swap:3,repeat:8+2``, as
+            if it had been exported with it and loaded again. Its blocks are then numbered in that order.
+        part: compute only this part of the survey, such as ``3/16``, the third of sixteen; ``out`` then holds an
+            unfinished run, and ``bathyscope.join`` makes one run of all parts. For machines that share no memory.
+        grow: let the run in ``out`` become the larger one that is requested: more measures, more prompts after its
+            own, or both. Stored results stay, and only what is missing is computed.
         until: survey the prompts in order, in growing batches, until the readings of the verdict have intervals that
-            reach no further than so many blocks from them, such as 0.5; the run in OUT grows.
-        budget: time after which --until begins no further batch: seconds, or a text such as 10min.
+            reach no further than so many blocks from them, such as 0.5, in two batches in a row. The run in ``out``
+            grows, and can be grown on.
+        budget: time after which ``until`` begins no further batch: seconds, or a text such as ``10min``.
         write: let the model continue each prompt by up to so many tokens, in place of its answer, and measure what it
-            wrote.
-        temperature: of what it writes; not given = the most probable token each time.
-        engine: who computes: not given = this process; ray = workers on a Ray cluster, each with a GPU where there are
+            wrote. ``lens.positions`` is then ``answer`` and ``tokens.length`` 4096, unless given. Prompts get the
+            labels written, ended and, where they have answers, right.
+        temperature: of what it writes; None = the most probable token each time.
+        engine: who computes: None = this process; ``ray`` = workers on a Ray cluster, each with a GPU where there are
             any and else with one core. Each loads the model by its name and plans for itself; this process writes.
-        workers: of the engine; not given = one for each GPU.
-        address: host:port of a Ray cluster, or auto on a machine that belongs to one; not given = workers on this
+        workers: of the engine; None = one for each GPU.
+        address: ``host:port`` of a Ray cluster, or ``auto`` on a machine that belongs to one; None = workers on this
             machine alone.
         worker_timeout: seconds after which a worker that loads the model or computes a shard counts as hanging, and is
             replaced.
-        beyond_context: prompts longer than the context that the model declares: yes = run them where positions are not
-            looked up in a table, no = refuse them; not given = run those of data sets, with a warning, and refuse those
+        beyond_context: prompts longer than the context that the model declares: True = run them where positions are not
+            looked up in a table, False = refuse them; None = run those of data sets, with a warning, and refuse those
             given one by one.
         add_special_tokens: put the tokenizer's own special tokens (BOS) around texts, and BOS before windows of a text
-            file; no = take texts as they stand.
+            file; False = take texts as they stand.
         chat: write texts as the user's turn in the tokenizer's chat template, and answers as the assistant's; without
             an answer the assistant's turn is begun. Token ids stay as they are.
         keep_text: store the text of every token with the run; token ids are always stored.
@@ -68,24 +79,32 @@ class SurveyOptions:
 
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
-    out: str | None = None
+    out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-PROMPTS")] = None
     seed: int | None = None
     batch_tokens: Annotated[int, Range(1)] | None = None
-    preset: str | None = None
+    preset: Preset = None
     memory: str | int | None = None
     call_tokens: Annotated[int, Range(1)] | None = None
     control: str | Sequence[str] | None = None
-    schedule: Annotated[str, TextForm(require_form)] | None = None
-    part: str | None = None
-    grow: bool = False
-    until: Annotated[float, Range(0.01)] | None = None
-    budget: str | float | None = None
-    write: Annotated[int, Range(1)] | None = None
-    temperature: Annotated[float, Range(0)] | None = None
+    schedule: Annotated[
+        Annotated[str, TextForm(require_form)] | None,
+        Excludes("part", instead=_EXPORT_FIRST),
+        Excludes("engine", instead=_EXPORT_FIRST),
+    ] = None
+    part: Annotated[
+        str | None,
+        Needs("out", "is computed into a folder, to be joined from there", "runs/part-3"),
+        Excludes("engine", "are two ways to share a survey out"),
+    ] = None
+    grow: Annotated[bool, _GROWS, _WHOLE, _ALONE] = False
+    until: Annotated[float | None, Range(0.01), _GROWS, _WHOLE, _ALONE] = None
+    budget: Annotated[str | float | None, Needs("until", "is for a survey until it is sure", 0.5)] = None
+    write: Annotated[int | None, Range(1), _WHOLE, _ALONE] = None
+    temperature: Annotated[float | None, Range(0), Needs("write", "is of what the model writes", 200)] = None
     engine: Literal["ray"] | None = None
-    workers: Annotated[int, Range(1)] | None = None
-    address: str | None = None
-    worker_timeout: Annotated[float, Range(1, none="3600")] | None = None
+    workers: Annotated[int | None, Range(1), _OF_AN_ENGINE] = None
+    address: Annotated[str | None, _OF_AN_ENGINE] = None
+    worker_timeout: Annotated[float | None, Range(1, none="3600"), _OF_AN_ENGINE] = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
     chat: bool = False
@@ -98,25 +117,23 @@ class EstimateOptions:
 
     Args:
         tokens: instead of prompts, the length of each (no tokenizer is needed).
-        count: how many prompts of that length; not given = 10.
-        preset: a paper's choices as defaults.
-        chat: write texts as the user's turn in the tokenizer's chat template, as survey does.
-        dtype: float32, bfloat16, float16 or float64; not given = the checkpoint's.
-        device: the device whose rates are measured: cpu, cuda …; not given = the first accelerator, else the CPU.
-        revision: branch, tag or commit on the hub.
-        trust_remote_code: allow code that comes with the checkpoint. Off unless requested.
+        count: how many prompts of that length.
+        dtype: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"float64"``; None = the checkpoint's.
+        device: where rates are measured, such as ``"cpu"``; None = on the first accelerator, or on the CPU without one.
     """
 
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
     tokens: Annotated[int, Range(2, 1_000_000)] | None = None
-    count: Annotated[int, Range(1, 1_000_000_000, none="10")] | None = None
-    preset: str | None = None
-    chat: bool = False
+    count: Annotated[
+        int | None, Range(1, 1_000_000_000, none="10"), Needs("tokens", "is for prompts of a length", 200)
+    ] = None
+    preset: Preset = None
+    chat: Annotated[Chat, Excludes("tokens", "do not go together, since only texts are written so")] = False
     dtype: str | None = None
     device: str | None = None
-    revision: str | None = None
-    trust_remote_code: bool = False
+    revision: Revision = None
+    trust_remote_code: TrustRemoteCode = False
 
 
 @dataclass(frozen=True)
@@ -124,7 +141,8 @@ class CourseOptions:
     """Options of ``course``.
 
     Args:
-        revisions: of one model on the hub, such as step1000; their numbers are the steps.
+        revisions: of one model on the hub, such as ``step1000`` or ``stage1-step1000-tokens5B``; the numbers behind
+            "step" are the steps.
         measures: names separated by commas; lens, skip and drop are what a course tells of.
         seed: of sampled positions and of resampling.
     """

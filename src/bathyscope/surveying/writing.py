@@ -6,7 +6,6 @@ label ``right`` says whether it wrote that answer, token for token, as ``bathysc
 """
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -15,7 +14,7 @@ import torch
 from transformers import GenerationConfig
 
 from bathyscope.core.progress import ProgressBar
-from bathyscope.errors import ModelError, OptionError, PromptError, warn
+from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.model import Model
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.anatomy.recording import reset_rotary
@@ -130,24 +129,9 @@ class Writing:
         return tokens
 
 
-def writing_of(tokens: int | None, temperature: float | None, seed: int, *, alone: bool) -> Writing | None:
-    """Return how a survey's prompts are continued; None where they are not.
-
-    Args:
-        alone: whether one process computes the whole survey.
-
-    Raises:
-        OptionError: a temperature without tokens to write; a survey that is shared out.
-    """
-    if tokens is not None:
-        if not alone:
-            raise OptionError("write is for a whole run, computed by this process; leave out engine and part.")
-        if temperature is not None and not math.isfinite(temperature):
-            raise OptionError(f"temperature={temperature} is out of range; allowed: 0 or more, and finite.")
-        return Writing(tokens, temperature or 0.0, seed)
-    if temperature is not None:
-        raise OptionError("temperature is for what the model writes; say how many tokens (write=200, --write 200).")
-    return None
+def writing_of(tokens: int | None, temperature: float | None, seed: int) -> Writing | None:
+    """Return how a survey's prompts are continued; None where they are not."""
+    return None if tokens is None else Writing(tokens, temperature or 0.0, seed)
 
 
 def ends_of(model: Model) -> frozenset[int]:

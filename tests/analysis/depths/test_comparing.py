@@ -230,9 +230,9 @@ def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
         ({"equivalence": 10, "equivalence_unit": "blocks"}, "give less than all blocks"),
         (
             {"equivalence_unit": "blocks"},
-            r"equivalence_unit='blocks' \(--equivalence-unit\) is the unit of a bound, and none is given; add equival",
+            r"equivalence_unit='blocks' is the unit of a bound; give equivalence=1 \(--equivalence 1\), or leave",
         ),
-        ({"equivalence_unit": "blocks", "question": "reasoning"}, "is the unit of a bound, and none is given"),
+        ({"equivalence_unit": "blocks", "question": "reasoning"}, "is the unit of a bound; give equivalence=1"),
         (
             {"equivalence": 1, "equivalence_unit": "block"},
             "equivalence_unit='block' is unknown. Did you mean 'blocks'[?] Allowed: ratio, blocks",

@@ -158,12 +158,15 @@ def test_options_that_do_not_go_together() -> None:
     with pytest.raises(OptionError, match=r"against='layers' is unknown. .*Allowed: blocks, parameters"):
         bathyscope.compare(both, against="layers")  # type: ignore[arg-type]
     refused: list[tuple[str, dict[str, Any]]] = [
-        (r"by='level' \(--by\) .* goes with question='difficulty'", {"by": "level"}),
+        (
+            r"by='level' chooses .*; give question='difficulty' \(--question difficulty\)",
+            {"by": "level"},
+        ),
         (r"Pairs .* go alone or with question='reasoning'", {"question": "size", "pairs": [(0, 1)]}),
         (r"Pairs .* go alone or with question='reasoning'", {"all_pairs": True, "pairs": [(0, 1)]}),
-        (r"against='parameters' \(--against\) .* goes with question='size'", {"against": "parameters"}),
+        (r"against='parameters' chooses the size; give question='size' \(--question size\)", {"against": "parameters"}),
         (
-            r"question='size' says itself .* leave out all_pairs \(--all-pairs\)",
+            r"all_pairs=True and question='size' do not .*, since a question says itself what is compared; leave one",
             {"question": "size", "all_pairs": True},
         ),
     ]

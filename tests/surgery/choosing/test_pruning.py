@@ -435,7 +435,7 @@ def test_what_chooses_may_not_judge(model: Model) -> None:
         ({"drop": 1, "parts": ("heads",)}, "heads"),
         ({"drop": 1, "measured": 0}, "measured=0 is out of range; allowed: 1 or more"),
         ({"drop": 1, "level": 1.5}, "level=1.5 is out of range"),
-        ({"drop": 1, "limit": 5}, "data and limit are of tasks, and none is asked"),
+        ({"drop": 1, "limit": 5}, "limit=5 is of tasks; give evaluate="),
     ],
 )
 def test_what_cannot_be_done_is_refused(model: Model, options: dict[str, object], wording: str) -> None:

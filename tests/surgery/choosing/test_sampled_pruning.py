@@ -54,5 +54,7 @@ def test_what_cannot_be_sampled_is_refused(tmp_path: Path, monkeypatch: pytest.M
         pruned(read_tokens=6, out=tmp_path / "plan")
     with pytest.raises(OptionError, match=r"read_tokens=1 is out of range; allowed: 2 or more"):
         pruned(read_tokens=1)
-    with pytest.raises(OptionError, match=r"read_tokens=6 samples the tokens of a prompt, and over='answer' looks at"):
+    with pytest.raises(
+        OptionError, match=r"read_tokens=6 and over='answer' do not go together, since the tokens of the an"
+    ):
         pruned(read_tokens=6, over="answer")

@@ -228,7 +228,7 @@ def test_what_cannot_be_repaired_is_refused() -> None:
         with pytest.raises(OptionError) as caught:
             repaired(text=text)
         assert str(caught.value).startswith(said)
-    with pytest.raises(OptionError, match="trains nothing and takes no budget"):
+    with pytest.raises(OptionError, match=r"minutes=3\.0 is of healing; give how='heal'"):
         repaired(minutes=3.0)
     for budget in ({}, {"tokens": 5, "minutes": 1.0}, {"tokens": 0}, {"minutes": math.nan}, {"minutes": math.inf}):
         with pytest.raises(OptionError, match="Healing takes a budget of tokens or of minutes, above 0"):
@@ -302,7 +302,7 @@ def test_a_state_that_cannot_be_gone_on_from_is_refused_before_anything_runs(
             "cannot hold the state of a training: it is no folder",
         ),
         ({"how": "heal", "tokens": 99, "state": tmp_path / "state"}, StoreError, "is the state of another training"),
-        ({"state": tmp_path / "state"}, OptionError, "how='linear' trains nothing and has no state"),
+        ({"state": tmp_path / "state"}, OptionError, "is of healing; give how='heal'"),
     ):
         with pytest.raises(kind, match=said):
             repaired(**options)

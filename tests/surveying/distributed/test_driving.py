@@ -92,9 +92,9 @@ def test_what_is_misspelt_is_said_before_anything_is_started(folder: Path, tmp_p
         survey(folder, tmp_path / "run", ["lense"], engine="ray", workers=2)
     with pytest.raises(OptionError, match=r"engine='rey' is unknown\. Did you mean 'ray'"):
         survey(folder, tmp_path / "run", engine="rey", workers=2)
-    with pytest.raises(OptionError, match=r"are two ways to share a survey out; give one"):
+    with pytest.raises(OptionError, match=r"are two ways to share a survey out; leave one of them out"):
         survey(folder, tmp_path / "run", engine="ray", part="1/2")
-    with pytest.raises(OptionError, match=r"workers and address are of an engine; say which"):
+    with pytest.raises(OptionError, match=r"workers=2 is of an engine; give engine='ray' \(--engine ray\)"):
         survey(folder, tmp_path / "run", workers=2)
 
 

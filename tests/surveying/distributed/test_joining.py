@@ -112,7 +112,7 @@ def test_more_parts_than_shards(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_part_without_a_folder(folder: Path) -> None:
-    with pytest.raises(OptionError, match=r"part='1/2' needs a folder to be joined from; give out="):
+    with pytest.raises(OptionError, match=r"part='1/2' is computed into a folder, to be joined from there; give out="):
         bathyscope.survey(folder, [[1, 2, 3]], ["lens"], part="1/2")
 
 

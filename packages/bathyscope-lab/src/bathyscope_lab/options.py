@@ -9,7 +9,7 @@ class TrainOptions:
 
     Args:
         data: folder that holds the texts; problems of tasks need none.
-        device: cpu or cuda; not given = the first accelerator, else the CPU.
+        device: cpu or cuda; None = the first accelerator, else the CPU.
     """
 
     data: str | None = None

@@ -6,20 +6,22 @@ from typing import Any
 import pandas as pd
 import xarray as xr
 
+from bathyscope.analysis.options import SimilarityOptions
+from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.text import counted
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
-from bathyscope.options import checked, coerce
+from bathyscope.options import coerce
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 
 
-@checked
+@takes(SimilarityOptions)
 def cka(
     model: AnyModel,
     other: AnyModel,
@@ -37,8 +39,7 @@ def cka(
     Args:
         model, other: what ``load`` returns or takes.
         prompts: as for ``survey``, at least four.
-        seed: of the drawn tokens.
-        beyond_context: as for ``survey``.
+        ...: the options of ``SimilarityOptions``.
         **options: those of the measure: ``batch``, ``tokens_batch``, ``level``.
 
     Returns:

@@ -28,13 +28,14 @@ from bathyscope.analysis.between.sides import (
     token_means,
 )
 from bathyscope.analysis.between.weights import WeightComparison, compare_adapters, compare_weights
+from bathyscope.analysis.options import DiffOptions
+from bathyscope.core.calls import takes
 from bathyscope.errors import ModelError
 from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.sampling import Sampling
@@ -48,7 +49,7 @@ _ROUNDING_OF_KL: Final = 64 * float(np.finfo(np.float64).eps)
 """Nats that computing the divergence in float64 may add."""
 
 
-@checked
+@takes(DiffOptions)
 def diff(
     a: AnyModel,
     b: AnyModel | None,
@@ -56,8 +57,8 @@ def diff(
     *,
     seed: int = 0,
     beyond_context: bool | None = None,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    resamples: int = 1000,
+    level: float = 0.95,
 ) -> Difference:
     """Measure where two models of one shape part: a model and its fine-tuned, quantised or converted copy.
 
@@ -65,10 +66,7 @@ def diff(
         a, b: what ``load`` returns or takes; None for ``b`` = ``a`` without its adapters, which are switched off for it
             and not loaded again.
         prompts: as for ``survey``; both models are given the token ids of ``a``.
-        seed: of generated problems and of resampling.
-        beyond_context: as for ``survey``.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
+        ...: the options of ``DiffOptions``.
 
     Returns:
         A result; ``first`` is the first block behind which the streams part by more than rounding on any prompt, or

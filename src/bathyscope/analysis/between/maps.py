@@ -11,7 +11,6 @@ at hand, those that test them. How many sources form a block decides how much me
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Annotated
 
 import numpy as np
 import torch
@@ -20,13 +19,15 @@ from torch import Tensor
 from bathyscope.analysis.between.map_errors import MapErrors
 from bathyscope.analysis.between.map_results import dataset, maps_result
 from bathyscope.analysis.between.streams import Streams
+from bathyscope.analysis.options import MapsOptions
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
-from bathyscope.options import Coverage, Positive, Range, Resamples, Share, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.least_squares import RIDGE, Array
@@ -34,23 +35,23 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import Splits, require_shares, require_tokens, split
 
 
-@checked
+@takes(MapsOptions)
 def maps(
     source: AnyModel,
     target: AnyModel,
     prompts: Source | Prompts,
     *,
-    ridge: Sequence[Annotated[float, Range(0)]] = RIDGE,
-    choose_share: Share = 0.1,
-    test_share: Share = 0.2,
-    memory: Positive = 4.0,
-    sources_per_pass: Annotated[int, Range(1)] | None = None,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    ridge: Sequence[float] = RIDGE,
+    choose_share: float = 0.1,
+    test_share: float = 0.2,
+    memory: float = 4.0,
+    sources_per_pass: int | None = None,
+    resamples: int = 1000,
+    level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> LabelledResult:
     """How well every boundary of one model is an affine map of every boundary of another.
 
@@ -59,19 +60,7 @@ def maps(
             both: where both tokenizers are known, the tokens of all ids in the prompts are compared, otherwise only
             the sizes of the vocabularies.
         prompts: as for ``survey``: at least four, with more tokens than the source is wide, better many times as many.
-        ridge: penalties to choose from, each 0 or more; 1 is the mean variance of standardised features.
-        choose_share: share of the prompts that penalties are chosen by.
-        test_share: share of the prompts that errors are measured on.
-        memory: GiB that the sums of one pass over the text may take; where those of all sources take more, sources
-            are done in blocks, with a pass for each.
-        sources_per_pass: boundaries of the source in one block; None = as many as ``memory`` allows, at least one.
-        resamples: bootstrap resamples of the test prompts.
-        level: coverage of the intervals.
-        cluster: label of prompts that belong together, such as document; they are dealt to fitting, choosing and
-            testing, and resampled, as one.
-        seed: of the split of the prompts and of resampling.
-        beyond_context: as for ``survey``.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``MapsOptions``.
 
     Returns:
         A result; its ``data`` holds the following.

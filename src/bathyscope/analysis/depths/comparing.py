@@ -23,13 +23,13 @@ from bathyscope.analysis.depths.questions import (
     Pairs,
     PlannedContrast,
     plan_comparisons,
-    require_together,
+    require_pairs,
 )
 from bathyscope.analysis.depths.result import Comparison, ComparisonRow, comparison_data, run_data
 from bathyscope.analysis.depths.side import ComparedPrompts, chosen_estimators, differing_options, sides_of
-from bathyscope.analysis.options import Against, Question, Unit
+from bathyscope.analysis.options import Against, CompareOptions, Question, Unit
+from bathyscope.core.calls import takes
 from bathyscope.errors import OptionError, describe_value
-from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS
 from bathyscope.prompts.prompt import whole_number
 from bathyscope.prompts.prompts import copies_in_words
@@ -43,7 +43,7 @@ from bathyscope.statistics.sampling import Sampling
 NAN = math.nan
 
 
-@checked
+@takes(CompareOptions)
 def compare(
     runs: Sequence[Run | str | Path],
     *,
@@ -57,8 +57,8 @@ def compare(
     cluster: str | None = None,
     equivalence: float | None = None,
     equivalence_unit: Unit = "ratio",
-    resamples: Resamples = 2000,
-    level: Coverage = 0.95,
+    resamples: int = 2000,
+    level: float = 0.95,
     seed: int = 0,
 ) -> Comparison:
     """Compares the effective depths of runs, estimator by estimator.
@@ -68,22 +68,10 @@ def compare(
 
     Args:
         runs: runs, or folders of runs; each is compared with the first, unless pairs or a question say otherwise.
-        question: ``size`` = slope of the ratio over model sizes; ``reasoning`` = base models and their long
-            chain-of-thought models; ``difficulty`` = hardest minus easiest data set, or label within a run.
+        ...: the options of ``CompareOptions``.
         pairs: which runs to compare, as numbers in the list: (reference, other).
-        all_pairs: compare every two runs.
         paired: whether prompts are paired: True = by prompt id in any case, False = never; None = where the runs
             measured the same prompts as far as can be seen.
-        by: label of difficulty within each run; None = the first of level, hops, steps and digits.
-        against: the size that ``size`` looks at: blocks, or parameters as the model's name tells them.
-        estimators: names of the estimators; None = all.
-        cluster: label of prompts that belong together, such as document; they are resampled as one.
-        equivalence: differences smaller than this count as none, and each gets a test that it is; None = 0.05 of the
-            ratio where a question is asked, else no test.
-        equivalence_unit: of it: ratio, or blocks where both models have equally many.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
-        seed: of the resampling.
 
     Raises:
         OptionError: too few runs, the same run twice, missing measures, unknown names, options that do not go
@@ -96,7 +84,7 @@ def compare(
         <Comparison model − shallow. ...>
     """
     chosen = list(chosen_estimators(ESTIMATORS if estimators is None else estimators, ESTIMATORS, "There is"))
-    require_together(question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
+    require_pairs(pairs, question, all_pairs)
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
@@ -314,17 +302,12 @@ def equivalence_bounds(
 
 
 def _require_bound(equivalence: float | None, unit: str) -> None:
-    """Refuse a bound that is none whatever the runs are, and a unit without a bound.
+    """Refuse a bound that is none whatever the runs are.
 
     Raises:
         OptionError: with what is allowed.
     """
     if equivalence is None:
-        if unit != "ratio":
-            raise OptionError(
-                f"equivalence_unit={unit!r} (--equivalence-unit) is the unit of a bound, and none is given; add "
-                "equivalence= (--equivalence), such as 1 for one block, or leave the unit out."
-            )
         return
     if not (equivalence > 0 and math.isfinite(equivalence)):
         raise OptionError(

@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.depths.result import gathered
 from bathyscope.analysis.depths.side import chosen_estimators, require_all_blocks, sides_of
+from bathyscope.analysis.options import GroupOptions
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.measures.curves import one_norm
 from bathyscope.measures.of.effective_depth import DECLARATION
-from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.prompts.parts import FEWEST_CLUSTERS, level_name, members_by_value
 from bathyscope.runs.run import Run, open_run
 from bathyscope.runs.table import tidy
@@ -59,16 +60,16 @@ _TABLE: Final[Table] = {
 }
 
 
-@checked
+@takes(GroupOptions)
 def grouped(
     run: Run | str | Path,
     by: str,
     *,
     estimators: Sequence[str] | None = None,
     cluster: str | None = None,
-    resamples: Resamples = 2000,
-    permutations: Resamples = 9999,
-    level: Coverage = 0.95,
+    resamples: int = 2000,
+    permutations: int = 9999,
+    level: float = 0.95,
     seed: int = 0,
 ) -> LabelledResult:
     """Every depth estimator on each group of a run's prompts, with intervals, and the differences between groups.
@@ -76,12 +77,7 @@ def grouped(
     Args:
         run: a run, or the folder of one, with residual, lens and skip (effective depths), depth_score, or all four.
         by: label of the prompts that makes the groups, such as solved_by, level or hops; or dataset.
-        estimators: names of the estimators; None = all that the run allows.
-        cluster: label of prompts that belong together, such as document; they are resampled, and dealt out, as one.
-        resamples: bootstrap resamples of the prompts of each group.
-        permutations: random dealings of two groups' prompts; the smallest p-value is 1 / (1 + permutations).
-        level: coverage of the intervals.
-        seed: of resamples and dealings.
+        ...: the options of ``GroupOptions``.
 
     Returns:
         A result; its ``data`` holds the following.

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.calls import checked
+from bathyscope.core.common_options import Level, PromptResamples
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, interval, labelled, mean_limits, token_weights
-from bathyscope.options import Coverage, Resamples, checked
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading, only_entry
@@ -33,15 +34,13 @@ _TABLE: Final[Table] = {
 
 @checked
 def milder(
-    run: Run, *, cluster: str | None = None, resamples: Resamples = 2000, level: Coverage = 0.95, seed: int = 0
+    run: Run, *, cluster: str | None = None, resamples: PromptResamples = 2000, level: Level = 0.95, seed: int = 0
 ) -> xr.Dataset:
     """What swap and drop do to the prediction, and their paired difference, at each place and in the mean.
 
     Args:
         run: with drop and swap, on their own tokens (each prompt counts the same).
         cluster: label of prompts that belong together; they are resampled as one.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
         seed: of the resampling.
 
     Returns:

@@ -58,20 +58,12 @@ class ComparisonPlan:
 DIFFERENCE = "difference of ratio"
 
 
-def require_together(
-    question: str | None, *, pairs: Pairs | None, all_pairs: bool, by: str | None, against: str
-) -> None:
-    """Refuse options that do not go together, before any run is read.
+def require_pairs(pairs: Pairs | None, question: str | None, all_pairs: bool) -> None:
+    """Refuse pairs where something else says what is compared, before any run is read.
 
     Raises:
-        OptionError: with what the option belongs to.
+        OptionError: with what pairs go with.
     """
-    if by is not None and question != "difficulty":
-        raise OptionError(f"by={by!r} (--by) chooses the label of difficulty; it goes with question='difficulty'.")
-    if against != "blocks" and question != "size":
-        raise OptionError(f"against={against!r} (--against) chooses the size; it goes with question='size'.")
-    if all_pairs and question is not None:
-        raise OptionError(f"question={question!r} says itself what is compared; leave out all_pairs (--all-pairs).")
     if pairs is not None and (all_pairs or question in ("size", "difficulty")):
         raise OptionError(
             "Pairs (REFERENCE:OTHER) say themselves what is compared; they go alone or with question='reasoning'."

@@ -7,7 +7,7 @@ that suppress apart, and a logistic probe is fitted to one or several of them. S
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,10 +15,13 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.analysis.options import IngOptions
 from bathyscope.analysis.probes.activations import last_activations
 from bathyscope.analysis.probes.contexts import Contexts, balanced_contexts
 from bathyscope.analysis.probes.gather import require_room
 from bathyscope.analysis.probes.logistic import Accuracy, Fit, Settings, accuracy, fit
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, rows_of, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
@@ -27,7 +30,6 @@ from bathyscope.measures.token_classes import CLASSES, members
 from bathyscope.measures.unembedding import Unembedding
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.neurons import OutputWeights, output_weights
-from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.statistics.sampling import Sampling
 
 KINDS = ("prediction", "suppression")
@@ -57,35 +59,28 @@ _TABLE: Table = {
 Array = NDArray[np.float32]
 
 
-@checked
+@takes(IngOptions)
 def ing_probe(
     model: AnyModel,
     corpus: str | Path,
     *,
-    contexts: Annotated[int, Range(8)] = 2000,
-    window: Annotated[int, Range(4)] = 24,
-    neurons: Annotated[int, Range(1)] = 32,
-    characters: Annotated[int, Range(1)] | None = 2_000_000,
+    contexts: int = 2000,
+    window: int = 24,
+    neurons: int = 32,
+    characters: int | None = 2_000_000,
     C: float = 1.0,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    resamples: int = 1000,
+    level: float = 0.95,
     seed: int = 0,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> LabelledResult:
     """Accuracy of probes of single neurons and of ensembles: does the next token end in "ing"?
 
     Args:
         model: what ``load`` returns or takes.
         corpus: UTF-8 text, gzipped where the name ends in ``.gz``.
-        contexts: how many, half of them ending in such a token; fewer if the text has fewer.
-        window: tokens of a context, the one that is told and a BOS included.
-        neurons: of either kind, those with the largest effect on such tokens.
-        characters: only the first so many of the corpus (None, in Python: all).
-        C: inverse strength of the probes' L2 penalty.
-        resamples: bootstrap resamples of the held-out contexts.
-        level: coverage of the intervals.
-        seed: of the choice of contexts, their split into two halves, and the resamples.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``IngOptions``.
+        characters: None = all.
 
     Returns:
         A result; its ``data`` holds the following.

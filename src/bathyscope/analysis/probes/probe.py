@@ -6,9 +6,9 @@ from typing import Any, Literal
 from bathyscope.analysis.probes.ing import ing_probe
 from bathyscope.analysis.probes.subjoiner import subjoiner
 from bathyscope.analysis.probes.wic import wic_probe
+from bathyscope.core.calls import checked
 from bathyscope.core.result import LabelledResult
 from bathyscope.model import AnyModel
-from bathyscope.options import checked
 
 Kind = Literal["wic", "ing", "subjoiner"]
 _PROBES: dict[str, Callable[..., LabelledResult]] = {"wic": wic_probe, "ing": ing_probe, "subjoiner": subjoiner}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -18,16 +18,17 @@ import torch
 import xarray as xr
 from numpy.typing import NDArray
 
-from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS
+from bathyscope.analysis.options import CONTEXT, FEWEST_WORDS, SubjoinerOptions
 from bathyscope.analysis.probes.gather import require_room, run_batches
 from bathyscope.analysis.probes.words import place_words, read_words
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError, OptionError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.attention import attention_heads
-from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.statistics.difference import Contrast, two_sample_difference
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
@@ -61,21 +62,21 @@ _TABLE: Final[Table] = {
 }
 
 
-@checked
+@takes(SubjoinerOptions)
 def subjoiner(
     model: AnyModel,
     words: str | Path | Sequence[str],
     *,
-    pieces: Annotated[int, Range(2)] = 4,
+    pieces: int = 4,
     context: str = CONTEXT,
     window: int = 16,
-    count: Annotated[int, Range(FEWEST_WORDS)] = 200,
-    top: Annotated[int, Range(1)] = 10,
-    characters: Annotated[int, Range(1)] | None = 2_000_000,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    count: int = 200,
+    top: int = 10,
+    characters: int | None = 2_000_000,
+    resamples: int = 1000,
+    level: float = 0.95,
     seed: int = 0,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> LabelledResult:
     """Heads that attend from a word's last token to its earlier tokens.
 
@@ -83,17 +84,8 @@ def subjoiner(
         model: what ``load`` returns or takes.
         words: a list of words, or a UTF-8 text file (gzipped where its name ends in ``.gz``) whose different words
             are taken, so also a file with a word on every line.
-        pieces: n, the number of tokens of a word that is split.
-        context: stands before every word.
-        window: tokens of context and word together, counted from the end; special tokens that the tokenizer puts in
-            front come on top.
-        count: at most so many words of either kind, drawn at random.
-        top: heads that are reported with an interval.
-        characters: only the first so many of a text (None, in Python: all).
-        resamples: bootstrap resamples of the held-out words.
-        level: coverage of the intervals.
-        seed: of the choice of words, of their halves, and of the resamples.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``SubjoinerOptions``.
+        characters: None = all.
 
     Returns:
         A result; its ``data`` holds the following.

@@ -6,21 +6,23 @@ both (Words in Context; Pilehvar and Camacho-Collados 2019). Source: lad2024, pr
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope.analysis.options import WicOptions
 from bathyscope.analysis.probes.gather import token_states
 from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Distinct, Range, Resamples, checked
 from bathyscope.statistics.sampling import Sampling
 
 _SOURCE = "lad2024, probes"
@@ -38,19 +40,19 @@ _TABLE: Final[Table] = {
 Array = NDArray[np.float32]
 
 
-@checked
+@takes(WicOptions)
 def wic_probe(
     model: AnyModel,
     train: Rows = None,
     validation: Rows = None,
     *,
-    features: Annotated[tuple[Literal["concatenation", "difference"], ...], Distinct()] = ("concatenation",),
-    train_rows: Annotated[int, Range(1)] | None = None,
+    features: tuple[Literal["concatenation", "difference"], ...] = ("concatenation",),
+    train_rows: int | None = None,
     C: float | None = None,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    resamples: int = 1000,
+    level: float = 0.95,
     seed: int = 0,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> LabelledResult:
     """Accuracy of a linear probe of word meaning at every boundary.
 
@@ -59,13 +61,7 @@ def wic_probe(
         train: rows that probes are fitted to: a JSONL, CSV or parquet file with the columns of SuperGLUE's WiC, or
             such rows; None = the data set on the hub.
         validation: rows that accuracy is measured on; None = the data set on the hub.
-        features: of the two hidden states h and h': ``concatenation`` [h, h'], ``difference`` |h − h'|, or both.
-        train_rows: only the first so many rows of ``train``; None = all.
-        C: inverse strength of the L2 penalty; None = chosen at each boundary by cross-validation within ``train``.
-        resamples: bootstrap resamples of the validation rows.
-        level: coverage of the intervals.
-        seed: of folds and resamples.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``WicOptions``.
 
     Returns:
         A result; its ``data`` holds the following.

@@ -51,7 +51,6 @@ def prune_command(
 ) -> int:
     """Choose blocks to leave out."""
     from bathyscope.runs.folder import folder_path, refuse_foreign
-    from bathyscope.surgery.choosing.pruning import require_consistent
     from bathyscope.surgery.choosing.removable import kinds_of, require_size
     from bathyscope.surgery.plan.plan import PRUNING
     from bathyscope.surgery.trial.domains import domains_of
@@ -61,13 +60,6 @@ def prune_command(
     # Everything that can be wrong is refused before the model is loaded, which may take minutes.
     require_size(options.get("drop"), options.get("max_cost"))
     kinds_of(options.get("parts", "block"))
-    require_consistent(
-        options.get("evaluate") or (),
-        options.get("data"),
-        options.get("limit"),
-        options.get("over", "tokens"),
-        options.get("read_tokens"),
-    )
     if options.get("out") is not None:
         refuse_foreign(folder_path(options["out"], "out"), PRUNING)
     sources = read_domain_sources(calibration), read_domain_sources(test)

@@ -66,8 +66,7 @@ def repair_command(
     from bathyscope.surgery.repairing.folder_locks import claimed_alone
     from bathyscope.surgery.repairing.repair import require_budget
 
-    trained = (options.get(name) for name in ("tokens", "minutes", "state", "rate"))
-    require_budget(options.get("how", "linear"), *trained)
+    require_budget(options.get("how", "linear"), options.get("tokens"), options.get("minutes"))
     if out is not None:
         from bathyscope.surgery.checkpoint.folder import require_free
 

@@ -19,6 +19,7 @@ from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
+from bathyscope.core.conditions import require_conditions
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.measures.declaration import Declaration
@@ -186,6 +187,8 @@ def read_request(
     loading = take_options(LoadOptions, values)
     if values["out"] is None:
         values["out"] = default_out(model, values["prompts"], values["part"])
+    require_conditions(LoadOptions, loading)
+    require_conditions(SurveyOptions, values)
     return model, loading, {**values, **options}
 
 

@@ -7,12 +7,14 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 import torch
 import transformers
 from torch import Tensor
 
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import ProgressBar
@@ -20,12 +22,13 @@ from bathyscope.errors import OptionError, PromptError, StoreError, warn
 from bathyscope.measures.jacobian.files import read_lens
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin, joined, text_key
 from bathyscope.measures.jacobian.writing import lens_place
+from bathyscope.measures.options import FitLensOptions
 from bathyscope.model import AnyModel, alone, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized
-from bathyscope.options import Range, checked
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -130,18 +133,18 @@ def each_once(prompts: Sequence[TokenizedPrompt]) -> list[TokenizedPrompt]:
     return once
 
 
-@checked
+@takes(FitLensOptions)
 def fit_lens(
     model: AnyModel,
     prompts: Source | Prompts,
     *,
-    directions: Annotated[int, Range(1, none="all of them")] | None = None,
-    skip_first: Annotated[int, Range(0)] = 16,
+    directions: int | None = None,
+    skip_first: int = 16,
     out: str | Path | None = None,
-    memory: Annotated[float, Range(0.001)] = 4.0,
+    memory: float = 4.0,
     seed: int = 0,
     beyond_context: bool | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> FittedLens:
     """Fit a Jacobian lens: how the stream at each boundary acts on the stream at the end, on average.
 
@@ -149,14 +152,8 @@ def fit_lens(
         model: what ``load`` returns or takes; a streamed model is read once forward and once back for as many prompts
             as fit into ``memory`` together.
         prompts: as for ``survey``; 100 of 128 tokens are usable. Prompts without tokens to count are left out.
-        directions: random orthonormal directions of the last boundary for each prompt (unbiased; the lens says its
-            error), which takes ``directions`` / width of the time; None = all directions, exact.
-        skip_first: tokens at the beginning that are neither sources nor targets; the last token never is.
+        ...: the options of ``FitLensOptions``.
         out: file to write (.safetensors). A fit that was interrupted goes on from there.
-        memory: GiB that the lens, and gradients on their way back, may take.
-        seed: of the random directions.
-        beyond_context: as for ``survey``.
-        progress: show a progress bar on standard error when it takes long.
 
     Returns:
         The lens: ``matrix(b)`` [width, width] of boundaries 0 … L, ``data``, ``text`` and ``save``.

@@ -16,11 +16,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from bathyscope.core.common_options import Level
+from bathyscope.core.descriptions import described
 from bathyscope.errors import OptionError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import Coverage, Range
+from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.observer import BoundaryReader
 
@@ -38,6 +40,7 @@ _label = partial(Label, source="lad2024, representational similarity")
 _pairs = partial(_label, "tokens boundary boundary_other")
 
 
+@described
 @dataclass(frozen=True)
 class CkaOptions:
     """Options of CKA.
@@ -45,12 +48,11 @@ class CkaOptions:
     Args:
         batch: prompts of a minibatch, at most; all minibatches are of nearly equal size.
         tokens_batch: how many tokens of a minibatch's prompts are drawn for the comparison of tokens.
-        level: coverage of the intervals.
     """
 
     batch: Annotated[int, Range(4, 4096)] = 128
     tokens_batch: Annotated[int, Range(16, 8192)] = 512
-    level: Coverage = 0.95
+    level: Level = 0.95
 
 
 DECLARATION: Final = Declaration(

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
+from bathyscope.core.common_options import PromptResamples
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
 from bathyscope.options import Coverage, Resamples
@@ -14,6 +16,7 @@ _INTERVAL = "bootstrap over prompts"
 _STUDENT = "Student's with HC3 errors (CR3 over clusters)"
 
 
+@described
 @dataclass(frozen=True)
 class DepthScoreOptions:
     """Options of the depth score.
@@ -26,7 +29,6 @@ class DepthScoreOptions:
         first_answer_token: False moves t and all measured tokens one token on, so that the prediction of the first
             answer token is left out and the last token, which predicts nothing, is measured (a fault of
             csordas2025's published code).
-        resamples: bootstrap resamples of the prompts.
         coverage: of the intervals.
         permutations: random signings in the test for a trend; the smallest p-value is 1 / (1 + permutations).
         cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and get
@@ -36,7 +38,7 @@ class DepthScoreOptions:
     by: str | None = None
     positions: Literal["answer", "every"] = "answer"
     first_answer_token: bool = True
-    resamples: Resamples = 1000
+    resamples: PromptResamples = 1000
     coverage: Coverage = 0.95
     permutations: Resamples = 9999
     cluster: str | None = None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
@@ -24,6 +25,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.rows import ScheduleRow, SkipRow
 
 
+@described
 @dataclass(frozen=True)
 class DropOptions:
     """Options of drop.
@@ -33,8 +35,6 @@ class DropOptions:
         protect_first: how many first tokens keep the dropped block's real output.
         positions: what means are over: "next" = the positions with a next token; "published" = these for the loss,
             and all but the first for KL, agreement and entropy, as lad2024's published code has it.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     blocks: Blocks = None

@@ -15,10 +15,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from bathyscope.core.common_options import Level, PromptLabel, PromptResamples
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, ModelFacts
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import Coverage, Range, Resamples
+from bathyscope.options import Range
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -29,24 +31,21 @@ _label = partial(Label, "estimator", source="hu2025, effective depth")
 _BOOTSTRAP = "bootstrap over prompts"
 
 
+@described
 @dataclass(frozen=True)
 class EffectiveDepthOptions:
     """Options of the effective depth.
 
     Args:
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
         kl_fraction: share of the largest KL below which kl is met.
         overlap_threshold: overlap above which overlap is met.
-        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
-            None = each for itself.
     """
 
-    resamples: Resamples = 1000
-    level: Coverage = 0.95
+    resamples: PromptResamples = 1000
+    level: Level = 0.95
     kl_fraction: Annotated[float, Range(1e-6, 1.0)] = 0.5
     overlap_threshold: Annotated[float, Range(0.0, 0.9999)] = 0.3
-    cluster: str | None = None
+    cluster: PromptLabel = None
 
 
 DECLARATION: Final = Declaration(

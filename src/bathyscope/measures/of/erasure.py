@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import PromptError
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.operand_tables import OPERANDS
+from bathyscope.measures.options import Shortest
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
 from bathyscope.prompts.source import Source, kept_source
@@ -40,6 +42,7 @@ _effect = partial(
 )
 
 
+@described
 @dataclass(frozen=True)
 class ErasureOptions:
     """Options of residual erasure.
@@ -51,8 +54,6 @@ class ErasureOptions:
         future: also measure the change at all positions after the erased token.
         max_tokens: longer prompts are left out, since the cost grows with the square of the length; None lifts the
             limit.
-        shortest: where all prompts are longer, how many of the shortest are measured all the same, up to four times
-            as long; 0 = none.
         reference_scale: "mean" = the mean over tokens; "width" = the sum over tokens per prompt, divided by the
             width of the stream instead of the tokens (a fault of hu2025's published code).
     """
@@ -62,7 +63,7 @@ class ErasureOptions:
     include_first: bool = True
     future: bool = False
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
-    shortest: Annotated[int, Range(0)] = 3
+    shortest: Shortest = 3
     reference_scale: Literal["mean", "width"] = "mean"
 
     def __post_init__(self) -> None:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import warn
 from bathyscope.labels import Label
 from bathyscope.measures.answered import AnsweredMeasure, AnsweredProbe
 from bathyscope.measures.base import MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
+from bathyscope.measures.options import Shortest
 from bathyscope.options import Distinct, Range
 from bathyscope.prompts.prompt import TokenizedPrompt
 
@@ -35,6 +37,7 @@ BASELINES: Final = {"tokens": "mean of x over the prompt's tokens", "channels": 
 _label = partial(Label, source="csordas2025, integrated gradients")
 
 
+@described
 @dataclass(frozen=True)
 class IntegratedGradientsOptions:
     """Options of integrated gradients.
@@ -49,8 +52,6 @@ class IntegratedGradientsOptions:
         refine: in the fast mode double the nodes, twice at most, at a block and site whose attributions miss what
             they explain by more than 1e-4 of the largest.
         max_tokens: longer prompts are left out, since they cost much; None = no limit.
-        shortest: where all prompts are longer, how many of the shortest are measured all the same, up to four times
-            as long; 0 = none.
         baseline: "tokens" = x̃ is the mean of x over the prompt's tokens; "channels" = each token's mean over its
             channels (a fault of hu2025's published code).
     """
@@ -61,7 +62,7 @@ class IntegratedGradientsOptions:
     nodes: Annotated[int, Range(1, 256)] = 32
     refine: bool = True
     max_tokens: Annotated[int | None, Range(2, none="no limit")] = 64
-    shortest: Annotated[int, Range(0)] = 3
+    shortest: Shortest = 3
     baseline: Literal["tokens", "channels"] = "tokens"
 
 

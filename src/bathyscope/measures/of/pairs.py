@@ -11,13 +11,15 @@ from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from bathyscope.core.common_options import Level, PromptLabel
+from bathyscope.core.descriptions import described
 from bathyscope.errors import ModelError, warn
 from bathyscope.labels import Label, interval
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import Blocks, ReadTokens
 from bathyscope.measures.schedules import changed
-from bathyscope.options import Coverage, Resamples
+from bathyscope.options import Resamples
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.schedule import Schedule
 
@@ -36,6 +38,7 @@ _pair = partial(Label, "prompt dropped other", source=_SOURCE)
 _mean = partial(Label, "dropped other", units="nats", source=_SOURCE)
 
 
+@described
 @dataclass(frozen=True)
 class PairsOptions:
     """Options of pairs.
@@ -43,16 +46,13 @@ class PairsOptions:
     Args:
         blocks: which blocks are left out, alone and two at a time; None = each.
         resamples: bootstrap resamples of the prompts, for intervals of interactions.
-        level: coverage of the intervals.
-        cluster: the prompts' label of what belongs together, such as document; such prompts are resampled as one.
-            None = each for itself.
         read_tokens: as drop's; intervals over prompts hold what reading only some tokens adds.
     """
 
     blocks: Blocks = None
     resamples: Resamples = 1000
-    level: Coverage = 0.95
-    cluster: str | None = None
+    level: Level = 0.95
+    cluster: PromptLabel = None
     read_tokens: ReadTokens = None
 
 

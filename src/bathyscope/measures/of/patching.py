@@ -26,8 +26,8 @@ class PatchingOptions:
             [target, source], each a prompt's id or its number in the survey: what is put into which (in a shell as
             JSON).
         parts: what is put in: the residual stream at a boundary (block), or what a block's attention or mlp adds to it.
-        max_tokens: pairs of longer prompts are left out, since the cost grows with the square of the length; None
-            lifts the limit.
+        max_tokens: pairs with a longer prompt are left out: the cost grows with the square of the length; None lifts
+            the limit.
     """
 
     pairs: str | tuple[tuple[str | int, str | int], ...] = "pair"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
@@ -17,6 +18,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.wavefront.rows import ScheduleRow
 
 
+@described
 @dataclass(frozen=True)
 class RepeatOptions:
     """Options of repeat.
@@ -24,9 +26,6 @@ class RepeatOptions:
     Args:
         length: blocks in the window.
         times: how often each block of the window is repeated (1 = it runs twice).
-        positions: what means are over, "next" or "published"; as drop's.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
     length: Annotated[int, Range(1)] = 5

@@ -4,9 +4,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final
 
+from bathyscope.core.common_options import OF_PROMPTS, Level
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label, interval
 from bathyscope.measures.declaration import Declaration
-from bathyscope.options import Coverage, Range
+from bathyscope.options import Range
 
 _label = partial(Label, source="lad2024, stages of inference")
 _curve = partial(_label, "curve block")
@@ -16,6 +18,7 @@ _in_loops = partial(Label, "", source="own", optional=True)
 _BOOTSTRAP = "bootstrap over prompts"
 
 
+@described
 @dataclass(frozen=True)
 class StagesOptions:
     """Options of the stages.
@@ -25,8 +28,6 @@ class StagesOptions:
         most: the error on held-out prompts is given for 1 to this many.
         shortest: fewest blocks in a stage.
         folds: into which prompts are dealt to be held out (no more than there are prompts).
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals.
         cluster: the prompts' label of what belongs together, such as document; such prompts are resampled, and held
             out, as one. None = each for itself.
     """
@@ -35,8 +36,8 @@ class StagesOptions:
     most: Annotated[int, Range(2, 50)] = 5
     shortest: Annotated[int, Range(1, 1000)] = 2
     folds: Annotated[int, Range(2, 1000)] = 10
-    resamples: Annotated[int, Range(1, 1_000_000)] = 1000
-    level: Coverage = 0.95
+    resamples: Annotated[int, Range(1, 1_000_000), OF_PROMPTS] = 1000
+    level: Level = 0.95
     cluster: str | None = None
 
 

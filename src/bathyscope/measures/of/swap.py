@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.schedule_tables import (
     PANELS,
-    Blocks,
+    PairBlocks,
     Positions,
     ReadTokens,
     require_next_positions,
@@ -22,19 +23,16 @@ from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.wavefront.rows import ScheduleRow
 
 
+@described
 @dataclass(frozen=True)
 class SwapOptions:
     """Options of swap.
 
     Args:
-        blocks: the first block of each exchanged pair; None = each but the last.
         protect_first: how many first tokens keep the standard schedule's residual stream.
-        positions: what means are over, "next" or "published"; as drop's.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them:
-            means stay unbiased, and their standard errors are given. None = all tokens.
     """
 
-    blocks: Blocks = None
+    blocks: PairBlocks = None
     protect_first: Annotated[int, Range(0)] = 0
     positions: Positions = "next"
     read_tokens: ReadTokens = None

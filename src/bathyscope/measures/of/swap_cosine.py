@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
+from bathyscope.core.descriptions import described
 from bathyscope.labels import Label
 from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts
 from bathyscope.measures.declaration import Declaration
-from bathyscope.measures.schedule_tables import Blocks
+from bathyscope.measures.schedule_tables import PairBlocks
 from bathyscope.measures.schedules import protected, swapped
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -36,16 +37,16 @@ _cosine = partial(
 )
 
 
+@described
 @dataclass(frozen=True)
 class SwapCosineOptions:
     """Options of swap cosines.
 
     Args:
-        blocks: the first block of each exchanged pair; None = each but the last.
         protect_first: how many first tokens keep the standard schedule's residual stream; they enter no mean.
     """
 
-    blocks: Blocks = None
+    blocks: PairBlocks = None
     protect_first: Annotated[int, Range(0)] = 0
 
 

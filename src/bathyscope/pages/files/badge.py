@@ -7,12 +7,12 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
+from bathyscope.core.calls import checked
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import counted, elided, shown
 from bathyscope.errors import OptionError
-from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head.canvas import text_width
 from bathyscope.pages.head.classes import COLOURS, class_of

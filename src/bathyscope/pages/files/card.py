@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.calls import checked
 from bathyscope.core.foreign import read_text
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own, require_own_picture
@@ -15,7 +16,6 @@ from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.strict import plain
 from bathyscope.core.text import elided, literal_markdown, shown
 from bathyscope.errors import OptionError
-from bathyscope.options import checked
 from bathyscope.pages.figures.arguments import read_one_run
 from bathyscope.pages.head import drawing
 from bathyscope.pages.head.answer import answer

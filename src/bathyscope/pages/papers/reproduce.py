@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
-from bathyscope.options import checked
 from bathyscope.pages.figures.render import check_format
+from bathyscope.pages.options import ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option
 from bathyscope.pages.papers.figures import Drawn, chosen_figures, draw, measures_of
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-@checked
+@takes(ReproduceOptions)
 def reproduce(
     target: str,
     models: Sequence[str] = (),
@@ -51,13 +52,7 @@ def reproduce(
             that name; several in one text are separated by commas (none = all of the paper's).
         data: NAME=FILE, or a folder of files named after data sets, in place of the hub's copies; lad2024's corpus
             is a text file, pile=FILE.txt.
-        figures: published numbers such as 3a; 3 means all of its parts (none = all).
-        prompts: prompts of each set (of each level of difficulty) in place of the paper's number; or a source, such as
-            a file mine.jsonl, in place of the paper's sets, but for results by level of difficulty and those of single
-            problems.
-        as_published: also reproduce the faults of the paper's published code.
-        out: folder of the figures and the runs (out/PRESET/MODEL/WORK); None = runs/PAPER.
-        formats: of the figures' files: png, svg, pdf.
+        ...: the options of ``ReproduceOptions``.
         progress: show a progress bar for each run.
         **loading: as for ``load``.
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
+from bathyscope.core.calls import takes
 from bathyscope.core.csv_text import csv_text
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
@@ -17,14 +18,14 @@ from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import elided
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError, describe_value, warn
 from bathyscope.model import Model, alone, loaded
-from bathyscope.options import Range, checked, items_of
+from bathyscope.options import items_of
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.shards import encode_results
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, load_benchmarks
 from bathyscope.surgery.benchmarks.result import Evaluation, assemble
 from bathyscope.surgery.benchmarks.shelf import Score, Shelf, read_evaluation
 from bathyscope.surgery.benchmarks.variants import NORMAL, Variant, runnable, variants
-from bathyscope.surgery.options import Arguments
+from bathyscope.surgery.options import Arguments, EvaluateOptions
 from bathyscope.surgery.order.model_of_plan import in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.scheduled.running import require_runnable, scheduled
@@ -36,14 +37,14 @@ if TYPE_CHECKING:
 TABLE, ARRAYS = "evaluation.csv", "evaluation.nc"
 
 
-@checked
+@takes(EvaluateOptions)
 def evaluate(
     model: Model,
     tasks: Sequence[str | Benchmark],
     schedules: Sequence[str] | Sequence[str | Plan] = ("drop", "swap"),
     data: Mapping[str, str | Path] | None = None,
-    limit: Annotated[int, Range(1)] | None = None,
-    batch_size: Annotated[int, Range(1)] = 8,
+    limit: int | None = None,
+    batch_size: int = 8,
     arguments: Arguments = "block",
     out: str | Path | None = None,
     progress: bool = False,
@@ -58,15 +59,10 @@ def evaluate(
         model: a loaded model with a tokenizer.
         tasks: names of the harness's tasks, such as ``hellaswag,arc_easy,gsm8k``, or the YAML file of one's own; scored
             by log-likelihoods of given answers, or by answers that the model writes.
-        schedules: ``drop``, ``swap`` (at every block), ``repeat:5`` (every window of five blocks run twice), or
-            single ones such as ``drop:5``, ``repeat:8+5``, or plans that ``prune`` made. The normal model is always
-            evaluated.
-        data: task → file whose rows are used instead of the hub's.
-        limit: how many first documents of each task; None = all.
-        batch_size: requests in one forward; answers are written to prompts of one length where padding would change
-            them.
-        arguments: masks and rotary tables follow the ``block`` or the ``slot``, as in ``bathyscope.scheduled``.
-        out: folder of the results; what is finished there is kept and not computed again. None = memory only.
+        ...: the options of ``EvaluateOptions``.
+        schedules: Plans that ``prune`` made are allowed too.
+        arguments: As in ``bathyscope.scheduled``.
+        data: Given as a dict from each task to its file.
         progress: show a progress bar.
 
     Raises:

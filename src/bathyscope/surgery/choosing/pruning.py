@@ -4,14 +4,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path
@@ -23,7 +24,7 @@ from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
-from bathyscope.surgery.options import Joint, Part
+from bathyscope.surgery.options import Joint, Part, PruneOptions
 from bathyscope.surgery.plan.plan import PRUNING, RESULT, SPEED, TASKS, Plan, decoded, encoded, with_speeds, with_tasks
 from bathyscope.surgery.plan.text import refusal
 from bathyscope.surgery.scheduled.timing import measure_speeds
@@ -33,7 +34,7 @@ from bathyscope.surgery.trial.trial import Trial, read_trial
 _BENCHMARKS: Final = "benchmarks"
 
 
-@checked
+@takes(PruneOptions)
 def prune(
     model: AnyModel,
     calibration: Source | Prompts | DomainSources,
@@ -43,22 +44,22 @@ def prune(
     max_cost: float | None = None,
     parts: Sequence[Part] = ("block",),
     over: Over = "tokens",
-    read_tokens: Annotated[int, Range(2)] | None = None,
-    budget: Annotated[int, Range(0)] = 20_000,
-    measured: Annotated[int, Range(1)] = 32,
-    random: Annotated[int, Range(1)] = 16,
+    read_tokens: int | None = None,
+    budget: int = 20_000,
+    measured: int = 32,
+    random: int = 16,
     joint: Joint | None = None,
-    resamples: Resamples = 2000,
-    level: Coverage = 0.95,
+    resamples: int = 2000,
+    level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
     evaluate: Sequence[str] = (),
     data: Mapping[str, str | Path] | None = None,
-    limit: Annotated[int, Range(1)] | None = None,
-    batch_size: Annotated[int, Range(1)] = 8,
+    limit: int | None = None,
+    batch_size: int = 8,
     out: str | Path | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> Plan:
     """Choose blocks to leave out on some prompts, and say what that costs on others.
 
@@ -70,33 +71,8 @@ def prune(
         model: what ``load`` returns or takes.
         calibration: prompts that choose, as for ``survey``; or several domains by name, ``{"code": …, "prose": …}``.
         test: other prompts, which judge; a prompt that is in both is refused. Of the same domains, by the same names.
-        drop: how many blocks go, or a share such as ``"25%"``, taken to the nearest whole number; one stays, and a
-            share that rounds to none is refused.
-        max_cost: instead, nats per token: as many blocks as can go while the upper end of the interval of the cost on
-            the test prompts stays below it.
-        parts: what may be left out: ``block``, or ``attention`` and ``mlp``, one of them or both.
-        over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``, for models of tasks.
-        read_tokens: read out only so many tokens of each prompt, drawn at random with those of its answer among them,
-            the same for every subset; intervals hold what that adds. None = all tokens.
-        budget: calls of a block, on every batch of calibration prompts, up to which all subsets are measured, or all
-            pairs; beyond it the search is led by what pairs, or single blocks, cost.
-        measured: how many subsets that the surrogate favours are measured.
-        random: subsets drawn at random, as a baseline.
-        joint: with domains: what the choice minimises, the ``mean`` cost over domains (None too) or that on the
-            ``worst`` of them. Each domain's own choice stands next to it.
-        resamples: bootstrap resamples of the test prompts, and of the calibration prompts for how often the choice
-            would be made again.
-        level: coverage of each interval, and of all comparisons with the best together.
-        cluster: label of test prompts that belong together, such as document; they are resampled as one.
-        seed: of random subsets, of resampling and of generated problems.
-        beyond_context: as for ``survey``.
-        evaluate: tasks, as for ``bathyscope.evaluate``, that the full model and the one without the choice are asked.
-        data: task → file whose rows are used instead of the hub's.
-        limit: how many first documents of each task; None = all.
-        batch_size: of their requests in one forward.
-        out: folder of the result; what is finished there is stored, and the same call resumes it; tasks may be added to
-            what is finished. None = in memory alone.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``PruneOptions``.
+        data: Given as a dict from each task to its file.
 
     Returns:
         ``plan.schedule``, ``plan.table``, ``plan.tasks``, ``plan.text``, ``plan.export(folder)``; how sure the choice
@@ -115,7 +91,6 @@ def prune(
     with alone(model):
         require_size(drop, max_cost)
         domains = domains_of(calibration, test, joint)
-        require_consistent(evaluate, data, limit, over, read_tokens)
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
@@ -163,27 +138,6 @@ def prune(
                 raise PruningError(refusal(plan.data), plan)
             plan = _add_speeds(plan, trial, pieces, progress)
             return _add_tasks(plan, trial, tasks, limit, batch_size, pieces, progress)
-
-
-def require_consistent(
-    evaluate: Sequence[str],
-    data: Mapping[str, str | Path] | None,
-    limit: int | None,
-    over: Over,
-    read_tokens: int | None,
-) -> None:
-    """Refuse options that mean something only together with others; no model is needed.
-
-    Raises:
-        OptionError: which of them.
-    """
-    if not evaluate and (data or limit is not None):
-        raise OptionError("data and limit are of tasks, and none is asked; name some by evaluate=['arc_easy'].")
-    if over == "answer" and read_tokens is not None:
-        raise OptionError(
-            f"read_tokens={read_tokens} samples the tokens of a prompt, and over='answer' looks at those of "
-            "the answer, which are always read; leave one of them out."
-        )
 
 
 def _source_texts(**sources: object) -> dict[str, str]:

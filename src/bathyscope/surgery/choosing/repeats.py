@@ -3,13 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from bathyscope.core.arrays import BoolArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
 from bathyscope.core.text import shown
@@ -17,14 +19,14 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Range, Resamples, TextForm, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.prompts.source import Source
-from bathyscope.schedule import Schedule, require_form
+from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
+from bathyscope.surgery.options import RepeatScanOptions
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import read_trial
 from bathyscope.wavefront.histories import following, twice
@@ -137,20 +139,20 @@ class RepeatScan:
         return f"{name} ({cost:+.3g} nats; {low:+.3g} to {high:+.3g})"
 
 
-@checked
+@takes(RepeatScanOptions)
 def repeat_scan(
     model: AnyModel,
     prompts: Source | Prompts,
     *,
-    longest: Annotated[int, Range(1)] | None = None,
-    orders: Sequence[Annotated[str, TextForm(require_form)]] = (),
+    longest: int | None = None,
+    orders: Sequence[str] = (),
     over: Over = "tokens",
-    resamples: Resamples = 2000,
-    level: Coverage = 0.95,
+    resamples: int = 2000,
+    level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> RepeatScan:
     """Run every window of blocks twice in a row (… first … last, first … last, …), and say whether any helps.
 
@@ -162,15 +164,7 @@ def repeat_scan(
     Args:
         model: what ``load`` returns or takes.
         prompts: as for ``survey``; those with answers judge by them.
-        longest: windows of at most so many blocks; None = of any length.
-        orders: further orders in addition to the windows, such as ``order:0-1-2-1-2-3`` or ``repeat:2+3x2``.
-        over: which tokens of a prompt a cost is over: all ``tokens``, or those of the ``answer``.
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of all intervals together.
-        cluster: label of prompts that belong together, such as document; they are resampled as one.
-        seed: of resampling and of generated problems.
-        beyond_context: as for ``survey``.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``RepeatScanOptions``.
 
     Returns:
         ``scan.text``, ``scan.table``, ``scan.helping``, and ``scan.data`` by ``window``.

@@ -6,17 +6,18 @@ Or to leave at an exit for good where it is sure enough: a threshold that change
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError
 from bathyscope.labels import labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
@@ -30,27 +31,28 @@ from bathyscope.surgery.exits.leaving import Threshold, find_threshold
 from bathyscope.surgery.exits.reading import Trace, traces
 from bathyscope.surgery.exits.result import TABLE, ExitAdvice, best_drafts
 from bathyscope.surgery.exits.verifying import verify_drafts
+from bathyscope.surgery.options import ExitAdviceOptions
 from bathyscope.surgery.trial.trial import Trial, read_trial
 
 CountsByDraft = Sequence[Sequence[Sequence[Counts]]]
 """By exit, length of draft, and prompt."""
 
 
-@checked
+@takes(ExitAdviceOptions)
 def exit_advice(
     model: AnyModel,
     prompts: Source | Prompts,
     *,
     verify: Source | Prompts | None = None,
-    new_tokens: Annotated[int, Range(2)] = 64,
-    longest: Annotated[int, Range(1, 64)] = 8,
-    changed: Annotated[float, Range(0.001, 0.5)] = 0.05,
-    resamples: Resamples = 2000,
-    level: Coverage = 0.95,
+    new_tokens: int = 64,
+    longest: int = 8,
+    changed: float = 0.05,
+    resamples: int = 2000,
+    level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> ExitAdvice:
     """Say whether transformers' ``generate(assistant_early_exit=…)`` pays, and with which exit and draft length.
 
@@ -62,15 +64,7 @@ def exit_advice(
         model: what ``load`` returns or takes.
         prompts: as for ``survey``.
         verify: other prompts, which are continued with every exit and without, and compared with what was predicted.
-        new_tokens: that a prompt is continued by, at most.
-        longest: draft that is looked at; all shorter ones are too.
-        changed: share of tokens that may come out otherwise where a token leaves at an exit for good (no check).
-        resamples: bootstrap resamples of the prompts.
-        level: coverage of the intervals, and of the bound on ``changed``.
-        cluster: label of prompts that belong together, such as document; they are resampled, and halved, as one.
-        seed: of resampling, of halving the prompts, and of generated problems.
-        beyond_context: as for ``survey``.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``ExitAdviceOptions``.
 
     Returns:
         ``advice.text``, ``advice.exit`` and ``advice.draft`` (None = don't), ``advice.table``, and ``advice.data`` by

@@ -6,11 +6,12 @@ the test prompts. Doing nothing is a rung as well: maps and training may fit the
 
 from pathlib import Path
 
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import ModelError, OptionError
+from bathyscope.errors import ModelError
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
-from bathyscope.options import Coverage, Positive, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
 from bathyscope.prompts.source import Source, require_there
@@ -19,7 +20,7 @@ from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.checkpoint.folder import require_plain, schedule_for
 from bathyscope.surgery.checkpoint.source import source_of
-from bathyscope.surgery.options import How
+from bathyscope.surgery.options import How, RepairOptions
 from bathyscope.surgery.order.model_of_plan import chosen_by, in_its_precision, require_same_model
 from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.repairing.cuts import cuts_of
@@ -29,7 +30,7 @@ from bathyscope.surgery.repairing.repaired import Repaired
 from bathyscope.surgery.trial.trial import read_trial
 
 
-@checked
+@takes(RepairOptions)
 def repair(
     model: AnyModel,
     schedule: Schedule | str | Plan,
@@ -39,13 +40,13 @@ def repair(
     how: How = "linear",
     tokens: int | None = None,
     minutes: float | None = None,
-    rate: Positive | None = None,
+    rate: float | None = None,
     state: str | Path | None = None,
-    resamples: Resamples = 1000,
-    level: Coverage = 0.95,
+    resamples: int = 1000,
+    level: float = 0.95,
     cluster: str | None = None,
     seed: int = 0,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> Repaired:
     """Make up for dropped blocks by changing the weights of those next to the cuts.
 
@@ -61,16 +62,7 @@ def repair(
         calibration: prompts that maps and training see, as for ``survey``; a tenth, or of few a quarter, is kept
             aside to choose the rung.
         test: other prompts, that the rungs are measured on.
-        how: the last rung of the ladder that is tried.
-        tokens: budget of healing; an interrupted command is resumed by the same one and ends in the same weights.
-        minutes: budget of healing in time instead.
-        rate: highest learning rate of healing; None = 0.001.
-        state: folder that an interrupted healing is resumed from.
-        resamples: bootstrap resamples of the test prompts.
-        level: coverage of the intervals.
-        cluster: label of test prompts that belong together, such as document; they are resampled as one.
-        seed: of the split of the calibration prompts, of the order of training, and of resampling.
-        progress: show a progress bar on standard error when it takes long.
+        ...: the options of ``RepairOptions``.
 
     Returns:
         The rungs, which of them is ``chosen`` and whether that is ``proved``, and the repaired model, which
@@ -93,7 +85,7 @@ def repair(
         (True, True)
     """
     with alone(model):
-        budget = require_budget(how, tokens, minutes, state, rate)
+        budget = require_budget(how, tokens, minutes)
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
@@ -143,23 +135,10 @@ def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedul
     return chosen
 
 
-def require_budget(
-    how: str,
-    tokens: int | None = None,
-    minutes: float | None = None,
-    state: str | Path | None = None,
-    rate: float | None = None,
-) -> Budget | None:
+def require_budget(how: str, tokens: int | None = None, minutes: float | None = None) -> Budget | None:
     """Return the budget of healing, None without it.
 
     Raises:
-        OptionError: a budget without healing, or healing without one.
+        OptionError: healing without one.
     """
-    if how == "heal":
-        return Budget(tokens, minutes)
-    if tokens is not None or minutes is not None:
-        raise OptionError(f"how={how!r} trains nothing and takes no budget; leave tokens and minutes out.")
-    for name, value in (("state", state), ("rate", rate)):
-        if value is not None:
-            raise OptionError(f"how={how!r} trains nothing and has no {name}; leave {name} out, or give how='heal'.")
-    return None
+    return Budget(tokens, minutes) if how == "heal" else None

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
+from bathyscope.core.calls import checked
 from bathyscope.errors import ModelError, OptionError, did_you_mean
 from bathyscope.model import Model, anatomy_of, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy, config_of
@@ -21,7 +22,6 @@ from bathyscope.model.anatomy.mode import evaluating, running, runs_schedule
 from bathyscope.model.anatomy.recording import CACHE_NAMES
 from bathyscope.model.anatomy.replay import State
 from bathyscope.model.anatomy.sites import submodule
-from bathyscope.options import checked
 from bathyscope.schedule import Schedule, Scheduling
 from bathyscope.surgery.checkpoint.folder import write_export
 from bathyscope.surgery.checkpoint.proof import require_no_loops

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bathyscope.core.calls import checked
 from bathyscope.core.commands import name_command
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, describe_value
 from bathyscope.model.identity import ModelIdentity, compare_models, identity_of
-from bathyscope.options import checked
 from bathyscope.runs.difference import difference, is_withheld, listed, version_difference
 from bathyscope.runs.folder import folder_path, refuse_foreign, verified
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bathyscope.core.calls import takes
+from bathyscope.core.common_options import Progress
 from bathyscope.core.foreign import read_text
 from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED, read_json
@@ -13,12 +15,13 @@ from bathyscope.errors import ModelError, OptionError, StoreError, describe_valu
 from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.options import require_loading
 from bathyscope.model.weights import configuration_difference
-from bathyscope.options import checked, items_of
+from bathyscope.options import items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
+from bathyscope.surveying.options import CourseOptions
 from bathyscope.surveying.training.folder import (
     CONFIGURATION,
     TRAINING,
@@ -44,7 +47,7 @@ _FIRST_FEW: Final = 3
 """Settings that a warning names."""
 
 
-@checked
+@takes(CourseOptions)
 def course(
     checkpoints: str | Path | Sequence[str | Path],
     prompts: Source | Prompts,
@@ -54,7 +57,7 @@ def course(
     measures: tuple[str, ...] = MEASURES,
     seed: int = 0,
     loading: Mapping[str, Any] | None = None,
-    progress: bool = True,
+    progress: Progress = True,
 ) -> Course:
     """Survey the checkpoints of a training, a run a step in one folder; what is there already is not done again.
 
@@ -63,11 +66,8 @@ def course(
             folders, or a model on the hub with ``revisions``.
         prompts: as for ``survey``.
         out: folder of the course.
-        revisions: of the model on the hub, such as ``step1000`` or ``stage1-step1000-tokens5B``; the numbers behind
-            *step* are the steps.
-        measures, seed: as for ``survey``.
+        ...: the options of ``CourseOptions``.
         loading: arguments of ``load``.
-        progress: show a progress bar on standard error when it takes long.
 
     Returns:
         What ``bathyscope.open`` gives for the folder.

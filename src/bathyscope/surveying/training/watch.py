@@ -15,13 +15,14 @@ from typing import Any, Final
 import torch
 from torch import nn
 
+from bathyscope.core.calls import bind_arguments, checked_arguments
 from bathyscope.core.paths import require_writable
 from bathyscope.core.progress import write_line
 from bathyscope.core.text import counted, duration
 from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
-from bathyscope.options import bind_arguments, checked_arguments, items_of
+from bathyscope.options import items_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source, require_there
 from bathyscope.runs.folder import folder_path

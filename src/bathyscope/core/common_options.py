@@ -1,0 +1,36 @@
+"""Options that several verbs share, each with its range and its description."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from bathyscope.core.descriptions import Doc
+from bathyscope.options import Coverage, Range, Repeatable, Resamples
+
+_TOGETHER = "that belong together, such as document; they are resampled as one."
+
+Level = Annotated[Coverage, Doc("coverage of the intervals.")]
+OF_PROMPTS = Doc("bootstrap resamples of the prompts.")
+PromptResamples = Annotated[Resamples, OF_PROMPTS]
+TestResamples = Annotated[Resamples, Doc("bootstrap resamples of the test prompts.")]
+PromptCluster = Annotated[str | None, Doc(f"label of prompts {_TOGETHER}")]
+TestCluster = Annotated[str | None, Doc(f"label of test prompts {_TOGETHER}")]
+PromptLabel = Annotated[
+    str | None,
+    Doc(
+        "the prompts' label of what belongs together, such as document; such prompts are resampled as one. None = "
+        "each for itself."
+    ),
+]
+ProblemSeed = Annotated[int, Doc("of generated problems.")]
+BeyondContext = Annotated[
+    bool | None, Doc("run prompts longer than the context that a model declares, as for ``survey``.")
+]
+Chat = Annotated[bool, Doc("write texts as the user's turn in the tokenizer's chat template, as ``survey`` does.")]
+Preset = Annotated[str | None, Doc("a paper's choices as defaults.")]
+Revision = Annotated[str | None, Doc("branch, tag or commit on the hub.")]
+TrustRemoteCode = Annotated[bool, Doc("allow code that comes with the checkpoint. Off unless requested.")]
+TaskRows = Annotated[
+    Sequence[str] | None, Repeatable("NAME=FILE"), Doc("rows of a task from a file instead of the hub.")
+]
+TaskLimit = Annotated[Annotated[int, Range(1)] | None, Doc("how many first documents of each task; None = all.")]
+Progress = Annotated[bool, Doc("show a progress bar on standard error when it takes long.")]
