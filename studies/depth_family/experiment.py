@@ -17,17 +17,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import xarray as xr
 
+from bathyscope import Model, Run, load, survey
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.labels import variable
-from bathyscope.model import Model, load
+from bathyscope.extend import Range, variable
 from bathyscope.model.reading import tokenized
-from bathyscope.options import Range
 from bathyscope.prompts.source import Source
-from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import Term, contrast
 from bathyscope.statistics.sampling import Sampling
-from bathyscope.surveying.engines import survey
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
 from studies.depth_family.placements import differences, placements

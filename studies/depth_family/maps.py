@@ -12,11 +12,10 @@ from typing import Any, Final
 
 import xarray as xr
 
+from bathyscope import Model, maps
 from bathyscope.analysis.between.map_results import encode_maps, open_maps
-from bathyscope.analysis.between.maps import maps
 from bathyscope.core.atomic import write_atomically
 from bathyscope.errors import StoreError
-from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
 

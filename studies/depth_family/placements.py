@@ -8,9 +8,8 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.analysis.depths import compare
+from bathyscope import Run, compare
 from bathyscope.analysis.depths.result import holm
-from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.sampling import Sampling
 from studies.depth_family.members import Member

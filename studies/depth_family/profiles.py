@@ -13,9 +13,9 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
+from bathyscope import Run
 from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
-from bathyscope.runs.run import Run
+from bathyscope.extend import variable
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
 

@@ -16,11 +16,10 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.analysis.depths import compare
+from bathyscope import Run, compare
 from bathyscope.analysis.depths.result import holm
 from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
-from bathyscope.runs.run import Run
+from bathyscope.extend import variable
 from bathyscope.statistics.crossing import centre_of_mass
 from bathyscope.statistics.difference import Term, contrast, slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done

@@ -13,14 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from bathyscope import Plan, load, prune
 from bathyscope.core.cache import stored_smollm2
-from bathyscope.model import load
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.strata import Strata
-from bathyscope.surgery.choosing.pruning import prune
 from bathyscope.surgery.choosing.search import CHOICE
 from bathyscope.surgery.choosing.stability import transfer_table
-from bathyscope.surgery.plan.plan import Plan
 from bathyscope.surgery.trial.domains import Domains
 from studies.instruments.texts import token_windows
 

@@ -14,15 +14,12 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope import Run, fit_lens, load, survey
 from bathyscope.core.cache import stored_smollm2
-from bathyscope.measures.jacobian.fitting import fit_lens
-from bathyscope.model import load
 from bathyscope.model.bundled import model_path
-from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surveying.controls import untrained
-from bathyscope.surveying.engines import survey
 from studies.instruments.texts import token_windows
 
 METRICS: Final = ("kl", "top1_agreement", "mrr")

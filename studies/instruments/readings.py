@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from bathyscope.model import load
+from bathyscope import Run, load, survey
 from bathyscope.runs.kept import KeptReading
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
 
 PROBLEMS: Final = "problems:{count}?steps=1-6"
 PERMUTATIONS: Final = "task:permutations:{count}?factors=1-8&beyond=9-9&elements=generators&answer=image"

@@ -15,15 +15,11 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.analysis.written import written
+from bathyscope import Prompt, Run, load, survey, written
 from bathyscope.core.cache import stored_smollm2
 from bathyscope.measures.curves import one_norm
-from bathyscope.model import load
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
 from bathyscope.statistics.trend import trend
 from bathyscope.surveying.controls import untrained
-from bathyscope.surveying.engines import survey
 from studies.instruments.readings import PERMUTATIONS
 
 QUANTITIES: Final = ("settle_depth", "prediction_depth", "deep_thinking_ratio")

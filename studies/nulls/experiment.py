@@ -16,13 +16,11 @@ import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope import Run, load, survey
 from bathyscope.errors import OptionError
-from bathyscope.labels import variable
-from bathyscope.model import load
+from bathyscope.extend import variable
 from bathyscope.runs.names import model_names
 from bathyscope.runs.readings import DepthReading, Null
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
 from studies.common.checks import require_each_once
 
 PROBLEMS: Final = "problems:60?steps=1-6"

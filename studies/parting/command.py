@@ -73,8 +73,8 @@ def gsm8k(
 
 def _carry_out(comparisons: Mapping[str, Comparison], out: Path, name: str, quiet: bool) -> int:
     """Write results and pages as they come; those that are there are not made again."""
+    from bathyscope import report
     from bathyscope.core.output import write_output
-    from bathyscope.pages.page import report
     from studies.parting.experiment import record_of
 
     path = out / f"{name}.json"

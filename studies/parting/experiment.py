@@ -11,9 +11,9 @@ from typing import Any, Final
 import numpy as np
 
 import bathyscope
+from bathyscope import Model
 from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.analysis.between.parting import Difference
-from bathyscope.model import Model
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
 from studies.parting.copies import int8_copy, trained_copy

@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
+from bathyscope import Run
 from bathyscope.measures.curves import depth_inputs, in_blocks_done
-from bathyscope.runs.run import Run
 from bathyscope.statistics.crossing import kl_depth, overlap_depth
 from bathyscope.statistics.effective_depth import CURVES, READINGS
 from bathyscope.statistics.reduce import weighted_mean

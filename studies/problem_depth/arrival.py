@@ -20,16 +20,12 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.analysis.solving import solved
+from bathyscope import Model, Prompt, Run, load, solved, survey
 from bathyscope.cli.console import write_table
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import Interval
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import show_together
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 

@@ -23,11 +23,9 @@ from bathyscope_lab.folder import RECIPE
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 
-from bathyscope.analysis.solving import solved
+from bathyscope import load, solved, survey
 from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.errors import OptionError
-from bathyscope.model import load
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import said, shown
 from studies.common.checks import require_no_written_steps
 from studies.common.command import Quiet, write_results

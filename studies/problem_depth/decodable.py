@@ -19,15 +19,12 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.analysis.solving import solved
+from bathyscope import Model, Run, load, solved, survey
 from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
 from bathyscope.prompts.tasks.problem import Problem
 from bathyscope.runs.names import model_names
-from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.common.problems import first_of_each

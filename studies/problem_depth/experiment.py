@@ -21,14 +21,12 @@ from bathyscope_lab.train import train
 from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
+from bathyscope import Model, load, solved, survey
 from bathyscope.analysis.depths.result import holm
-from bathyscope.analysis.solving import solved
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
 from bathyscope.prompts.generators import DEFAULT_SPLIT
 from bathyscope.prompts.tasks import task
 from bathyscope.statistics.trend import trend
-from bathyscope.surveying.engines import survey
 from studies.common.checks import (
     require_each_at_least,
     require_each_once,

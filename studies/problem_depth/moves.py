@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
+from bathyscope.extend import variable
 
 LABEL: Final = "moves"
 """The label of prompts that says how many steps change the state."""

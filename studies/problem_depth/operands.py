@@ -15,13 +15,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bathyscope import Model, Prompt, Run, load, survey
 from bathyscope.cli.console import write, write_table
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
 from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import apart, show_together, shown
 
 PROBLEMS = "task:permutations:120?factors=5-8&beyond=9-9&elements=generators&answer=image"

@@ -28,14 +28,12 @@ from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 from scipy import stats
 
+from bathyscope import Model, Prompt, load, survey
 from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
 from bathyscope.prompts.generators import DEFAULT_SPLIT
-from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks import task
 from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.common.problems import first_of_each

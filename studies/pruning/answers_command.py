@@ -39,8 +39,8 @@ def answers_command(
         seed: of the problems.
         resamples: bootstrap resamples of the problems.
     """
+    from bathyscope import load
     from bathyscope.core.output import write_output
-    from bathyscope.model import load
     from bathyscope.pages.figures.render import render
 
     out.mkdir(parents=True, exist_ok=True)

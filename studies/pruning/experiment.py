@@ -18,8 +18,9 @@ from typing import Final, Self
 import numpy as np
 import pandas as pd
 
+from bathyscope import Model, Plan, load
 from bathyscope.measures.costs import Over
-from bathyscope.model import Model, config_hash, load
+from bathyscope.model import config_hash
 from bathyscope.model.bundled import model_path
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.prompts import Prompts
@@ -30,7 +31,7 @@ from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing.judging import Proof
 from bathyscope.surgery.choosing.removable import size_of, units_of
 from bathyscope.surgery.choosing.search import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
-from bathyscope.surgery.plan.plan import Plan, decoded
+from bathyscope.surgery.plan.plan import decoded
 from bathyscope.surgery.trial.ledger import Ledger, Role
 from bathyscope.surgery.trial.trial import Trial
 from bathyscope.wavefront.histories import Unit

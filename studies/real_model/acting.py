@@ -19,8 +19,8 @@ import numpy as np
 import xarray as xr
 
 import bathyscope
+from bathyscope import Model
 from bathyscope.core.atomic import write_atomically
-from bathyscope.model import Model
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.repairing.healing import Budget

@@ -16,9 +16,8 @@ import torch
 import xarray as xr
 
 import bathyscope
-from bathyscope.model import Model
+from bathyscope import Model, Run
 from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
 from studies.real_model.jobs import JOBS, MODELS, Job
 from studies.real_model.timing import peak_memory, reset_peak_memory
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 import bathyscope
+from bathyscope import Run
 from bathyscope.core.output import write_output
 from bathyscope.model import tokenized
 from bathyscope.model.bundled import prompts_path
@@ -14,7 +15,6 @@ from bathyscope.pages.head.drawing import alone
 from bathyscope.pages.head.numbers import read_profile
 from bathyscope.prompts.source import Source, resolve
 from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
 
 MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
 CONTROL: Final = "untrained:3"

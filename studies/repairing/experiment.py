@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bathyscope.model import Model, load
+from bathyscope import Model, Schedule, load
 from bathyscope.model.reading import tokenized
-from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import climb_ladder

@@ -22,8 +22,8 @@ from bathyscope_lab.tokenizer import special_ids
 from statsmodels.stats.proportion import proportion_confint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from bathyscope import Model
 from bathyscope.core.atomic import write_atomically
-from bathyscope.model import Model
 from bathyscope.prompts.tasks import Problem, task
 from studies.common.problems import first_of_each
 

@@ -11,15 +11,12 @@ from bathyscope_lab.batches import encode
 from bathyscope_lab.evaluate import answer_scores
 from bathyscope_lab.tokenizer import special_ids
 
+from bathyscope import Model, Prompt, Run, survey
 from bathyscope.measures.depth_score_levels import SCORES
-from bathyscope.model import Model
-from bathyscope.prompts.prompt import Prompt
 from bathyscope.prompts.tasks.arithmetic import probes
 from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.runs.run import Run
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.depth_score import depth_score
-from bathyscope.surveying.engines import survey
 from studies.common.erasure import persistence
 
 MEASURES: Final = ("effective_depth", "depth_score", "erasure")

@@ -13,9 +13,8 @@ from bathyscope_lab.train import train
 from scipy import stats
 from support.compared import a_run
 
-from bathyscope.model import load
+from bathyscope import Run, load
 from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
 from studies.depth_family.command import seed_rows
 from studies.depth_family.members import Member, members_of
 from studies.depth_family.placements import differences, placements

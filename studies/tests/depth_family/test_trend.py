@@ -10,8 +10,8 @@ import xarray as xr
 from scipy import stats
 from support.compared import a_run
 
+from bathyscope import Run
 from bathyscope.errors import OptionError
-from bathyscope.runs.run import Run
 from bathyscope.statistics.effective_depth import ESTIMATORS
 from studies.depth_family.trend import depth_trend, score_readings
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.model import load
 from bathyscope.model.bundled import model_path
 from studies.instruments import command, page, writing
 from studies.instruments.texts import token_windows

@@ -14,11 +14,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bathyscope.model import Model, load
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
+from bathyscope import Model, Prompt, Run, load, survey
 from bathyscope.statistics.kept_depth import kept_from
-from bathyscope.surveying.engines import survey
 from studies.planted import Cell, prompts
 from studies.planted import Verdict as Judged
 from studies.planted.chain import next_symbol

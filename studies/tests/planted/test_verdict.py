@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from bathyscope.runs.verdict import CLOSE
 from studies.planted import CONSTRUCTIONS, Cell
 from studies.planted import Verdict as Judged

@@ -14,7 +14,7 @@ from bathyscope_lab.train import train
 from scipy import stats
 
 import bathyscope
-from bathyscope.analysis.solving import solved
+from bathyscope import solved
 from bathyscope.errors import OptionError
 from bathyscope.prompts.tasks import task
 from studies.common.problems import task_text

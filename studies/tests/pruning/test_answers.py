@@ -10,8 +10,7 @@ import torch
 from scipy.stats import spearmanr
 from support import naive
 
-from bathyscope import OptionError, solved
-from bathyscope.model import load
+from bathyscope import OptionError, load, solved
 from studies.pruning.answers import exact_answers, judged, problems
 from studies.pruning.answers_command import draw, said
 from studies.pruning.experiment import PERMUTATIONS

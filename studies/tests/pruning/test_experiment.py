@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from support.artists import axes_titled
 
-from bathyscope.model import load
+from bathyscope import Schedule, load
 from bathyscope.model.reading import tokenized
-from bathyscope.schedule import Schedule
 from bathyscope.surgery.repairing.rungs import losses
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
 from bathyscope.surgery.trial import ledger
