@@ -14,11 +14,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from bathyscope.core.text import capitalised
 from bathyscope.pages.figures.kind import Panel, arrange
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import log_axis
 from bathyscope.pages.figures.kit.series import SHARE_LABEL, looks
+from studies.common.console import capitalised
 from studies.depth_family.profiles import PROFILES
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))

@@ -14,10 +14,10 @@ import xarray as xr
 
 from bathyscope import Model, maps
 from bathyscope.analysis.between.map_results import encode_maps, open_maps
-from bathyscope.core.atomic import write_atomically
 from bathyscope.errors import StoreError
 from bathyscope.model.reading import tokenized
 from bathyscope.prompts.source import Source
+from studies.common.files import write_file
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")
@@ -68,7 +68,7 @@ def diagonal(
             own = maps(source, target, prompts, progress=progress, **settings).data
             own = own.assign_attrs(identity, seconds=time.monotonic() - began)
             folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, encode_maps(own))
+            write_file(file, encode_maps(own))
         kept = own[list(DIAGONAL)].reset_coords(drop=True).assign(seconds=own.attrs["seconds"])
         found.append(kept.assign(explained(own)))
     if not found:

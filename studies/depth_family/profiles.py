@@ -14,10 +14,10 @@ import numpy as np
 import xarray as xr
 
 from bathyscope import Run
-from bathyscope.core.arrays import FloatArray
 from bathyscope.extend import variable
 from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.sampling import Sampling
+from studies.common.arrays import FloatArray
 
 
 @dataclass(frozen=True)

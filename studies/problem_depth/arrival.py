@@ -21,12 +21,12 @@ import xarray as xr
 from scipy import stats
 
 from bathyscope import Model, Prompt, Run, load, solved, survey
-from bathyscope.cli.console import write_table
-from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.errors import OptionError
 from bathyscope.model.reading import tokenized
 from bathyscope.statistics.bootstrap import Interval
 from studies.common.across_seeds import show_together
+from studies.common.arrays import FloatArray, IntArray
+from studies.common.console import write_table
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 PROBLEMS = "task:permutations:160?factors=1-8&beyond=9-9&elements=generators&answer=image"

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from bathyscope import Model, Prompt, Run, load, survey
-from bathyscope.cli.console import write, write_table
 from bathyscope.errors import OptionError
 from bathyscope.model.reading import tokenized
 from studies.common.across_seeds import apart, show_together, shown
+from studies.common.console import write, write_table
 
 PROBLEMS = "task:permutations:120?factors=5-8&beyond=9-9&elements=generators&answer=image"
 CONTROL = "untrained:3"

@@ -29,13 +29,13 @@ from bathyscope_lab.recipes import read_recipe
 from scipy import stats
 
 from bathyscope import Model, Prompt, load, survey
-from bathyscope.cli.console import Format, write_data, write_table
 from bathyscope.errors import OptionError
 from bathyscope.prompts.generators import DEFAULT_SPLIT
 from bathyscope.prompts.tasks import task
 from bathyscope.prompts.tasks.problem import Problem
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
+from studies.common.console import Format, write_data, write_table
 from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL, levels_of
 from studies.problem_depth.operands import moving_factors
@@ -293,7 +293,7 @@ def _range(row: dict[str, Any]) -> str:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import main
+    from studies.common.program import main
 
     app = App(name="written")
     app.default(written_command)

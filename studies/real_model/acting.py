@@ -20,13 +20,13 @@ import xarray as xr
 
 import bathyscope
 from bathyscope import Model
-from bathyscope.core.atomic import write_atomically
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.shares import share_difference_interval, share_interval
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import climb_ladder
 from bathyscope.surgery.repairing.repair import require_repairable
 from bathyscope.surgery.trial.trial import read_trial
+from studies.common.files import write_file
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.sources import benchmark_files, text_windows
 
@@ -232,4 +232,4 @@ def act(place: Place, names: Sequence[str] = tuple(ACTS), tell: Callable[[str], 
         text = json.dumps(record, indent=1, allow_nan=False).replace(
             json.dumps(str(place.folder)), json.dumps(place.folder.name)
         )
-        write_atomically(place.file(name), f"{text}\n".encode())
+        write_file(place.file(name), f"{text}\n".encode())

@@ -16,7 +16,7 @@ import xarray as xr
 
 import bathyscope
 from bathyscope import Model
-from bathyscope.core.arrays import FloatArray
+from studies.common.arrays import FloatArray
 from studies.real_model.sources import benchmark_files, exchanged_capitals, two_hop_pairs
 
 WIC_STRENGTH: Final = 1e-3

@@ -8,13 +8,13 @@ from typing import Final
 
 import bathyscope
 from bathyscope import Run
-from bathyscope.core.output import write_output
 from bathyscope.model import tokenized
 from bathyscope.model.bundled import prompts_path
 from bathyscope.pages.head.drawing import alone
 from bathyscope.pages.head.numbers import read_profile
 from bathyscope.prompts.source import Source, resolve
 from bathyscope.prompts.tokenizer import load_tokenizer
+from studies.common.files import write_file
 
 MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
 CONTROL: Final = "untrained:3"
@@ -41,4 +41,4 @@ def survey_profile(folder: Path, out: Path, prompts: Source | None = None, contr
 
 def draw_profile(run: Run, picture: Path) -> None:
     """Write the profile as SVG, which follows the reader's choice of light or dark."""
-    write_output(picture, alone(read_profile(run)).encode("utf-8"))
+    write_file(picture, alone(read_profile(run)).encode("utf-8"))

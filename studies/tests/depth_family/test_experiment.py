@@ -17,9 +17,9 @@ from bathyscope_lab.recipes import read_recipe
 from matplotlib.figure import Figure
 
 import bathyscope
-from bathyscope.cli.main import main
 from bathyscope.errors import ModelError, OptionError, PromptError, StoreError
 from bathyscope.statistics.effective_depth import ESTIMATORS
+from studies.common.program import main
 from studies.depth_family import command, figure
 from studies.depth_family.command import app
 from studies.depth_family.experiment import ONE_SEED, DepthFamily, depth_family

@@ -11,9 +11,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import bathyscope
-from bathyscope.cli.main import main
 from bathyscope.errors import OptionError
 from bathyscope.pages.demonstration import model_path
+from studies.common.program import main
 from studies.nulls.command import app
 from studies.nulls.experiment import KEPT, Nulls
 from studies.nulls.figure import draw
