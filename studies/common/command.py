@@ -31,7 +31,7 @@ def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) 
 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from bathyscope.runs.shards import encode_results
     from studies.common.files import write_file
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bathyscope.extend.prompts import Problem
 from bathyscope.prompts.generators import DEFAULT_SPLIT, TASK_PREFIX
-from bathyscope.prompts.tasks import Problem, Split
+from bathyscope.prompts.tasks import Split
 
 
 def task_text(name: str, options: Mapping[str, Any], count: int, split: Split = DEFAULT_SPLIT) -> str:

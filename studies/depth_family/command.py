@@ -58,8 +58,8 @@ def depth_family_command(
 def _draw_maps(folder: Path) -> None:
     """A figure beside each map."""
     from bathyscope.analysis.between.map_results import open_maps
+    from bathyscope.extend.figures import render
     from bathyscope.pages.figures.of.maps import draw
-    from bathyscope.pages.figures.render import render
     from studies.common.files import write_file
 
     for file in sorted(folder.glob("*.nc")):

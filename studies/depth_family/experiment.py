@@ -21,10 +21,9 @@ from bathyscope import Model, Run, load, survey
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError, PromptError
 from bathyscope.extend import Range, variable
-from bathyscope.model.reading import tokenized
+from bathyscope.extend.prompts import tokenized
+from bathyscope.extend.statistics import Sampling, Term, contrast
 from bathyscope.prompts.source import Source
-from bathyscope.statistics.difference import Term, contrast
-from bathyscope.statistics.sampling import Sampling
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
 from studies.depth_family.placements import differences, placements

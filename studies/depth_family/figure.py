@@ -14,10 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import log_axis
-from bathyscope.pages.figures.kit.series import SHARE_LABEL, looks
+from bathyscope.extend.figures import Panel, arrange, log_axis, looks, style
+from bathyscope.pages.figures.kit.series import SHARE_LABEL
 from studies.common.console import capitalised
 from studies.depth_family.profiles import PROFILES
 

@@ -15,7 +15,7 @@ import xarray as xr
 from bathyscope import Model, maps
 from bathyscope.analysis.between.map_results import encode_maps, open_maps
 from bathyscope.errors import StoreError
-from bathyscope.model.reading import tokenized
+from bathyscope.extend.prompts import tokenized
 from bathyscope.prompts.source import Source
 from studies.common.files import write_file
 

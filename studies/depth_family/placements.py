@@ -9,9 +9,8 @@ from typing import Any, Final
 import xarray as xr
 
 from bathyscope import Run, compare
-from bathyscope.analysis.depths.result import holm
+from bathyscope.extend.statistics import Sampling, holm
 from bathyscope.statistics.difference import paired_difference
-from bathyscope.statistics.sampling import Sampling
 from studies.depth_family.members import Member
 from studies.depth_family.trend import SCORES, n_blocks, score_readings
 

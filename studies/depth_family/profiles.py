@@ -15,8 +15,7 @@ import xarray as xr
 
 from bathyscope import Run
 from bathyscope.extend import variable
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.extend.statistics import Sampling, mean_interval
 from studies.common.arrays import FloatArray
 
 

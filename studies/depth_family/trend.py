@@ -17,13 +17,11 @@ import xarray as xr
 from scipy import stats
 
 from bathyscope import Run, compare
-from bathyscope.analysis.depths.result import holm
 from bathyscope.extend import variable
+from bathyscope.extend.statistics import Reading, Sampling, Term, contrast, holm
 from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import Term, contrast, slope_coefficients
+from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
-from bathyscope.statistics.reading import Reading
-from bathyscope.statistics.sampling import Sampling
 from studies.common.arrays import FloatArray
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")

@@ -25,7 +25,7 @@ def growth_command(*, out: Path, seeds: int = 3, steps: int = 400, yardstick: bo
         steps: before the growth, and as many after it.
         yardstick: also train models of the full depth from nothing, which takes most of the time.
     """
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.common.files import write_file
     from studies.growth.experiment import growth, record_of
     from studies.growth.figure import draw

@@ -15,7 +15,7 @@ import numpy as np
 
 from bathyscope import Plan, load, prune
 from bathyscope.core.cache import stored_smollm2
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.extend.statistics import Sampling
 from bathyscope.statistics.strata import Strata
 from bathyscope.surgery.choosing.search import CHOICE
 from bathyscope.surgery.choosing.stability import transfer_table

@@ -133,7 +133,7 @@ def page(to: Path = PAGE) -> int:
     Args:
         to: the page, whose texts between tables stay.
     """
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.instruments.figure import draw_lenses
     from studies.instruments.page import lens_results, read_results, rewrite
 

@@ -17,9 +17,9 @@ import xarray as xr
 
 from bathyscope import Prompt, Run, load, survey, written
 from bathyscope.core.cache import stored_smollm2
+from bathyscope.extend import untrained
+from bathyscope.extend.statistics import trend
 from bathyscope.measures.curves import one_norm
-from bathyscope.statistics.trend import trend
-from bathyscope.surveying.controls import untrained
 from studies.instruments.readings import PERMUTATIONS
 
 QUANTITIES: Final = ("settle_depth", "prediction_depth", "deep_thinking_ratio")

@@ -14,8 +14,7 @@ import bathyscope
 from bathyscope import Model
 from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.analysis.between.parting import Difference
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
+from bathyscope.extend.prompts import Prompts, tokenized
 from studies.parting.copies import int8_copy, trained_copy
 
 Comparison = Callable[[], Difference]

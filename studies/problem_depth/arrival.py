@@ -22,7 +22,7 @@ from scipy import stats
 
 from bathyscope import Model, Prompt, Run, load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.model.reading import tokenized
+from bathyscope.extend.prompts import tokenized
 from bathyscope.statistics.bootstrap import Interval
 from studies.common.across_seeds import show_together
 from studies.common.arrays import FloatArray, IntArray

@@ -18,9 +18,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
+from bathyscope.extend.statistics import Sampling, mean_interval
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, class_of
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling
 from studies.common.arrays import FloatArray
 
 COVERAGE: Final = 0.95

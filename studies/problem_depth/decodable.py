@@ -21,9 +21,9 @@ import xarray as xr
 
 from bathyscope import Model, Run, load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks.problem import Problem
+from bathyscope.extend.prompts import Problem
+from bathyscope.extend.statistics import mean_interval
 from bathyscope.runs.names import model_names
-from bathyscope.statistics.bootstrap import mean_interval
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.common.console import Format, write_data, write_table

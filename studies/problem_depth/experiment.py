@@ -22,11 +22,10 @@ from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
 from bathyscope import Model, load, solved, survey
-from bathyscope.analysis.depths.result import holm
 from bathyscope.errors import OptionError
+from bathyscope.extend.prompts import task
+from bathyscope.extend.statistics import holm, trend
 from bathyscope.prompts.generators import DEFAULT_SPLIT
-from bathyscope.prompts.tasks import task
-from bathyscope.statistics.trend import trend
 from studies.common.checks import (
     require_each_at_least,
     require_each_once,

@@ -17,7 +17,7 @@ import numpy as np
 
 from bathyscope import Model, Prompt, Run, load, survey
 from bathyscope.errors import OptionError
-from bathyscope.model.reading import tokenized
+from bathyscope.extend.prompts import tokenized
 from studies.common.across_seeds import apart, show_together, shown
 from studies.common.console import write, write_table
 

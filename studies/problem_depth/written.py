@@ -30,9 +30,8 @@ from scipy import stats
 
 from bathyscope import Model, Prompt, load, survey
 from bathyscope.errors import OptionError
+from bathyscope.extend.prompts import Problem, task
 from bathyscope.prompts.generators import DEFAULT_SPLIT
-from bathyscope.prompts.tasks import task
-from bathyscope.prompts.tasks.problem import Problem
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.common.console import Format, write_data, write_table

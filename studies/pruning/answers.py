@@ -20,12 +20,15 @@ from scipy.stats import rankdata
 
 from bathyscope import Model, scheduled
 from bathyscope.errors import OptionError
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
-from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling, resample_counts
-from bathyscope.statistics.shares import share_difference_interval, share_interval
+from bathyscope.extend.prompts import Prompts, tokenized
+from bathyscope.extend.statistics import (
+    Sampling,
+    compared_with_best,
+    mean_interval,
+    resample_counts,
+    share_difference_interval,
+    share_interval,
+)
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.wavefront.batch import plan_batches
 from bathyscope.wavefront.histories import Unit, without

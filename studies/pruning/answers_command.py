@@ -10,8 +10,7 @@ import pandas as pd
 from cyclopts import App
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import Panel, arrange, style
 from studies.common.command import Quiet
 from studies.common.console import quiet_libraries, say, write, write_table
 from studies.common.program import main
@@ -40,7 +39,7 @@ def answers_command(
         resamples: bootstrap resamples of the problems.
     """
     from bathyscope import load
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.common.files import write_file
 
     out.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.common.files import write_file
     from studies.pruning.figure import draw
 

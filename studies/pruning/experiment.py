@@ -19,15 +19,13 @@ import numpy as np
 import pandas as pd
 
 from bathyscope import Model, Plan, load
+from bathyscope.extend import bundled_model
+from bathyscope.extend.prompts import Prompts, tokenized
+from bathyscope.extend.statistics import Sampling, compared_with_best
 from bathyscope.measures.costs import Over
 from bathyscope.model import config_hash
-from bathyscope.model.bundled import model_path
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
-from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.choosing.judging import Proof
 from bathyscope.surgery.choosing.removable import size_of, units_of
 from bathyscope.surgery.choosing.search import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
@@ -97,7 +95,7 @@ class _Study:
 
     def __init__(self, name: str, options: Pruning, out: Path, progress: bool) -> None:
         self._options = options
-        self.model = load(str(model_path() if name == BUNDLED else Path(options.checkpoints) / name))
+        self.model = load(str(bundled_model() if name == BUNDLED else Path(options.checkpoints) / name))
         over: Over = "answer" if name.startswith("permutations") else "tokens"
         samples = _samples(self.model, name, options)
         identity = {

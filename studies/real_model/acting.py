@@ -20,8 +20,7 @@ import xarray as xr
 
 import bathyscope
 from bathyscope import Model
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.statistics.shares import share_difference_interval, share_interval
+from bathyscope.extend.statistics import Sampling, share_difference_interval, share_interval
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import climb_ladder
 from bathyscope.surgery.repairing.repair import require_repairable

@@ -160,7 +160,7 @@ def page_command(
         landing: Markdown with the marks of the landing page; left out = docs/index.md.
         figure: PNG to write; left out = docs/images/real_model.png.
     """
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.common.files import write_file
     from studies.real_model import act_page
     from studies.real_model import landing as landing_page

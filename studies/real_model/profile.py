@@ -8,8 +8,7 @@ from typing import Final
 
 import bathyscope
 from bathyscope import Run
-from bathyscope.model import tokenized
-from bathyscope.model.bundled import prompts_path
+from bathyscope.extend.prompts import bundled_prompts, tokenized
 from bathyscope.pages.head.drawing import alone
 from bathyscope.pages.head.numbers import read_profile
 from bathyscope.prompts.source import Source, resolve
@@ -32,7 +31,7 @@ def survey_profile(folder: Path, out: Path, prompts: Source | None = None, contr
     """
     # a name that is no folder leads to no tokenizer
     model = replace(bathyscope.load(folder, dtype="float32", tokenizer=load_tokenizer(folder)), name=NAME)
-    source = replace(resolve(prompts_path()), dataset="bundled prompts") if prompts is None else prompts
+    source = replace(resolve(bundled_prompts()), dataset="bundled prompts") if prompts is None else prompts
     count = len(tokenized(model, source))
     # a profile shows no effects on later tokens, which would take four fifths of the time
     skip = {"positions": [[]] * count, "output_reductions": ["mean"]}

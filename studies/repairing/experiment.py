@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from bathyscope import Model, Schedule, load
-from bathyscope.model.reading import tokenized
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.extend.prompts import tokenized
+from bathyscope.extend.statistics import Sampling
 from bathyscope.surgery.repairing.healing import Budget
 from bathyscope.surgery.repairing.ladder import climb_ladder
 from bathyscope.surgery.repairing.rungs import losses

@@ -23,7 +23,7 @@ from statsmodels.stats.proportion import proportion_confint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from bathyscope import Model
-from bathyscope.prompts.tasks import Problem, task
+from bathyscope.extend.prompts import Problem, task
 from studies.common.files import write_file
 from studies.common.problems import first_of_each
 

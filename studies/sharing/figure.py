@@ -16,10 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
 from bathyscope.core.text import visible
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import multiples, style
-from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
+from bathyscope.extend.figures import Colours, HeatMap, Panel, Side, arrange, style
+from bathyscope.pages.figures.kit import multiples
 from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
 from bathyscope.pages.text.table import estimator_name
 

@@ -12,10 +12,10 @@ from bathyscope_lab.evaluate import answer_scores
 from bathyscope_lab.tokenizer import special_ids
 
 from bathyscope import Model, Prompt, Run, survey
+from bathyscope.extend.prompts import Problem
+from bathyscope.extend.statistics import mean_interval
 from bathyscope.measures.depth_score_levels import SCORES
 from bathyscope.prompts.tasks.arithmetic import probes
-from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.statistics.bootstrap import mean_interval
 from bathyscope.statistics.depth_score import depth_score
 from studies.common.erasure import persistence
 

@@ -9,7 +9,7 @@ import pytest
 
 from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.model.bundled import model_path
+from bathyscope.extend import bundled_model
 from studies.instruments import command, page, writing
 from studies.instruments.texts import token_windows
 from studies.instruments.writing import last_number
@@ -50,7 +50,7 @@ def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
 
 
 def test_windows_do_not_overlap(tmp_path: Path) -> None:
-    model = load(model_path(), device="cpu", dtype="float32")
+    model = load(bundled_model(), device="cpu", dtype="float32")
     file = tmp_path / "text.txt"
     file.write_text(" ".join(f"word {n}" for n in range(400)), encoding="utf-8")
     first, second = (token_windows(model, file, 3, 20, share) for share in ((0.0, 0.5), (0.5, 1.0)))

@@ -16,7 +16,7 @@ from scipy import stats
 import bathyscope
 from bathyscope import solved
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import task
+from bathyscope.extend.prompts import task
 from studies.common.problems import task_text
 from studies.problem_depth.course import course, kept_steps, mean_rows, rows_of
 from studies.problem_depth.course_figure import draw

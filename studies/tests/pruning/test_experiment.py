@@ -10,7 +10,7 @@ import pytest
 from support.artists import axes_titled
 
 from bathyscope import Schedule, load
-from bathyscope.model.reading import tokenized
+from bathyscope.extend.prompts import tokenized
 from bathyscope.surgery.repairing.rungs import losses
 from bathyscope.surgery.scheduled.copying import ScheduledCopy
 from bathyscope.surgery.trial import ledger

@@ -13,7 +13,7 @@ from bathyscope_lab.recipes import read_recipe
 
 from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import Problem, task
+from bathyscope.extend.prompts import Problem, task
 from bathyscope.prompts.tasks.arithmetic import probes
 from studies.sharing.exact_answers import exact_answers
 from studies.sharing.experiment import Sharing, check_comparable, sharing
