@@ -32,11 +32,10 @@ def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
     from bathyscope.extend.figures import render
-    from bathyscope.runs.shards import encode_results
-    from studies.common.files import write_file
+    from studies.common.files import netcdf, write_file
 
     results, figure = out / f"{name}.nc", out / f"{name}.png"
-    write_file(results, encode_results({"": found}))
+    write_file(results, netcdf(found))
     write_file(figure, render(draw(found), "png"))
     say(f"Written: {figure}, {results}", quiet)
 

@@ -57,13 +57,12 @@ def depth_family_command(
 
 def _draw_maps(folder: Path) -> None:
     """A figure beside each map."""
-    from bathyscope.analysis.between.map_results import open_maps
-    from bathyscope.extend.figures import render
-    from bathyscope.pages.figures.of.maps import draw
+    import bathyscope
+    from bathyscope.extend.figures import draw_maps, render
     from studies.common.files import write_file
 
     for file in sorted(folder.glob("*.nc")):
-        write_file(file.with_suffix(".png"), render(draw(open_maps(file).data), "png"))
+        write_file(file.with_suffix(".png"), render(draw_maps(bathyscope.open(file).data), "png"))
 
 
 def member_rows(found: xr.Dataset) -> list[Row]:

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from bathyscope.extend.figures import Panel, arrange, log_axis, looks, style
-from bathyscope.pages.figures.kit.series import SHARE_LABEL
 from studies.common.console import capitalised
 from studies.depth_family.profiles import PROFILES
 
@@ -126,7 +125,7 @@ def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
         ax.fill_between(x, own[f"{name}_low"], own[f"{name}_high"], color=look.colour, alpha=0.2, linewidth=0)
     log_axis(ax)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel(SHARE_LABEL)
+    ax.set_xlabel("share of the depth (dimensionless)")
     ax.set_ylabel(f"{profile.axis}, log scale")
     ax.set_title(capitalised(profile.title))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)

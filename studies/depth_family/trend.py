@@ -19,9 +19,6 @@ from scipy import stats
 from bathyscope import Run, compare
 from bathyscope.extend import variable
 from bathyscope.extend.statistics import Reading, Sampling, Term, contrast, holm
-from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import slope_coefficients
-from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
 from studies.common.arrays import FloatArray
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")
@@ -61,7 +58,10 @@ def score_readings(run: Run) -> dict[str, Reading]:
 
 
 def _mass_ratio(effect: FloatArray, n_blocks: int) -> FloatArray:
-    return (centre_of_mass(effect) + blocks_done("centre_of_mass")) / n_blocks
+    """(d + ½)/L of the centre of mass d of effects by block, [..., L]; NaN where no block has one."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centre = effect @ np.arange(n_blocks) / effect.sum(-1)
+    return np.asarray((centre + 0.5) / n_blocks)
 
 
 def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> xr.Dataset:
@@ -85,9 +85,10 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
         OptionError: fewer than two runs or depths, runs without these measures, or an option out of its range.
     """
     blocks = np.array([n_blocks(run) for run in runs], dtype=np.float64)
-    coefficients = slope_coefficients(np.log2(blocks))
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
-    slopes = {**_depth_slopes(runs, settings), **_score_slopes(runs, coefficients, settings)}
+    depth_slopes = _depth_slopes(runs, settings)
+    coefficients = _slope_coefficients(np.log2(blocks))
+    slopes = {**depth_slopes, **_score_slopes(runs, coefficients, settings)}
     rows = [_row(name, one, blocks, coefficients, level) for name, one in slopes.items()]
     p_holm = holm(np.array([row["p_value"] for row in rows]))
     for row, corrected in zip(rows, p_holm):
@@ -99,13 +100,19 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
     return xr.Dataset(data, {"estimator": list(slopes)})
 
 
+def _slope_coefficients(x: FloatArray) -> FloatArray:
+    """c_i with Σ c_i y_i = the least-squares slope of y over x, of which two values differ."""
+    centred = x - x.mean()
+    return np.asarray(centred / (centred**2).sum())
+
+
 def _depth_slopes(runs: Sequence[Run], settings: dict[str, Any]) -> dict[str, Slope]:
     found = compare(runs, question="size", **settings)
     row = found.data.isel(comparison=0)
     place = {id(side.run): number for number, side in enumerate(found.sides)}
     order = [place[id(run)] for run in runs]
     slopes = {}
-    for name in ESTIMATORS:
+    for name in row["estimator"].values.tolist():
         one = row.sel(estimator=name)
         slope, low, high, p_value = (float(one[key]) for key in ("difference", "ci_low", "ci_high", "p_value"))
         ratios = found.runs["ratio"].sel(estimator=name).values[order]

@@ -15,9 +15,9 @@ import numpy as np
 import xarray as xr
 
 from bathyscope import Run, fit_lens, load, survey
-from bathyscope.core.cache import stored_smollm2
 from bathyscope.extend import bundled_model, untrained
 from bathyscope.extend.statistics import Sampling, mean_interval
+from studies.common.stored import stored_smollm2
 from studies.instruments.texts import token_windows
 
 METRICS: Final = ("kl", "top1_agreement", "mrr")

@@ -23,7 +23,6 @@ from scipy import stats
 from bathyscope import Model, Prompt, Run, load, solved, survey
 from bathyscope.errors import OptionError
 from bathyscope.extend.prompts import tokenized
-from bathyscope.statistics.bootstrap import Interval
 from studies.common.across_seeds import show_together
 from studies.common.arrays import FloatArray, IntArray
 from studies.common.console import write_table
@@ -115,13 +114,13 @@ def judged(run: Run) -> dict[str, Judged]:
     return found
 
 
-def _interval(values: FloatArray, pairs: IntArray) -> Interval:
+def _interval(values: FloatArray, pairs: IntArray) -> tuple[float, float]:
     """Student's 95 % interval of a mean over pairs [pairs, 2] of problems, each of which stands in several pairs
     (Aronow, Samii and Assenova 2015)."""
     left, shared = values - values.mean(), (pairs[:, None, :, None] == pairs[None, :, None, :]).any((2, 3))
     error = np.sqrt(max(left @ shared @ left, left @ left) / (values.size * (values.size - 1)))
     reach = float(stats.t.ppf(0.975, values.size - 1) * error)
-    return Interval(float(values.mean()) - reach, float(values.mean()) + reach)
+    return float(values.mean()) - reach, float(values.mean()) + reach
 
 
 def main(folders: list[str]) -> None:

@@ -23,10 +23,10 @@ from bathyscope import Model, Run, load, solved, survey
 from bathyscope.errors import OptionError
 from bathyscope.extend.prompts import Problem
 from bathyscope.extend.statistics import mean_interval
-from bathyscope.runs.names import model_names
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
 from studies.common.console import Format, write_data, write_table
+from studies.common.names import model_names
 from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL
 from studies.problem_depth.moves import LABEL, moves_slopes

@@ -46,7 +46,7 @@ def answers_command(
     with quiet_libraries(downloads=not quiet):
         loaded = load(model, dtype="float32")
         asked = problems(loaded, PERMUTATIONS, count, seed)
-        found = judged(loaded, asked, resamples, progress=not quiet)
+        found = judged(loaded, asked, resamples)
     write_file(out / "answers.csv", found.table.to_csv(index=False).encode())
     write_file(out / "answers.png", render(draw(found), "png"))
     shown = [

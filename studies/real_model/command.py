@@ -76,7 +76,7 @@ def act_command(
         only: names of acts, separated by commas.
         quiet: no messages; warnings and errors remain.
     """
-    from bathyscope.core.cache import cache_folder
+    from studies.common.stored import cache_folder
     from studies.real_model.acting import ACTS, Place, act
     from studies.real_model.fetching import fetch
     from studies.real_model.measuring import RESULTS
@@ -136,7 +136,7 @@ def profile_command(
         picture: SVG to write; left out = docs/images/profile.svg.
         quiet: no messages; warnings and errors remain.
     """
-    from bathyscope.core.cache import cache_folder
+    from studies.common.stored import cache_folder
     from studies.real_model.fetching import fetch
     from studies.real_model.profile import draw_profile, survey_profile
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bathyscope import load
-from bathyscope.core.cache import stored_smollm2
 from bathyscope.errors import StoreError
+from studies.common.stored import stored_smollm2
 
 RECORD = "source.json"
 
