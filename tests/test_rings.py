@@ -19,6 +19,7 @@ from bathyscope.core import above
 ROOT = Path(bathyscope.__file__).parent
 FLOORS = {
     "cli": 12,
+    "extend": 12,  # names of the rooms below for those who build on them
     "pages": 11,
     "analysis": 10,
     "surveying": 9,
@@ -31,7 +32,6 @@ FLOORS = {
     "statistics": 3,
     "core": 2,
     "training": 10,  # a short name for the callback, which lives in surveying
-    "extend": 11,  # names of several rooms for those who build on them
     **dict.fromkeys(("errors", "labels", "options", "schedule"), 1),
 }
 """Room, or file at the root of the package → its floor: imports only point to a lower one, and to its own room."""
@@ -68,14 +68,13 @@ HOMES = {
 }
 """Package of this repository → the folder that holds it."""
 _LAB = {"bathyscope", "bathyscope_lab"}
+STUDIES = ("depth_family", "growth", "instruments", "nulls", "parting", "problem_depth", "pruning", "real_model")
+STUDIES += ("repairing", "sharing")
 HOUSES = {
     "src": {"bathyscope"},
     "packages/bathyscope-lab/src": _LAB,
     "studies/common": {*_LAB, "studies.common"},
-    **{
-        f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"}
-        for n in ("depth_family", "instruments", "problem_depth", "pruning", "repairing", "sharing")
-    },
+    **{f"studies/{n}": {*_LAB, "studies.common", f"studies.{n}"} for n in STUDIES},
     "studies/planted": {*_LAB, "studies.planted"},
 }
 """Folder → the packages that its files may import, of those in this repository."""
@@ -183,7 +182,7 @@ def test_each_room_says_what_it_is_for() -> None:
     for room in (name for name in FLOORS if (ROOT / name).is_dir()):
         docstring = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text(encoding="utf-8"))) or ""
         charters[room] = docstring.partition("\n")[0].rstrip(".")
-    assert len(charters) == 12
+    assert len(charters) == 13
     assert [room for room, charter in charters.items() if not charter or charter not in page] == []
     assert [room for room in charters if f"`{room}/`" not in page] == []
 

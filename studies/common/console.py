@@ -58,7 +58,7 @@ def write_data(rows: Sequence[Mapping[str, Any]] | pd.DataFrame, format_: Format
         write(frame.to_csv(index=False, lineterminator="\n").rstrip("\n"))
     else:
         # each record with the names that it has, and not with those of all
-        records = frame.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
+        records: Any = frame.to_dict("records") if isinstance(rows, pd.DataFrame) else rows
         lines = ",\n".join(json.dumps(_plain(row), ensure_ascii=False, allow_nan=False) for row in records)
         write(f"[\n{lines}\n]" if lines else "[]")
     return True

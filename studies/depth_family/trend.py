@@ -17,6 +17,7 @@ import xarray as xr
 from scipy import stats
 
 from bathyscope import Run, compare
+from bathyscope.errors import OptionError
 from bathyscope.extend import variable
 from bathyscope.extend.statistics import Reading, Sampling, Term, contrast, holm
 from studies.common.arrays import FloatArray
@@ -85,10 +86,9 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
         OptionError: fewer than two runs or depths, runs without these measures, or an option out of its range.
     """
     blocks = np.array([n_blocks(run) for run in runs], dtype=np.float64)
-    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
-    depth_slopes = _depth_slopes(runs, settings)
     coefficients = _slope_coefficients(np.log2(blocks))
-    slopes = {**depth_slopes, **_score_slopes(runs, coefficients, settings)}
+    settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
+    slopes = {**_depth_slopes(runs, settings), **_score_slopes(runs, coefficients, settings)}
     rows = [_row(name, one, blocks, coefficients, level) for name, one in slopes.items()]
     p_holm = holm(np.array([row["p_value"] for row in rows]))
     for row, corrected in zip(rows, p_holm):
@@ -101,7 +101,9 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
 
 
 def _slope_coefficients(x: FloatArray) -> FloatArray:
-    """c_i with Σ c_i y_i = the least-squares slope of y over x, of which two values differ."""
+    """c_i with Σ c_i y_i = the least-squares slope of y over x; refused where all sizes are the same."""
+    if np.unique(x).size < 2:
+        raise OptionError(f"A slope needs at least two different sizes; given: {', '.join(f'{v:g}' for v in x)}.")
     centred = x - x.mean()
     return np.asarray(centred / (centred**2).sum())
 

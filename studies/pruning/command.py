@@ -38,8 +38,8 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         for (model, share), own in found.groupby(["model", "share"], sort=False):
             rows = [
                 [
-                    row.candidate,
-                    row.subset,
+                    str(row.candidate),
+                    str(row.subset),
                     f"{row.calibration_cost:.4f}",
                     f"{row.test_cost:.4f} ({row.test_cost_low:.4f} to {row.test_cost_high:.4f})",
                     f"{row.p_value:.2g}",

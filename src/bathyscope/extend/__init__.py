@@ -1,4 +1,4 @@
-"""For those who build on the instrument: what declares families and measures, classes of results, the parts of a study.
+"""What those who build on the instrument import: declarations, classes of results, statistics, prompts and figures.
 
 from bathyscope.extend import Family, Measure, MeasureProbe, Range, Site, variable
 from bathyscope.extend.statistics import Sampling, mean_interval
