@@ -7,6 +7,8 @@ Source: ShortGPT, Gromov et al. and SLEB, whose rules are the candidates.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, combinations
@@ -114,7 +116,7 @@ class _Study:
         self._samples = _samples(self.model, name, options)
         identity = {
             "weight_hash": self.model.weight_hash,
-            "config_hash": self.model.settings_hash,
+            "settings": _settings(self.model),
             "calibration": self._samples["calibration"].hash,
             "test": self._samples["test"].hash,
         }
@@ -169,6 +171,12 @@ class _Study:
         tokens = {f"{role}_tokens": sum(prompts.lengths) for role, prompts in self._samples.items()}
         about = {"blocks": n_blocks, "dropped": size, **tokens, "test_prompts": len(self._samples["test"])}
         return Judged(pd.DataFrame(columns), cost, about, self._options.resamples)
+
+
+def _settings(model: Model) -> str:
+    """Hash of what a model's configuration says beyond the defaults of its class."""
+    said = {name: value for name, value in model.hf.config.to_diff_dict().items() if name != "transformers_version"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def _text(name: str, subsets: Sequence[Subset]) -> str:

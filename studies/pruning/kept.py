@@ -26,7 +26,8 @@ class Kept:
         manifest = folder / "study.json"
         if manifest.is_file():
             known = json.loads(manifest.read_text(encoding="utf-8"))["identity"]
-            unlike = [name.replace("_", " ") for name, value in identity.items() if known.get(name) != value]
+            # what an earlier version did not enter is not known to differ
+            unlike = [name.replace("_", " ") for name, value in identity.items() if known.get(name, value) != value]
             if unlike:
                 raise StoreError(
                     f"{folder} holds work with another {', '.join(unlike)}; give the same models, texts and options to "

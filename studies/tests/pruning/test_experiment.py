@@ -44,6 +44,14 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
         pruning(replace(OPTIONS, tokens=200), tmp_path, progress=False)
 
 
+def test_work_of_another_configuration_is_refused_and_what_is_not_known_is_not(tmp_path: Path) -> None:
+    Kept(tmp_path, {"weights": "a", "test": "b"}).put("costs/one.nc", b"1")
+    again = Kept(tmp_path, {"weights": "a", "test": "b", "settings": "c"})
+    assert (again.find("costs/one.nc"), again.find("costs/two.nc")) == (b"1", None)
+    with pytest.raises(StoreError, match="holds work with another weights; give the same models, texts and options"):
+        Kept(tmp_path, {"weights": "x", "test": "b"})
+
+
 @pytest.mark.thorough
 def test_all_subsets_of_text_are_measured_on_all_of_it(tmp_path: Path) -> None:
     texts = tmp_path / "texts"
