@@ -44,5 +44,5 @@ def test_maps_open_and_are_drawn(tmp_path: Path) -> None:
 
 def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(StoreError, match="Cannot write .*Choose a folder with free space"):
+    with pytest.raises(StoreError, match=r"Cannot write .*Choose a folder with free space"):
         write_file(tmp_path / "file" / "found.nc", b"")
