@@ -238,7 +238,7 @@ def space(page: Path, folder: Path) -> Path:
 def planted(folder: Path, figures: Iterable[str] = MISLED) -> list[Path]:
     """For each figure one panel of the built model that it is shown on."""
     import bathyscope
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.planted import CONSTRUCTIONS, surveyed
 
     figures = list(figures)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from types import ModuleType
 
 import pytest
 
@@ -91,6 +93,9 @@ def test_dir_fits_one_glance() -> None:
     assert not any(name.startswith("open_") for name in dir(bathyscope))
 
 
+MOVED = ("ExitAdvice", "Family", "FittedLens", "Measure", "MeasureProbe", "Range", "Repaired", "RepeatScan", "Site")
+MOVED += ("WrittenDepth", "variable")
+"""Names that stood in the package itself before ``extend`` had them."""
 OLD = {
     "grouped": ("group", bathyscope.group),
     "open_course": ("open", open_course),
@@ -101,7 +106,7 @@ OLD = {
     "open_repaired": ("open", open_repaired),
     "PruningError": ("errors.PruningError", errors.PruningError),
     "RepairError": ("errors.RepairError", errors.RepairError),
-    **{name: (f"extend.{name}", getattr(extend, name)) for name in extend.__all__},
+    **{name: (f"extend.{name}", getattr(extend, name)) for name in MOVED},
 }
 
 
@@ -120,6 +125,17 @@ def test_extension_points_are_listed_before_they_are_loaded() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     with pytest.raises(AttributeError, match="has no attribute 'Famly'"):
         _ = extend.Famly  # type: ignore[attr-defined]
+
+
+MODULES = {name: one for name in extend.__all__ if isinstance(one := getattr(extend, name), ModuleType)}
+
+
+def test_modules_of_extend_hold_what_they_list() -> None:
+    assert set(MODULES) == {"figures", "prompts", "statistics"}
+    for module in MODULES.values():
+        assert module.__all__ == sorted(module.__all__)
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+        assert inspect.getdoc(module)
 
 
 def test_dir_lists_the_public_names_alone() -> None:

@@ -59,7 +59,7 @@ OBJECTS = {
     # arguments that commands name themselves, or that a shell cannot write
     *("model", "other", "models", "run", "runs", "source", "target", "shallow", "deep", "folder", "table", "options"),
     *("prompts", "calibration", "test", "verify", "train", "validation", "corpus", "words", "tasks", "data"),
-    *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "loading", "variables"),
+    *("schedule", "by", "pairs", "paired", "tokenizer", "family", "rates", "clock", "loading", "variables"),
     *("progress", "command", "out", "checkpoints", "panel", "ax"),
 }
 WIDER = {

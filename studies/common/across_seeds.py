@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.cli.console import write_table
+from studies.common.console import write_table
 
 COVERAGE: Final = 0.95
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from bathyscope.cli.console import quiet_libraries, say
-from bathyscope.cli.flags import make_flags, options_of_call
+from studies.common.console import quiet_libraries, say
+from studies.common.flags import call_flags, options_flags
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -26,18 +26,17 @@ GIVEN = ("options", "out", "progress", "changes")
 
 def experiment_flags(experiment: Callable[..., xr.Dataset], options_type: type) -> list[inspect.Parameter]:
     """A flag for every option and every other argument."""
-    return [*make_flags(options_type), *make_flags(options_of_call(experiment, leave_out=GIVEN))]
+    return [*options_flags(options_type), *call_flags(experiment, leave_out=GIVEN)]
 
 
 def write_results(found: xr.Dataset, draw: Callable[[xr.Dataset], Figure], out: Path, name: str, quiet: bool) -> None:
     """The results as ``NAME.nc`` and their figure as ``NAME.png``."""
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.figures.render import render
-    from bathyscope.runs.shards import encode_results
+    from bathyscope.extend.figures import render
+    from studies.common.files import netcdf, write_file
 
     results, figure = out / f"{name}.nc", out / f"{name}.png"
-    write_output(results, encode_results({"": found}))
-    write_output(figure, render(draw(found), "png"))
+    write_file(results, netcdf(found))
+    write_file(figure, render(draw(found), "png"))
     say(f"Written: {figure}, {results}", quiet)
 
 

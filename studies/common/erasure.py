@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.arrays import FloatArray
+from studies.common.arrays import FloatArray
 
 
 def persistence(erasure: xr.Dataset) -> FloatArray:

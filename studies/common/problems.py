@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from bathyscope.prompts.generators import DEFAULT_SPLIT, TASK_PREFIX
-from bathyscope.prompts.tasks import Problem, Split
+from bathyscope.extend.prompts import Problem
+
+LIKE_TRAINING: Final = "interpolate"
+"""The split of a task whose problems are held out, but like those of the training."""
 
 
-def task_text(name: str, options: Mapping[str, Any], count: int, split: Split = DEFAULT_SPLIT) -> str:
+def task_text(name: str, options: Mapping[str, Any], count: int, split: str = LIKE_TRAINING) -> str:
     """The source of a task with options as values, such as those of a recipe."""
     written = [f"{key}={_typed(value)}" for key, value in options.items()]
-    return f"{TASK_PREFIX}{name}:{count}?{'&'.join([f'split={split}', *written])}"
+    return f"task:{name}:{count}?{'&'.join([f'split={split}', *written])}"
 
 
 def _typed(value: Any) -> str:

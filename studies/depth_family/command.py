@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.flags import add_flags
 from studies.common.across_seeds import said, shown
 from studies.common.command import Changes, Quiet, carried_out, experiment_flags, write_results
+from studies.common.console import Format, write, write_data, write_table
+from studies.common.flags import add_flags
 from studies.depth_family.experiment import DepthFamily, depth_family
 from studies.depth_family.maps import DIAGONAL, EXPLAINED
 from studies.depth_family.profiles import PROFILES
@@ -57,13 +57,12 @@ def depth_family_command(
 
 def _draw_maps(folder: Path) -> None:
     """A figure beside each map."""
-    from bathyscope.analysis.between.map_results import open_maps
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.figures.of.maps import draw
-    from bathyscope.pages.figures.render import render
+    import bathyscope
+    from bathyscope.extend.figures import draw_maps, render
+    from studies.common.files import write_file
 
     for file in sorted(folder.glob("*.nc")):
-        write_output(file.with_suffix(".png"), render(draw(open_maps(file).data), "png"))
+        write_file(file.with_suffix(".png"), render(draw_maps(bathyscope.open(file).data), "png"))
 
 
 def member_rows(found: xr.Dataset) -> list[Row]:

@@ -17,17 +17,11 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bathyscope.analysis.depths.side import sides_of
+from bathyscope import Model, Run, compare, load, survey
 from bathyscope.errors import OptionError, PromptError
-from bathyscope.labels import variable
-from bathyscope.model import Model, load
-from bathyscope.model.reading import tokenized
-from bathyscope.options import Range
-from bathyscope.prompts.source import Source
-from bathyscope.runs.run import Run
-from bathyscope.statistics.difference import Term, contrast
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.surveying.engines import survey
+from bathyscope.extend import Range, variable
+from bathyscope.extend.prompts import tokenized
+from bathyscope.extend.statistics import Sampling, Term, contrast
 from studies.depth_family.maps import ARROW, diagonal
 from studies.depth_family.members import FAMILY, Member, members_of, trained
 from studies.depth_family.placements import differences, placements
@@ -66,7 +60,7 @@ class DepthFamily:
     recipes: tuple[str, ...] | None = None
     seeds: tuple[int, ...] = (0,)
     models: tuple[str, ...] = ()
-    prompts: Source = "problems:60?steps=1-6"
+    prompts: str | Path | Sequence[Any] = "problems:60?steps=1-6"
     measures: tuple[str, ...] = ()
     maps: bool = False
     resamples: int = 2000
@@ -223,7 +217,7 @@ def _losses(measured: Sequence[Measured]) -> xr.Dataset:
 
 def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
     """Depth and ratio of every member by every estimator, each with its own interval over prompts."""
-    estimates = [_estimates(one.run, options) for one in measured]
+    estimates = _estimates([one.run for one in measured], options)
     names = list(estimates[0])
     blocks = np.array([n_blocks(one.run) for one in measured])[:, None]
     data = {}
@@ -240,9 +234,26 @@ def _depths(measured: Sequence[Measured], options: DepthFamily) -> xr.Dataset:
     return xr.Dataset(data, {"estimator": names})
 
 
-def _estimates(run: Run, options: DepthFamily) -> dict[str, Depth]:
-    own = sides_of([run])[0].estimates(Sampling(**options.settings))
-    found = {name: Depth(one.depth, one.ci_low, one.ci_high, one.reason) for name, one in own.items()}
+def _estimates(runs: Sequence[Run], options: DepthFamily) -> list[dict[str, Depth]]:
+    """Of each run every estimator's depth, and the depth scores of answers."""
+    if len(runs) > 1:
+        with_first = [(0, number) for number in range(1, len(runs))]
+        ratios = compare(runs, pairs=with_first, **options.settings).runs
+        ends = [ratios[end].values * ratios["blocks"].values[:, None] for end in ("ci_low", "ci_high")]
+    else:
+        # nothing to compare with: the intervals are those of the survey
+        ends = [runs[0]["effective_depth"][end].values[None] for end in ("ci_low", "ci_high")]
+    found = []
+    for run, lows, highs in zip(runs, *ends):
+        own = run["effective_depth"]
+        columns = (own["estimator"].values.tolist(), own["depth"].values, lows, highs, own["reason"].values.tolist())
+        estimates = {name: Depth(float(d), float(low), float(high), why) for name, d, low, high, why in zip(*columns)}
+        found.append(estimates | _score_depths(run, options))
+    return found
+
+
+def _score_depths(run: Run, options: DepthFamily) -> dict[str, Depth]:
+    found = {}
     for name, reading in score_readings(run).items():
         ratio = contrast([[Term(reading, 1.0)]], Sampling(**options.settings))
         reason = "" if np.isfinite(ratio.ci_low) else "too few prompts have a depth score"

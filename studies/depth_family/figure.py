@@ -14,11 +14,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from bathyscope.core.text import capitalised
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import log_axis
-from bathyscope.pages.figures.kit.series import SHARE_LABEL, looks
+from bathyscope.extend.figures import Panel, arrange, log_axis, looks, style
+from studies.common.console import capitalised
 from studies.depth_family.profiles import PROFILES
 
 _LOOKS: Final = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "^"), (style.PURPLE, "D"), (style.INK, "v"))
@@ -128,7 +125,7 @@ def _draw_profile(figure: FigureBase, data: xr.Dataset, name: str) -> None:
         ax.fill_between(x, own[f"{name}_low"], own[f"{name}_high"], color=look.colour, alpha=0.2, linewidth=0)
     log_axis(ax)
     ax.set_xlim(-0.02, 1.02)
-    ax.set_xlabel(SHARE_LABEL)
+    ax.set_xlabel("share of the depth (dimensionless)")
     ax.set_ylabel(f"{profile.axis}, log scale")
     ax.set_title(capitalised(profile.title))
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=7)

@@ -12,13 +12,11 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.analysis.between.map_results import encode_maps, open_maps
-from bathyscope.analysis.between.maps import maps
-from bathyscope.core.atomic import write_atomically
+import bathyscope
+from bathyscope import Model, maps
 from bathyscope.errors import StoreError
-from bathyscope.model import Model
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.source import Source
+from bathyscope.extend.prompts import tokenized
+from studies.common.files import netcdf, write_file
 
 ARROW: Final = " → "
 _STATISTICS: Final = ("slope", "deviation", "rank_correlation")
@@ -33,7 +31,7 @@ EXPLAINED: Final = ("r2", "r2_least", "r2_most")
 
 def diagonal(
     pairs: Mapping[str, tuple[Model, Model]],
-    prompts: Source,
+    prompts: Any,
     folder: Path,
     *,
     resamples: int,
@@ -68,8 +66,7 @@ def diagonal(
             began = time.monotonic()
             own = maps(source, target, prompts, progress=progress, **settings).data
             own = own.assign_attrs(identity, seconds=time.monotonic() - began)
-            folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(file, encode_maps(own))
+            write_file(file, netcdf(own, group="maps"))
         kept = own[list(DIAGONAL)].reset_coords(drop=True).assign(seconds=own.attrs["seconds"])
         found.append(kept.assign(explained(own)))
     if not found:
@@ -92,7 +89,7 @@ def explained(own: xr.Dataset) -> xr.Dataset:
 
 
 def _kept(file: Path, identity: Mapping[str, Any]) -> xr.Dataset:
-    kept = open_maps(file).data
+    kept: xr.Dataset = bathyscope.open(file).data
     unlike = [key.replace("_", " ") for key, value in identity.items() if kept.attrs.get(key) != value]
     if unlike:
         raise StoreError(

@@ -8,11 +8,8 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.analysis.depths import compare
-from bathyscope.analysis.depths.result import holm
-from bathyscope.runs.run import Run
-from bathyscope.statistics.difference import paired_difference
-from bathyscope.statistics.sampling import Sampling
+from bathyscope import Run, compare
+from bathyscope.extend.statistics import Sampling, Term, contrast, holm
 from studies.depth_family.members import Member
 from studies.depth_family.trend import SCORES, n_blocks, score_readings
 
@@ -51,7 +48,10 @@ def differences(
     readings = [score_readings(run) for run in runs]
     if all(readings):
         sampling = Sampling(**settings)
-        found = [[paired_difference(readings[a][k], readings[b][k], sampling) for k in SCORES] for a, b in pairs]
+        found = [
+            [contrast([[Term(readings[a][k], -1.0), Term(readings[b][k], 1.0)]], sampling) for k in SCORES]
+            for a, b in pairs
+        ]
         fields = zip(("estimate", "ci_low", "ci_high", "p_value"), _DIFFERENCE.values())
         values = {
             name: (("pair", "estimator"), [[getattr(c, own) for c in row] for row in found]) for own, name in fields

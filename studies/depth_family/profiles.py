@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
-from bathyscope.runs.run import Run
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling
+from bathyscope import Run
+from bathyscope.extend import variable
+from bathyscope.extend.statistics import Sampling, mean_interval
+from studies.common.arrays import FloatArray
 
 
 @dataclass(frozen=True)

@@ -16,16 +16,11 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.analysis.depths import compare
-from bathyscope.analysis.depths.result import holm
-from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
-from bathyscope.runs.run import Run
-from bathyscope.statistics.crossing import centre_of_mass
-from bathyscope.statistics.difference import Term, contrast, slope_coefficients
-from bathyscope.statistics.effective_depth import ESTIMATORS, blocks_done
-from bathyscope.statistics.reading import Reading
-from bathyscope.statistics.sampling import Sampling
+from bathyscope import Run, compare
+from bathyscope.errors import OptionError
+from bathyscope.extend import variable
+from bathyscope.extend.statistics import Reading, Sampling, Term, contrast, holm
+from studies.common.arrays import FloatArray
 
 SCORES: Final = ("depth_score_layer", "depth_score_output")
 """Estimators that prompts with answers have besides: centres of mass of the mean effects on answers (csordas2025)."""
@@ -64,7 +59,10 @@ def score_readings(run: Run) -> dict[str, Reading]:
 
 
 def _mass_ratio(effect: FloatArray, n_blocks: int) -> FloatArray:
-    return (centre_of_mass(effect) + blocks_done("centre_of_mass")) / n_blocks
+    """(d + ½)/L of the centre of mass d of effects by block, [..., L]; NaN where no block has one."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centre = effect @ np.arange(n_blocks) / effect.sum(-1)
+    return np.asarray((centre + 0.5) / n_blocks)
 
 
 def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.95, seed: int = 0) -> xr.Dataset:
@@ -88,7 +86,7 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
         OptionError: fewer than two runs or depths, runs without these measures, or an option out of its range.
     """
     blocks = np.array([n_blocks(run) for run in runs], dtype=np.float64)
-    coefficients = slope_coefficients(np.log2(blocks))
+    coefficients = _slope_coefficients(np.log2(blocks))
     settings: dict[str, Any] = {"resamples": resamples, "level": level, "seed": seed}
     slopes = {**_depth_slopes(runs, settings), **_score_slopes(runs, coefficients, settings)}
     rows = [_row(name, one, blocks, coefficients, level) for name, one in slopes.items()]
@@ -102,13 +100,21 @@ def depth_trend(runs: Sequence[Run], *, resamples: int = 2000, level: float = 0.
     return xr.Dataset(data, {"estimator": list(slopes)})
 
 
+def _slope_coefficients(x: FloatArray) -> FloatArray:
+    """c_i with Σ c_i y_i = the least-squares slope of y over x; refused where all sizes are the same."""
+    if np.unique(x).size < 2:
+        raise OptionError(f"A slope needs at least two different sizes; given: {', '.join(f'{v:g}' for v in x)}.")
+    centred = x - x.mean()
+    return np.asarray(centred / (centred**2).sum())
+
+
 def _depth_slopes(runs: Sequence[Run], settings: dict[str, Any]) -> dict[str, Slope]:
     found = compare(runs, question="size", **settings)
     row = found.data.isel(comparison=0)
     place = {id(side.run): number for number, side in enumerate(found.sides)}
     order = [place[id(run)] for run in runs]
     slopes = {}
-    for name in ESTIMATORS:
+    for name in row["estimator"].values.tolist():
         one = row.sel(estimator=name)
         slope, low, high, p_value = (float(one[key]) for key in ("difference", "ci_low", "ci_high", "p_value"))
         ratios = found.runs["ratio"].sel(estimator=name).values[order]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from cyclopts import App
 
-from bathyscope.cli.console import quiet_libraries, say, write_table
 from studies.common.command import Quiet
+from studies.common.console import quiet_libraries, say, write_table
 
 app = App(name="growth")
 
@@ -25,15 +25,15 @@ def growth_command(*, out: Path, seeds: int = 3, steps: int = 400, yardstick: bo
         steps: before the growth, and as many after it.
         yardstick: also train models of the full depth from nothing, which takes most of the time.
     """
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
+    from studies.common.files import write_file
     from studies.growth.experiment import growth, record_of
     from studies.growth.figure import draw
 
     with quiet_libraries(downloads=not quiet):
         record = record_of(growth(out, range(seeds), steps, yardstick=yardstick, progress=not quiet))
-    write_output(out / "growth.json", (json.dumps(record, indent=1) + "\n").encode())
-    write_output(out / "growth.png", render(draw(record), "png"))
+    write_file(out / "growth.json", (json.dumps(record, indent=1) + "\n").encode())
+    write_file(out / "growth.png", render(draw(record), "png"))
     rows = [
         [
             name,

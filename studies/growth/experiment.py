@@ -16,7 +16,7 @@ import xarray as xr
 from scipy import stats
 
 import bathyscope
-from bathyscope.analysis.between.diff import diff
+from bathyscope import diff
 from studies.growth.trainings import COPIES, ORIGINALS, train_models
 
 PROMPTS: Final = "problems:16?steps=1-4"

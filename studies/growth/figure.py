@@ -7,8 +7,7 @@ from typing import Any, Final
 import numpy as np
 from matplotlib.figure import Figure
 
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import bent_axis
+from bathyscope.extend.figures import bent_axis, style
 from studies.growth.trainings import COPIES, ORIGINALS
 
 _GROUPS: Final = (

@@ -6,22 +6,17 @@ intervals of the transfer table hold together is simulated on the costs of singl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from bathyscope.core.cache import stored_smollm2
-from bathyscope.model import load
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.statistics.strata import Strata
-from bathyscope.surgery.choosing.pruning import prune
-from bathyscope.surgery.choosing.search import CHOICE
-from bathyscope.surgery.choosing.stability import transfer_table
-from bathyscope.surgery.plan.plan import Plan
-from bathyscope.surgery.trial.domains import Domains
+from bathyscope import Plan, load, prune
+from bathyscope.extend.statistics import Sampling, mean_interval
+from studies.common.arrays import FloatArray
+from studies.common.stored import stored_smollm2
 from studies.instruments.texts import token_windows
 
 DOMAINS: Final[Mapping[str, str]] = {
@@ -109,17 +104,32 @@ def simulated_coverage(plan: Plan, draws: int = 300, resamples: int = 500) -> li
     """
     names = tuple(plan.data["domain"].values.tolist())
     of_prompt = np.array([str(prompt).partition("/")[0] for prompt in plan.data["prompt_id"].values])
-    candidates = [CHOICE, *(f"choice from {name}" for name in names)]
-    cost_CP = plan.data["cost"].sel(candidate=candidates).values
+    cost_CP = plan.data["cost"].sel(candidate=[*(f"choice from {name}" for name in names), "choice"]).values
     places = [np.flatnonzero(of_prompt == name) for name in names]
     count = min(map(len, places))
     truth = np.stack([cost_CP[:, members].mean(1) for members in places], 1)
-    expected = truth[[*range(1, len(candidates)), 0]] - truth[1:].diagonal()
-    strata, rng = Strata(np.repeat(np.arange(len(names)), count)), np.random.default_rng(0)
+    expected = truth - truth[: len(names)].diagonal()
+    rng = np.random.default_rng(0)
     holds = []
     for seed in range(draws):
-        drawn = np.concatenate([rng.choice(members, count) for members in places])
-        costs = dict(zip(candidates, cost_CP[:, drawn]))
-        table = transfer_table(Domains(names), costs, strata, Sampling(resamples, seed=seed))
-        holds.append(bool(((table.excess_low <= expected + 1e-9) & (expected - 1e-9 <= table.excess_high)).all()))
+        drawn = [rng.choice(members, count) for members in places]
+        low, high = excess_intervals([cost_CP[:, own] for own in drawn], Sampling(resamples, seed=seed))
+        holds.append(bool(((low <= expected + 1e-9) & (expected - 1e-9 <= high)).all()))
     return [float(np.mean(holds)), float(count)]
+
+
+def excess_intervals(costs: Sequence[FloatArray], sampling: Sampling) -> tuple[FloatArray, FloatArray]:
+    """Return the intervals of a transfer table, [choices, domains]: what choices cost beyond a domain's own.
+
+    All of them hold together: each choice is compared with the own one of every domain (Bonferroni).
+
+    Args:
+        costs: of each domain [choices, prompts], of the choice from every domain in their order, and of the joint one.
+        sampling: of the prompts; its level is that of all intervals together.
+    """
+    together = replace(sampling, level=1 - (1 - sampling.level) / len(costs) ** 2)
+    ends = [
+        [mean_interval(cost - cost_CP[domain], together) for cost in cost_CP] for domain, cost_CP in enumerate(costs)
+    ]
+    low, high = np.array(ends).transpose(2, 1, 0)
+    return low, high

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from cyclopts import App
 
-from bathyscope.cli.console import say
-from bathyscope.core.output import write_output
 from bathyscope.errors import OptionError
+from studies.common.console import say
+from studies.common.files import write_file
 
 RESULTS: Final = Path(__file__).parent / "results"
 PAGE: Final = Path("docs/instruments.md")
@@ -133,13 +133,13 @@ def page(to: Path = PAGE) -> int:
     Args:
         to: the page, whose texts between tables stay.
     """
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
     from studies.instruments.figure import draw_lenses
     from studies.instruments.page import lens_results, read_results, rewrite
 
     to.write_text(rewrite(to.read_text(encoding="utf-8"), RESULTS), encoding="utf-8")
     image = to.parent / "images" / "lenses.png"
-    write_output(image, render(draw_lenses(lens_results(read_results(RESULTS))), "png"))
+    write_file(image, render(draw_lenses(lens_results(read_results(RESULTS))), "png"))
     say(f"Written: {to}, {image}", False)
     return 0
 
@@ -154,7 +154,7 @@ def _chosen(names: Sequence[str], asked: Sequence[str]) -> list[str]:
 
 
 def _store(name: str, measure: Callable[[], Any]) -> None:
-    write_output(RESULTS / f"{name}.json", json_text(measure()).encode())
+    write_file(RESULTS / f"{name}.json", json_text(measure()).encode())
     say(f"Written: {RESULTS / name}.json", False)
 
 

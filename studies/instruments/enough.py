@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.runs.kept import QUANTILES, KeptReading
+from bathyscope.runs.kept import KeptReading
 from bathyscope.runs.readings import DepthReading
-from bathyscope.statistics.kept_depth import kept_from
 from bathyscope.surveying.until import Goal
 
 NAMES: Final = ("half", "readable", "own")
@@ -41,11 +40,10 @@ class Readings:
     @classmethod
     def of_stored(cls, stored: Mapping[str, Any]) -> Self:
         """Return the readings of all prompts of what ``read_prompts`` gives."""
-        n_blocks, quantile = stored["n_blocks"], QUANTILES["half"]
+        n_blocks = stored["n_blocks"]
         shares, tokens = (np.array(stored[name], dtype=np.float64) for name in ("shares", "tokens"))
-        half = KeptReading(
-            "half", kept_from(shares, quantile), n_blocks, shares=shares, tokens=tokens, quantile=quantile
-        )
+        # of single prompts, which no goal looks at, this reading needs no depth
+        half = KeptReading("half", np.full(len(tokens), np.nan), n_blocks, shares=shares, tokens=tokens, quantile=0.5)
         means = {
             name: DepthReading(name, np.array(by_prompt, dtype=np.float64), n_blocks)
             for name, by_prompt in stored["readings"].items()

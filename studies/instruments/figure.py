@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import style
 
 LOOKS: Final = {
     "lens": ("plain lens", style.VERMILION, "s"),

@@ -14,15 +14,10 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.cache import stored_smollm2
-from bathyscope.measures.jacobian.fitting import fit_lens
-from bathyscope.model import load
-from bathyscope.model.bundled import model_path
-from bathyscope.runs.run import Run
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.surveying.controls import untrained
-from bathyscope.surveying.engines import survey
+from bathyscope import Run, fit_lens, load, survey
+from bathyscope.extend import bundled_model, untrained
+from bathyscope.extend.statistics import Sampling, mean_interval
+from studies.common.stored import stored_smollm2
 from studies.instruments.texts import token_windows
 
 METRICS: Final = ("kl", "top1_agreement", "mrr")
@@ -98,7 +93,7 @@ def read_with_lens(name: str, label: str, data: Path, out: Path) -> dict[str, An
         OptionError, PromptError, ModelError, StoreError: as ``survey``.
     """
     case = CASES[name]
-    model = load(model_path() if name == "bundled" else stored_smollm2(), device="cpu", dtype="float32")
+    model = load(bundled_model() if name == "bundled" else stored_smollm2(), device="cpu", dtype="float32")
     fitted = token_windows(model, data / case.text, case.fitted, case.tokens, (0.0, FIT_SHARE))
     read = token_windows(model, data / case.text, case.read, case.read_tokens, (FIT_SHARE, 1.0))
     if label != TRAINED:
@@ -118,7 +113,7 @@ def sampling_errors(data: Path, directions: Sequence[int] = (4, 16, 64), windows
         directions: numbers of random directions.
         windows: of 48 tokens that each lens is fitted to.
     """
-    model = load(model_path(), device="cpu", dtype="float32")
+    model = load(bundled_model(), device="cpu", dtype="float32")
     fitted = token_windows(model, data / CASES["bundled"].text, windows, 48)
     exact = fit_lens(model, fitted, progress=False)
     rows: dict[str, Any] = {}

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from bathyscope.model import load
-from bathyscope.runs.kept import KeptReading
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
+from bathyscope import Run, load, survey
 
 PROBLEMS: Final = "problems:{count}?steps=1-6"
 PERMUTATIONS: Final = "task:permutations:{count}?factors=1-8&beyond=9-9&elements=generators&answer=image"
@@ -44,7 +41,7 @@ def by_prompt(run: Run) -> dict[str, Any]:
     prompt gives the shares of its tokens that keep their prediction, by boundary, and the number of these tokens.
     """
     verdict = run.verdict
-    half = cast(KeptReading, verdict.half)
+    half: Any = verdict.half
     first_places = {tuple(prompt.ids): place for place, prompt in reversed(list(enumerate(run.prompts)))}
     places = sorted(first_places.values())
     means = {name: getattr(verdict, name).by_prompt for name in ("readable", "own")}

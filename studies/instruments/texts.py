@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bathyscope.model import Model
+from bathyscope import Model
 
 
 def token_windows(

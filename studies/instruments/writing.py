@@ -15,15 +15,10 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.analysis.written import written
-from bathyscope.core.cache import stored_smollm2
-from bathyscope.measures.curves import one_norm
-from bathyscope.model import load
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
-from bathyscope.statistics.trend import trend
-from bathyscope.surveying.controls import untrained
-from bathyscope.surveying.engines import survey
+from bathyscope import Prompt, Run, load, survey, written
+from bathyscope.extend import untrained
+from bathyscope.extend.statistics import trend
+from studies.common.stored import stored_smollm2
 from studies.instruments.readings import PERMUTATIONS
 
 QUANTITIES: Final = ("settle_depth", "prediction_depth", "deep_thinking_ratio")
@@ -104,7 +99,7 @@ def relate(run: Run, right: np.ndarray, steps: np.ndarray) -> dict[str, Any]:
     correlations = written(relabelled).to_dataframe().set_index("quantity")
     rows = {}
     for quantity in QUANTITIES:
-        values = np.asarray(one_norm(run["lens"])[quantity].values, dtype=np.float64)
+        values = np.asarray(run["lens"][quantity].values, dtype=np.float64)
         slope = trend(values, steps)
         correlation: Any = correlations.loc[quantity]
         rows[quantity] = {

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from cyclopts import App
 
-from bathyscope.cli.console import Format, write, write_data, write_table
-from bathyscope.cli.flags import add_flags
 from studies.common.command import Quiet, carried_out, experiment_flags, write_results
+from studies.common.console import Format, write, write_data, write_table
+from studies.common.flags import add_flags
 from studies.nulls.experiment import Nulls, nulls
 
 if TYPE_CHECKING:

@@ -10,20 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import xarray as xr
 from numpy.typing import NDArray
 
+from bathyscope import Run, load, survey
 from bathyscope.errors import OptionError
-from bathyscope.labels import variable
-from bathyscope.model import load
-from bathyscope.runs.names import model_names
-from bathyscope.runs.readings import DepthReading, Null
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
+from bathyscope.extend import variable
 from studies.common.checks import require_each_once
+from studies.common.names import model_names
 
 PROBLEMS: Final = "problems:60?steps=1-6"
 PERMUTATIONS: Final = "task:permutations:200?factors=1-8&beyond=9-9&elements=generators&answer=image"
@@ -162,18 +159,14 @@ def table(names: Sequence[str], runs: Sequence[Run]) -> xr.Dataset:
     )
 
 
-def _with_null(reading: DepthReading) -> dict[str, float]:
-    null = _null(reading)
+def _with_null(reading: Any) -> dict[str, float]:
+    """A reading of a verdict beside that of its untrained models."""
+    null = reading.null
     found = {"value": reading.value, "low": reading.low, "high": reading.high}
     return found | {"moved": null.moved, "moved_low": null.interval.low, "moved_high": null.interval.high}
 
 
-def _of_seeds(reading: DepthReading) -> NDArray[np.float64]:
+def _of_seeds(reading: Any) -> NDArray[np.float64]:
     """What each untrained model reads, a mean over prompts; NaN where no prompt has a depth."""
-    known = np.ma.masked_invalid(_null(reading).by_control)
+    known = np.ma.masked_invalid(reading.null.by_control)
     return np.asarray(known.mean(1).filled(np.nan))
-
-
-def _null(reading: DepthReading) -> Null:
-    assert reading.null is not None
-    return reading.null

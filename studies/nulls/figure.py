@@ -11,8 +11,7 @@ from typing import Final
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import Panel, arrange, style
 
 _ROW_INCHES: Final = 0.34
 _FRAME_INCHES: Final = 1.3

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from cyclopts import App
 
-from bathyscope.cli.console import quiet_libraries, say, write_table
 from studies.common.command import Quiet
+from studies.common.console import quiet_libraries, say, write_table
 
 if TYPE_CHECKING:
     from studies.parting.experiment import Comparison
@@ -73,8 +73,8 @@ def gsm8k(
 
 def _carry_out(comparisons: Mapping[str, Comparison], out: Path, name: str, quiet: bool) -> int:
     """Write results and pages as they come; those that are there are not made again."""
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.page import report
+    from bathyscope import report
+    from studies.common.files import write_file
     from studies.parting.experiment import record_of
 
     path = out / f"{name}.json"
@@ -84,7 +84,7 @@ def _carry_out(comparisons: Mapping[str, Comparison], out: Path, name: str, quie
             continue
         result = compare()
         records[kind] = record_of(result)
-        write_output(out / f"{name}.json", (json.dumps(records, indent=1) + "\n").encode())
+        write_file(out / f"{name}.json", (json.dumps(records, indent=1) + "\n").encode())
         report(result, out / f"{name}-{kind.replace(', ', '-').replace(' ', '-')}.html")
     rows = [
         [

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from bathyscope.model import Model, load
+from bathyscope import Model, load
 
 _INT8_LARGEST = 127
 

@@ -11,18 +11,18 @@ from typing import Any, Final
 import numpy as np
 
 import bathyscope
-from bathyscope.analysis.between.diff_text import parting_tokens
-from bathyscope.analysis.between.parting import Difference
-from bathyscope.model import Model
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
+from bathyscope import Model
+from bathyscope.extend.prompts import Prompts, tokenized
 from studies.parting.copies import int8_copy, trained_copy
 
-Comparison = Callable[[], Difference]
+Comparison = Callable[[], Any]
+"""Gives what ``bathyscope.diff`` returns."""
 BLOCKS: Final = (0, 5, 11)
 _STEPS, _RATE, _BATCH = 10, 3e-4, 4
 _CURVES: Final = ("drift", "graft", "graft_back", "cumulative", "cumulative_back")
 _DIGITS: Final = 6
+_PARTED: Final = 5
+"""Tokens at which the predictions differ most that are stored."""
 
 
 def known_changes(
@@ -69,7 +69,7 @@ def fine_tuned(
     """
     whole = bathyscope.load(model, dtype="float32")
 
-    def against(place: int, seed: int) -> Difference:
+    def against(place: int, seed: int) -> Any:
         texts = [ids[:tokens] for ids in _gsm8k_ids(whole, gsm8k / "train.jsonl", steps * len(seeds))]
         read = [ids[:tokens] for ids in _gsm8k_ids(whole, gsm8k / "test_first600.jsonl", compared)]
         own = texts[place :: len(seeds)]
@@ -79,7 +79,7 @@ def fine_tuned(
     return {f"gsm8k, seed {seed}": partial(against, place, seed) for place, seed in enumerate(seeds)}
 
 
-def record_of(result: Difference) -> dict[str, Any]:
+def record_of(result: Any) -> dict[str, Any]:
     """Return the numbers of a comparison that are stored, with few digits."""
     data = result.data
     means = {
@@ -100,7 +100,7 @@ def record_of(result: Difference) -> dict[str, Any]:
         **single,
         "noise_floor": _rounded(data["noise_floor"].values.max(0)),
         "weight_change": _rounded(data["weight_change"].values),
-        "tokens": parting_tokens(data, 5).to_dict("records"),
+        "tokens": result.record()["tokens"][:_PARTED],
     }
 
 

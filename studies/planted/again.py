@@ -11,7 +11,7 @@ from typing import Final
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.prompts.prompt import Prompt
+from bathyscope import Prompt
 from studies.planted.chain import next_symbol
 from studies.planted.idle import SEED, chain_among_idle
 from studies.planted.wiring import ANSWER, FIRST, SYMBOLS, VOCABULARY

@@ -7,7 +7,7 @@ from functools import partial
 
 import xarray as xr
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted.reading import Reading, marked, marked_pairs
 from studies.planted.truth import Pairs, Truth
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
-from bathyscope.prompts.prompt import Prompt
+from bathyscope import Prompt
 from studies.planted.truth import Truth
 from studies.planted.wiring import Planted
 

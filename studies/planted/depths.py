@@ -7,11 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from bathyscope.measures.curves import depth_inputs, in_blocks_done
-from bathyscope.runs.run import Run
-from bathyscope.statistics.crossing import kl_depth, overlap_depth
-from bathyscope.statistics.effective_depth import CURVES, READINGS
-from bathyscope.statistics.reduce import weighted_mean
+from bathyscope import Run
 from studies.planted.reading import Reading
 from studies.planted.truth import Truth
 
@@ -46,7 +42,8 @@ def _verdict_value(run: Run, name: str) -> float:
 
 
 def _estimators() -> list[Reading]:
-    names = [*(f"{how}{curve}" for how in READINGS for curve in CURVES), "settle", "prediction"]
+    curves = ("cosine", "kl", "overlap")
+    names = [*curves, *(f"interpolated_{curve}" for curve in curves), "settle", "prediction"]
     found = [_depth(name, partial(_estimate, name=name)) for name in names]
     centre = _centre_of_mass
     return [*found, Reading("centre_of_mass", _MEAN_SOURCE, centre, _mean_source)]
@@ -60,11 +57,11 @@ def _depth(name: str, of_run: Callable[[Run], float]) -> Reading:
 
 
 def _estimate(run: Run, name: str) -> float:
-    return float(in_blocks_done(run["effective_depth"])["depth"].sel(estimator=name))
+    return float(run["effective_depth"]["depth"].sel(estimator=name))
 
 
 def _centre_of_mass(run: Run) -> float:
-    return float(in_blocks_done(run["effective_depth"])["index"].sel(estimator="centre_of_mass"))
+    return float(run["effective_depth"]["index"].sel(estimator="centre_of_mass"))
 
 
 def _mean_source(truth: Truth) -> float:
@@ -72,15 +69,18 @@ def _mean_source(truth: Truth) -> float:
 
 
 def _frozen() -> list[Reading]:
-    curves: dict[str, Callable[[np.ndarray], np.ndarray]] = {"kl": kl_depth, "overlap": overlap_depth}
-    found = [_depth(f"frozen_{name}", partial(_frozen_crossing, name=name, locate=f)) for name, f in curves.items()]
+    found = [_depth(f"frozen_{name}", partial(_frozen_crossing, name=name)) for name in ("kl", "overlap")]
     tokens = [_depth(f"frozen_{name}", partial(_frozen_tokens, name=name)) for name in ("settle", "prediction")]
     return [*found, *tokens]
 
 
-def _frozen_crossing(run: Run, name: str, locate: Callable[[np.ndarray], np.ndarray]) -> float:
-    inputs = depth_inputs(run["residual"], run["lens"].sel(norm="frozen"), run["skip"])
-    return float(locate(weighted_mean(getattr(inputs, name), inputs.weights(name))))
+def _frozen_crossing(run: Run, name: str) -> float:
+    """The first block input at which the frozen lens crosses hu2025's threshold; NaN where none does."""
+    # all prompts have the same number of tokens, and h_L agrees with itself
+    lens = run["lens"].sel(norm="frozen").isel(boundary=slice(0, -1)).mean("prompt")
+    kl = lens["kl_lens_final"].values
+    crosses = kl < 0.5 * kl.max() if name == "kl" else lens["overlap"].values > 0.3
+    return float(crosses[:-1].argmax()) if crosses[:-1].any() else float("nan")
 
 
 def _frozen_tokens(run: Run, name: str) -> float:

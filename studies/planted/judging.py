@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted.backup import BACKED_UP
 from studies.planted.blocks import block_readings
 from studies.planted.busy import BUSY

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from transformers import LlamaForCausalLM
 
-from bathyscope.prompts.prompt import Prompt
+from bathyscope import Prompt
 from studies.planted.chain import CLEARED, add_step
 from studies.planted.construction import Construction, fooled
 from studies.planted.truth import Truth

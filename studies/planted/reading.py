@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import xarray as xr
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted.construction import Verdict
 from studies.planted.truth import Pairs, Truth
 

@@ -8,10 +8,7 @@ from functools import partial
 
 import xarray as xr
 
-from bathyscope.model import load
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
+from bathyscope import Prompt, Run, load, survey
 from studies.planted.construction import Construction
 from studies.planted.wiring import FIRST, VOCABULARY
 

@@ -20,17 +20,12 @@ import numpy as np
 import xarray as xr
 from scipy import stats
 
-from bathyscope.analysis.solving import solved
-from bathyscope.cli.console import write_table
-from bathyscope.core.arrays import FloatArray, IntArray
+from bathyscope import Model, Prompt, Run, load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
-from bathyscope.statistics.bootstrap import Interval
-from bathyscope.surveying.engines import survey
+from bathyscope.extend.prompts import tokenized
 from studies.common.across_seeds import show_together
+from studies.common.arrays import FloatArray, IntArray
+from studies.common.console import write_table
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
 
 PROBLEMS = "task:permutations:160?factors=1-8&beyond=9-9&elements=generators&answer=image"
@@ -119,13 +114,13 @@ def judged(run: Run) -> dict[str, Judged]:
     return found
 
 
-def _interval(values: FloatArray, pairs: IntArray) -> Interval:
+def _interval(values: FloatArray, pairs: IntArray) -> tuple[float, float]:
     """Student's 95 % interval of a mean over pairs [pairs, 2] of problems, each of which stands in several pairs
     (Aronow, Samii and Assenova 2015)."""
     left, shared = values - values.mean(), (pairs[:, None, :, None] == pairs[None, :, None, :]).any((2, 3))
     error = np.sqrt(max(left @ shared @ left, left @ left) / (values.size * (values.size - 1)))
     reach = float(stats.t.ppf(0.975, values.size - 1) * error)
-    return Interval(float(values.mean()) - reach, float(values.mean()) + reach)
+    return float(values.mean()) - reach, float(values.mean()) + reach
 
 
 def main(folders: list[str]) -> None:

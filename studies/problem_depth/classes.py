@@ -18,11 +18,13 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.core.arrays import FloatArray
-from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, class_of
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling
+from bathyscope.extend.statistics import Sampling, mean_interval
+from studies.common.arrays import FloatArray
 
+ONLY_DEEP: Final = "only deep"
+BOTH: Final = "both"
+CLASSES: Final = ("neither", "only shallow", ONLY_DEEP, BOTH)
+"""Of problems, by which of two models solve them."""
 COVERAGE: Final = 0.95
 FEW: Final = 5
 """Problems of a class below which it has a mean and no interval."""
@@ -78,7 +80,7 @@ def _pair(
 ) -> xr.Dataset:
     """The classes of two models of one seed."""
     shallow, deep = (right.sel(blocks=blocks, seed=seed).values.astype(bool) for blocks in pair)
-    classes = np.array([class_of(bool(one), bool(other)) for one, other in zip(shallow, deep)])
+    classes = np.array(CLASSES)[shallow + 2 * deep]
     parts = []
     for role, blocks in zip(("shallow", "deep"), pair):
         own = value.sel(blocks=blocks, seed=seed).transpose("reading", "prompt").values

@@ -23,14 +23,12 @@ from bathyscope_lab.folder import RECIPE
 from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 
-from bathyscope.analysis.solving import solved
-from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope import load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import load
-from bathyscope.surveying.engines import survey
 from studies.common.across_seeds import said, shown
 from studies.common.checks import require_no_written_steps
 from studies.common.command import Quiet, write_results
+from studies.common.console import Format, write_data, write_table
 from studies.common.problems import task_text
 from studies.problem_depth.experiment import LEVEL, asked_first, levels_of
 from studies.problem_depth.moves import moves_slopes
@@ -197,7 +195,7 @@ def _mean(row: dict[str, float], name: str) -> str:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import main
+    from studies.common.program import main
 
     app = App(name="course")
     app.default(course_command)

@@ -12,9 +12,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.core.text import capitalised
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import Panel, arrange, style
+from studies.common.console import capitalised
 from studies.problem_depth.readings import READINGS
 
 _LINES = ("-", "--", "-.", ":")

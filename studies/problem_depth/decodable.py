@@ -19,17 +19,14 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.analysis.solving import solved
-from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope import Model, Run, load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
-from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.runs.names import model_names
-from bathyscope.runs.run import Run
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.surveying.engines import survey
+from bathyscope.extend.prompts import Problem
+from bathyscope.extend.statistics import mean_interval
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
+from studies.common.console import Format, write_data, write_table
+from studies.common.names import model_names
 from studies.common.problems import first_of_each
 from studies.problem_depth.experiment import LEVEL
 from studies.problem_depth.moves import LABEL, moves_slopes
@@ -200,7 +197,7 @@ def _cells(row: dict[str, Any], name: str) -> list[str]:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import main
+    from studies.common.program import main
 
     app = App(name="decodable")
     app.default(decodable_command)

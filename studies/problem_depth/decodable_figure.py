@@ -11,9 +11,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import whole_numbers
+from bathyscope.extend.figures import Panel, arrange, style, whole_numbers
 from studies.problem_depth.readings import READERS
 
 _LOOKS = {"lens": (style.BLUE, "o", "-"), "translated": (style.VERMILION, "s", "--")}

@@ -21,21 +21,17 @@ from bathyscope_lab.train import train
 from numpy.typing import NDArray
 from statsmodels.stats.proportion import proportion_confint
 
-from bathyscope.analysis.depths.result import holm
-from bathyscope.analysis.solving import solved
+from bathyscope import Model, load, solved, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
-from bathyscope.prompts.generators import DEFAULT_SPLIT
-from bathyscope.prompts.tasks import task
-from bathyscope.statistics.trend import trend
-from bathyscope.surveying.engines import survey
+from bathyscope.extend.prompts import task
+from bathyscope.extend.statistics import holm, trend
 from studies.common.checks import (
     require_each_at_least,
     require_each_once,
     require_no_written_steps,
     require_one_at_least,
 )
-from studies.common.problems import first_of_each, task_text
+from studies.common.problems import LIKE_TRAINING, first_of_each, task_text
 from studies.problem_depth.classes import by_class
 from studies.problem_depth.moves import LABEL, moves_slopes
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
@@ -221,7 +217,7 @@ def asked_first(recipe: Recipe, count: int) -> NDArray[np.bool_]:
     """Which of the first held-out problems ask what none before them asks; few steps make few problems."""
     assert recipe.task is not None
     made = task(recipe.task.name, **recipe.task.options)
-    return np.array(first_of_each([made.problem(index, HELD_OUT_SEED, DEFAULT_SPLIT) for index in range(count)]))
+    return np.array(first_of_each([made.problem(index, HELD_OUT_SEED, LIKE_TRAINING) for index in range(count)]))
 
 
 def trends(value: xr.DataArray, levels: list[int]) -> dict[str, tuple[str, Any]]:

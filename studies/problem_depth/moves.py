@@ -15,8 +15,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.core.arrays import FloatArray
-from bathyscope.labels import variable
+from bathyscope.extend import variable
+from studies.common.arrays import FloatArray
 
 LABEL: Final = "moves"
 """The label of prompts that says how many steps change the state."""

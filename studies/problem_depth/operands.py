@@ -15,14 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bathyscope.cli.console import write, write_table
+from bathyscope import Model, Prompt, Run, load, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.runs.run import Run
-from bathyscope.surveying.engines import survey
+from bathyscope.extend.prompts import tokenized
 from studies.common.across_seeds import apart, show_together, shown
+from studies.common.console import write, write_table
 
 PROBLEMS = "task:permutations:120?factors=5-8&beyond=9-9&elements=generators&answer=image"
 CONTROL = "untrained:3"

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.common.erasure import persistence
 
 

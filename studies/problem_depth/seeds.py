@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import xarray as xr
 
-from bathyscope.cli.console import write_table
 from studies.common.across_seeds import said, shown
+from studies.common.console import write_table
 
 Row = dict[str, Any]
 SLOPES: Final = {

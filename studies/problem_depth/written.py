@@ -28,17 +28,13 @@ from bathyscope_lab.recipe import Recipe
 from bathyscope_lab.recipes import read_recipe
 from scipy import stats
 
-from bathyscope.cli.console import Format, write_data, write_table
+from bathyscope import Model, Prompt, load, survey
 from bathyscope.errors import OptionError
-from bathyscope.model import Model, load
-from bathyscope.prompts.generators import DEFAULT_SPLIT
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.tasks import task
-from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.surveying.engines import survey
+from bathyscope.extend.prompts import Problem, task
 from studies.common.across_seeds import said, shown
 from studies.common.command import Quiet, write_results
-from studies.common.problems import first_of_each
+from studies.common.console import Format, write_data, write_table
+from studies.common.problems import LIKE_TRAINING, first_of_each
 from studies.problem_depth.experiment import LEVEL, levels_of
 from studies.problem_depth.operands import moving_factors
 from studies.problem_depth.readings import MEASURES, OPTIONS, READINGS, readings
@@ -51,7 +47,7 @@ def held_out(recipe: Recipe, count: int) -> list[Problem]:
     """The different ones of the first ``count`` held-out problems, which every model of the task is asked."""
     assert recipe.task is not None
     made = task(recipe.task.name, **recipe.task.options)
-    drawn = [made.problem(index, HELD_OUT_SEED, DEFAULT_SPLIT) for index in range(count)]
+    drawn = [made.problem(index, HELD_OUT_SEED, LIKE_TRAINING) for index in range(count)]
     return [problem for problem, is_new in zip(drawn, first_of_each(drawn)) if is_new]
 
 
@@ -295,7 +291,7 @@ def _range(row: dict[str, Any]) -> str:
 if __name__ == "__main__":
     from cyclopts import App
 
-    from bathyscope.cli.main import main
+    from studies.common.program import main
 
     app = App(name="written")
     app.default(written_command)

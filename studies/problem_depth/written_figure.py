@@ -11,10 +11,8 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.core.text import capitalised
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
-from bathyscope.pages.figures.kit.axes import whole_numbers
+from bathyscope.extend.figures import Panel, arrange, style, whole_numbers
+from studies.common.console import capitalised
 from studies.problem_depth.readings import READINGS
 
 _COLOURS = (style.BLUE, style.VERMILION, style.GREEN, style.PURPLE, style.INK)

@@ -18,18 +18,17 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from bathyscope import Model, scheduled
 from bathyscope.errors import OptionError
-from bathyscope.model import Model
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
-from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.sampling import Sampling, resample_counts
-from bathyscope.statistics.shares import share_difference_interval, share_interval
-from bathyscope.surgery.scheduled.running import scheduled
-from bathyscope.surgery.trial.ledger import Ledger
-from bathyscope.wavefront.batch import plan_batches
-from bathyscope.wavefront.histories import Unit, without
+from bathyscope.extend.prompts import Prompts, tokenized
+from bathyscope.extend.statistics import (
+    Sampling,
+    compared_with_best,
+    mean_interval,
+    share_difference_interval,
+    share_interval,
+)
+from studies.common.losses import mean_losses
 
 FULL: Final = "full"
 _CALL_TOKENS: Final = 4096
@@ -69,28 +68,45 @@ def problems(model: Model, spec: str, count: int, seed: int) -> Prompts:
 
 def exact_answers(model: Model, prompts: Prompts, schedule: str) -> NDArray[np.float64]:
     """1 where the model under a schedule writes a problem's whole answer, [problems]; greedy, on a cache."""
+    with _running(model, schedule) as hf:
+        return _written(model, hf, prompts)
+
+
+def _written(model: Model, hf: Any, prompts: Prompts) -> NDArray[np.float64]:
     found = np.zeros(len(prompts))
-    lengths = [len(prompt) for prompt in prompts]
-    running: Any = scheduled(model, schedule) if schedule else nullcontext(model.hf)
-    with running as hf:
-        for places in plan_batches(lengths, 1, _CALL_TOKENS, True):
-            for answer in sorted({prompts[place].answer_tokens or 0 for place in places}):
-                own = [place for place in places if prompts[place].answer_tokens == answer]
-                ids = torch.tensor([prompts[place].ids for place in own], device=model.device)
-                asked = ids[:, :-answer]
-                options: dict[str, Any] = {"max_new_tokens": answer, "do_sample": False, "eos_token_id": None}
-                tokens = hf.generate(asked, attention_mask=torch.ones_like(asked), pad_token_id=0, **options)
-                found[own] = (tokens[:, asked.shape[1] :] == ids[:, -answer:]).all(1).double().cpu().numpy()
+    alike: dict[tuple[int, int], list[int]] = {}
+    for place, prompt in enumerate(prompts):
+        alike.setdefault((len(prompt), prompt.answer_tokens or 0), []).append(place)
+    for (length, answer), places in alike.items():
+        at_once = max(1, _CALL_TOKENS // length)
+        for own in (places[first : first + at_once] for first in range(0, len(places), at_once)):
+            ids = torch.tensor([prompts[place].ids for place in own], device=model.device)
+            asked = ids[:, :-answer]
+            options: dict[str, Any] = {"max_new_tokens": answer, "do_sample": False, "eos_token_id": None}
+            tokens = hf.generate(asked, attention_mask=torch.ones_like(asked), pad_token_id=0, **options)
+            found[own] = (tokens[:, asked.shape[1] :] == ids[:, -answer:]).all(1).double().cpu().numpy()
     return found
 
 
-def judged(model: Model, prompts: Prompts, resamples: int = 2000, seed: int = 0, progress: bool = True) -> Judged:
+def _answer_losses(hf: Any, prompts: Prompts) -> NDArray[np.float64]:
+    """Mean loss of a problem's answer, [problems]."""
+    return np.concatenate([mean_losses(hf, [prompt.ids], prompt.answer_tokens) for prompt in prompts])
+
+
+def _running(model: Model, schedule: str) -> Any:
+    return scheduled(model, schedule) if schedule else nullcontext(model.hf)
+
+
+def judged(model: Model, prompts: Prompts, resamples: int = 2000, seed: int = 0) -> Judged:
     """Every single drop, by its cost and by the answers that are left."""
     blocks = range(model.n_blocks)
-    ledger = Ledger(model, {"test": prompts}, None, "answer", progress)
-    cost = ledger.values("test", [without(model.n_blocks, [Unit(block)]) for block in blocks])["loss"]
-    full = exact_answers(model, prompts, "")
-    exact = np.stack([exact_answers(model, prompts, f"drop:{block}") for block in blocks])
+    losses, answers = [], []
+    for schedule in ("", *(f"drop:{block}" for block in blocks)):
+        with _running(model, schedule) as hf:
+            losses.append(_answer_losses(hf, prompts))
+            answers.append(_written(model, hf, prompts))
+    cost = np.stack(losses[1:]) - losses[0]
+    full, exact = answers[0], np.stack(answers[1:])
     cheapest, surest = (
         compared_with_best(values, Sampling(resamples, level=_LEVEL, seed=seed)).indistinguishable
         for values in (cost, 1 - exact)
@@ -121,7 +137,7 @@ def _agreement(
     first: NDArray[np.float64], second: NDArray[np.float64], resamples: int, seed: int
 ) -> tuple[float, float, float]:
     """Spearman's correlation of the rows' means [rows, problems], and percentiles over resampled problems."""
-    counts = resample_counts(first.shape[1], resamples, np.random.default_rng(seed)) / first.shape[1]
+    counts = Sampling(resamples, seed=seed).counts(first.shape[1]) / first.shape[1]
     drawn = [_correlation(*pair) for pair in zip((first @ counts.T).T, (second @ counts.T).T)]
     low, high = np.quantile(drawn, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2])
     return _correlation(first.mean(1), second.mean(1)), float(low), float(high)

@@ -10,11 +10,10 @@ import pandas as pd
 from cyclopts import App
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.cli.console import quiet_libraries, say, write, write_table
-from bathyscope.cli.main import main
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import Panel, arrange, style
 from studies.common.command import Quiet
+from studies.common.console import quiet_libraries, say, write, write_table
+from studies.common.program import main
 from studies.pruning.answers import FULL, Judged, judged, problems
 from studies.pruning.experiment import PERMUTATIONS
 
@@ -39,17 +38,17 @@ def answers_command(
         seed: of the problems.
         resamples: bootstrap resamples of the problems.
     """
-    from bathyscope.core.output import write_output
-    from bathyscope.model import load
-    from bathyscope.pages.figures.render import render
+    from bathyscope import load
+    from bathyscope.extend.figures import render
+    from studies.common.files import write_file
 
     out.mkdir(parents=True, exist_ok=True)
     with quiet_libraries(downloads=not quiet):
         loaded = load(model, dtype="float32")
         asked = problems(loaded, PERMUTATIONS, count, seed)
-        found = judged(loaded, asked, resamples, progress=not quiet)
-    write_output(out / "answers.csv", found.table.to_csv(index=False).encode())
-    write_output(out / "answers.png", render(draw(found), "png"))
+        found = judged(loaded, asked, resamples)
+    write_file(out / "answers.csv", found.table.to_csv(index=False).encode())
+    write_file(out / "answers.png", render(draw(found), "png"))
     shown = [
         [row["dropped"], *(_shown(row, name) for name in ("cost", "exact", "lost"))]
         for _, row in found.table.iterrows()

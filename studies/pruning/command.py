@@ -8,10 +8,9 @@ from typing import Any
 
 from cyclopts import App
 
-from bathyscope.cli.console import Format, quiet_libraries, say, write, write_data, write_table
-from bathyscope.cli.flags import add_flags, make_flags
-from bathyscope.core.text import capitalised
 from studies.common.command import Quiet
+from studies.common.console import Format, capitalised, quiet_libraries, say, write, write_data, write_table
+from studies.common.flags import add_flags, options_flags
 from studies.pruning.experiment import Pruning, answers, pruning
 
 
@@ -25,22 +24,22 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
         format: of the output; missing numbers are empty in CSV and null in JSON.
         quiet: no progress and no messages; warnings and errors remain.
     """
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
+    from studies.common.files import write_file
     from studies.pruning.figure import draw
 
     out.mkdir(parents=True, exist_ok=True)
     options = Pruning(**{field.name: given[field.name] for field in fields(Pruning) if field.name in given})
     with quiet_libraries(downloads=not quiet):
         found = pruning(options, out, progress=not quiet)
-    write_output(out / "pruning.png", render(draw(found), "png"))
+    write_file(out / "pruning.png", render(draw(found), "png"))
     say(f"Written: {out / 'results.csv'}, {out / 'pruning.png'}", quiet)
     if not write_data(found, format):
         for (model, share), own in found.groupby(["model", "share"], sort=False):
             rows = [
                 [
-                    row.candidate,
-                    row.subset,
+                    str(row.candidate),
+                    str(row.subset),
                     f"{row.calibration_cost:.4f}",
                     f"{row.test_cost:.4f} ({row.test_cost_low:.4f} to {row.test_cost_high:.4f})",
                     f"{row.p_value:.2g}",
@@ -56,4 +55,4 @@ def pruning_command(*, out: Path, format: Format = "table", quiet: Quiet = False
 
 
 app = App(name="pruning")
-app.default(add_flags(pruning_command, make_flags(Pruning)))
+app.default(add_flags(pruning_command, options_flags(Pruning)))

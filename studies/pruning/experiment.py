@@ -7,40 +7,39 @@ Source: ShortGPT, Gromov et al. and SLEB, whose rules are the candidates.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import comb
+from itertools import chain, combinations
+from math import ceil, comb
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 
-from bathyscope.measures.costs import Over
-from bathyscope.model import Model, config_hash, load
-from bathyscope.model.bundled import model_path
-from bathyscope.model.reading import tokenized
-from bathyscope.prompts.prompts import Prompts
-from bathyscope.runs.folder import Kind
-from bathyscope.runs.pieces import Pieces
-from bathyscope.statistics.best import compared_with_best
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.choosing.judging import Proof
-from bathyscope.surgery.choosing.removable import size_of, units_of
-from bathyscope.surgery.choosing.search import ANGULAR, BLOCK_INFLUENCE, CHOICE, Candidates, Search, Subset
-from bathyscope.surgery.plan.plan import Plan, decoded
-from bathyscope.surgery.trial.ledger import Ledger, Role
-from bathyscope.surgery.trial.trial import Trial
-from bathyscope.wavefront.histories import Unit
+from bathyscope import Model, load
+from bathyscope.extend import bundled_model
+from bathyscope.extend.prompts import Prompts, tokenized
+from bathyscope.extend.statistics import Sampling, compared_with_best
+from bathyscope.surgery.choosing.search import Search
+from bathyscope.surgery.trial.ledger import Ledger
+from bathyscope.wavefront.histories import Unit, without
+from studies.common.arrays import FloatArray
+from studies.pruning.kept import Kept
 
-KIND: Final = Kind("pruning study", "python -m studies.pruning", "study.json", schemas=(1,))
 EXHAUSTIVE: Final = "exhaustive"
 BUNDLED: Final = "bundled"
 SEARCH: Final = "search"
-"""What the plan's choice is called here, beside the exhaustive one."""
+"""What the choice is called here, beside the exhaustive one."""
+CHOICE: Final = "choice"
+RANDOM: Final = "random"
+RIVALS: Final = ("block influence", "angular distance")
+"""Candidates of a search: its choice, random subsets, and rules that measure no subset."""
 PERMUTATIONS: Final = "task:permutations:{count}?factors=1-8&beyond=9-9&elements=generators&answer=image"
+Subset = frozenset[Unit]
+Role = Literal["calibration", "test"]
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,23 @@ class Pruning:
     resamples: int = 5000
 
 
+@dataclass(frozen=True)
+class Judged:
+    """Candidates of one model and share, on the test prompts.
+
+    Args:
+        table: a row for every candidate.
+        cost: [candidates, prompts].
+        about: of model and prompts, the same for all candidates.
+        resamples: bootstrap resamples of the prompts.
+    """
+
+    table: pd.DataFrame
+    cost: FloatArray
+    about: Mapping[str, int]
+    resamples: int
+
+
 def pruning(options: Pruning, out: Path, progress: bool = True) -> pd.DataFrame:
     """Everything, resumed where it was; ``results.csv`` grows with each model and share.
 
@@ -78,17 +94,16 @@ def pruning(options: Pruning, out: Path, progress: bool = True) -> pd.DataFrame:
     Returns:
         A row for every model, share and candidate.
     """
-    plans: dict[tuple[str, int], Plan] = {}
-    with ExitStack() as open_folders:
-        studies = {name: open_folders.enter_context(_Study(name, options, out, progress)) for name in options.models}
-        for exhaustive in (False, True):
-            for name, study in studies.items():
-                if exhaustive and study.model.n_blocks > options.all_subsets:
-                    continue
-                for share in options.shares:
-                    plans[name, share] = study.plan(share, exhaustive)
-                    table(plans).to_csv(out / "results.csv", index=False)
-    return table(plans)
+    judged: dict[tuple[str, int], Judged] = {}
+    studies = {name: _Study(name, options, out, progress) for name in options.models}
+    for exhaustive in (False, True):
+        for name, study in studies.items():
+            if exhaustive and study.model.n_blocks > options.all_subsets:
+                continue
+            for share in options.shares:
+                judged[name, share] = study.judge(share, exhaustive)
+                table(judged).to_csv(out / "results.csv", index=False)
+    return table(judged)
 
 
 class _Study:
@@ -96,50 +111,76 @@ class _Study:
 
     def __init__(self, name: str, options: Pruning, out: Path, progress: bool) -> None:
         self._options = options
-        self.model = load(str(model_path() if name == BUNDLED else Path(options.checkpoints) / name))
-        over: Over = "answer" if name.startswith("permutations") else "tokens"
-        samples = _samples(self.model, name, options)
+        self.model = load(str(bundled_model() if name == BUNDLED else Path(options.checkpoints) / name))
+        over: Literal["answer", "tokens"] = "answer" if name.startswith("permutations") else "tokens"
+        self._samples = _samples(self.model, name, options)
         identity = {
             "weight_hash": self.model.weight_hash,
-            "config_hash": config_hash(self.model.hf),
-            "calibration": samples["calibration"].hash,
-            "test": samples["test"].hash,
+            "settings": _settings(self.model),
+            "calibration": self._samples["calibration"].hash,
+            "test": self._samples["test"].hash,
         }
-        self._kept = Pieces(out / name, KIND, identity)
-        self._ledger = Ledger(self.model, samples, self._kept, over, progress)
+        kept: Any = Kept(out / name, identity)
+        self._ledger = Ledger(self.model, self._samples, kept, over, progress)
         n_blocks = self.model.n_blocks
         self._search = Search(
             self._ledger,
-            units_of(self.model, ("block",)),
+            [Unit(block) for block in range(n_blocks)],
             budget=comb(n_blocks, 3) + n_blocks * (n_blocks - 1) // 2 + n_blocks,
             measured=32,
             random=options.random,
             seed=0,
             exhaustive=False,
         )
-        trial = Trial(self.model, samples["test"], Sampling(options.resamples), samples["calibration"])
-        self._proof = Proof(trial, self._ledger, self._search)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._kept.close()
 
     def _cheapest(self, size: int) -> Subset:
         """The cheapest of all subsets of a size on the calibration prompts."""
         every: list[Subset] = [frozenset(map(Unit, own)) for own in combinations(range(self.model.n_blocks), size)]
         return every[int(np.argmin(self._search.costs(every, f"measuring {len(every)} subsets")))]
 
-    def plan(self, share: int, exhaustive: bool) -> Plan:
+    def judge(self, share: int, exhaustive: bool) -> Judged:
         """Candidates at one share, on the test prompts."""
-        size = size_of(f"{share}%", self.model.n_blocks, "blocks")
-        found = self._search.find(size)
-        subsets = {SEARCH if name == CHOICE else name: chosen for name, chosen in found.subsets.items()}
+        n_blocks = self.model.n_blocks
+        size = min(max(ceil(n_blocks * share / 100 - 0.5), 1), n_blocks - 1)
+        found = self._search.find(size).subsets
+        subsets = {SEARCH if name == CHOICE else name: chosen for name, chosen in found.items()}
         if exhaustive:
             subsets[EXHAUSTIVE] = (self._cheapest(size),)
-        attrs: dict[str, str | float] = {"max_cost": 0.0, "parts": "block", "share": float(share)}
-        return decoded(self._proof.judge(Candidates(subsets, found.how, found.exhaustive, found.pool), size, attrs))
+        every = list(dict.fromkeys(chain.from_iterable(subsets.values())))
+        histories = [without(n_blocks, subset) for subset in every]
+        values = self._ledger.values("test", histories, ("loss", "kl", "agreement"), title="testing")
+        rows = [[every.index(subset) for subset in own] for own in subsets.values()]
+        cost = np.stack([values["loss"][own].mean(0) for own in rows])
+        compared = compared_with_best(cost, Sampling(self._options.resamples))
+        # a candidate of several subsets is their mean, which no single forward shows
+        single = np.array([len(own) == 1 for own in rows])
+        first = [own[0] for own in rows]
+        columns = {
+            "candidate": list(subsets),
+            "subset": [_text(name, own) for name, own in subsets.items()],
+            "calibration_cost": [float(self._search.costs(own, "measuring").mean()) for own in subsets.values()],
+            "test_cost": compared.mean,
+            "test_cost_low": compared.low,
+            "test_cost_high": compared.high,
+            "p_value": compared.p_value,
+            "indistinguishable": compared.indistinguishable,
+            "p_against_choice": compared.p_against_first,
+            "test_kl": np.where(single, values["kl"][first].mean(1), np.nan),
+            "test_agreement": np.where(single, values["agreement"][first].mean(1), np.nan),
+        }
+        tokens = {f"{role}_tokens": sum(prompts.lengths) for role, prompts in self._samples.items()}
+        about = {"blocks": n_blocks, "dropped": size, **tokens, "test_prompts": len(self._samples["test"])}
+        return Judged(pd.DataFrame(columns), cost, about, self._options.resamples)
+
+
+def _settings(model: Model) -> str:
+    """Hash of what a model's configuration says beyond the defaults of its class."""
+    said = {name: value for name, value in model.hf.config.to_diff_dict().items() if name != "transformers_version"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def _text(name: str, subsets: Sequence[Subset]) -> str:
+    return f"{len(subsets)} subsets" if name == RANDOM else ",".join(map(str, sorted(subsets[0])))
 
 
 def _samples(model: Model, name: str, options: Pruning) -> dict[Role, Prompts]:
@@ -168,30 +209,27 @@ def _problems(model: Model, tokens: int) -> dict[Role, Prompts]:
     return found
 
 
-def table(plans: Mapping[tuple[str, int], Plan]) -> pd.DataFrame:
+def table(judged: Mapping[tuple[str, int], Judged]) -> pd.DataFrame:
     """A row for every model, share and candidate.
 
     ``p_search`` is the paired p-value of the difference from what the search chose alone, ``regret`` how much more the
     search's choice costs on the calibration prompts than the cheapest of all subsets.
     """
     pieces = []
-    for (name, share), plan in plans.items():
-        own, cost = plan.table, plan.data["cost"].values
+    for (name, share), one in judged.items():
+        own, about = one.table.copy(), one.about
         place = {candidate: row for row, candidate in enumerate(own["candidate"])}
-        attrs = plan.data.attrs
         own.insert(0, "model", name)
-        own.insert(1, "blocks", attrs["n_blocks"])
+        own.insert(1, "blocks", about["blocks"])
         own.insert(2, "share", share)
-        own.insert(3, "dropped", attrs["size"])
-        own["p_search"] = [
-            _pairwise(cost[place[SEARCH]], cost[row], int(attrs["resamples"])) for row in range(len(own))
-        ]
+        own.insert(3, "dropped", about["dropped"])
+        own["p_search"] = [_pairwise(one.cost[place[SEARCH]], cost, one.resamples) for cost in one.cost]
         own["regret"] = np.nan
         if EXHAUSTIVE in place:
             chosen = own["calibration_cost"].to_numpy()
             own.loc[place[SEARCH], "regret"] = chosen[place[SEARCH]] - chosen[place[EXHAUSTIVE]]
-        own["calibration_tokens"], own["test_tokens"] = attrs["calibration_tokens"], attrs["test_tokens"]
-        own["test_prompts"] = attrs["test_prompts"]
+        for column in ("calibration_tokens", "test_tokens", "test_prompts"):
+            own[column] = about[column]
         pieces.append(own)
     return pd.concat(pieces, ignore_index=True)
 
@@ -209,7 +247,7 @@ def answers(found: pd.DataFrame) -> dict[str, str]:
     half = found[found["share"] == 50]
     for name, own in half.groupby("model", sort=False):
         rows = own.set_index("candidate")
-        rivals = [rival for rival in (BLOCK_INFLUENCE, ANGULAR) if rival in rows.index]
+        rivals = [rival for rival in RIVALS if rival in rows.index]
         if all(
             rows["test_cost"][rival] > rows["test_cost"][SEARCH] and rows["p_search"][rival] < 0.05 for rival in rivals
         ):

@@ -9,8 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure, FigureBase
 from matplotlib.ticker import FixedLocator
 
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import style
+from bathyscope.extend.figures import Panel, arrange, style
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH
 
 _TICKS: Final = (0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)

@@ -2,7 +2,7 @@
 
 import sys
 
-from bathyscope.cli.main import main
+from studies.common.program import main
 from studies.real_model.command import app
 
 if __name__ == "__main__":

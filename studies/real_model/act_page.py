@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
-from bathyscope.surgery.plan.text import sentences
+from bathyscope import Plan
 from studies.real_model.acting import ACTS, REPAIRED_SIZE, RULES, SIZES
 
 BEGIN: Final = "<!-- acting: written by `python -m studies.real_model page`, do not edit -->"
@@ -119,7 +119,7 @@ def plan_conclusion(record: Mapping[str, Any]) -> str:
             "n_units": record["model"]["n_blocks"],
         },
     )
-    return " ".join(sentences(data))
+    return Plan(data).text
 
 
 def _blocks(subset: str) -> str:

@@ -19,14 +19,9 @@ import numpy as np
 import xarray as xr
 
 import bathyscope
-from bathyscope.core.atomic import write_atomically
-from bathyscope.model import Model
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.statistics.shares import share_difference_interval, share_interval
-from bathyscope.surgery.repairing.healing import Budget
-from bathyscope.surgery.repairing.ladder import climb_ladder
-from bathyscope.surgery.repairing.repair import require_repairable
-from bathyscope.surgery.trial.trial import read_trial
+from bathyscope import Model
+from bathyscope.extend.statistics import share_difference_interval, share_interval
+from studies.common.files import write_file
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.sources import benchmark_files, text_windows
 
@@ -159,21 +154,19 @@ def repair(place: Place, order: int = 0) -> dict[str, Any]:
     windows = text_windows(320, 0.0, 0.5)(place.data, pieces)
     if order:
         windows = [windows[number] for number in np.random.default_rng(order).permutation(len(windows))]
-    trial = read_trial(
+    repaired = bathyscope.repair(
         place.model,
-        text_windows(320, 0.5, 1.0)(place.data, 12),
+        place.read(f"prune_{REPAIRED_SIZE}")["schedule"],
         windows,
-        sampling=Sampling(2000, LEVEL, 0),
-        folder=place.work / (f"healing_{order}" if order else "healing"),
-    )
-    repaired = climb_ladder(
-        trial,
-        require_repairable(place.model, place.read(f"prune_{REPAIRED_SIZE}")["schedule"]),
-        "heal",
-        budget=Budget(minutes=minutes),
-        rate=2e-4,
-        progress=False,
+        test=text_windows(320, 0.5, 1.0)(place.data, 12),
+        how="heal",
+        minutes=minutes,
         clock=time.process_time,
+        rate=2e-4,
+        state=place.work / (f"healing_{order}" if order else "healing"),
+        resamples=2000,
+        level=LEVEL,
+        progress=False,
     )
     record = repaired.record() | {"windows": pieces, "minutes": minutes}
     if repaired.proved and not order:
@@ -232,4 +225,4 @@ def act(place: Place, names: Sequence[str] = tuple(ACTS), tell: Callable[[str], 
         text = json.dumps(record, indent=1, allow_nan=False).replace(
             json.dumps(str(place.folder)), json.dumps(place.folder.name)
         )
-        write_atomically(place.file(name), f"{text}\n".encode())
+        write_file(place.file(name), f"{text}\n".encode())

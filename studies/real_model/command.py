@@ -6,8 +6,8 @@ from pathlib import Path
 
 from cyclopts import App
 
-from bathyscope.cli.console import quiet_libraries, say
 from studies.common.command import Quiet
+from studies.common.console import quiet_libraries, say
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -76,7 +76,7 @@ def act_command(
         only: names of acts, separated by commas.
         quiet: no messages; warnings and errors remain.
     """
-    from bathyscope.core.cache import cache_folder
+    from studies.common.stored import cache_folder
     from studies.real_model.acting import ACTS, Place, act
     from studies.real_model.fetching import fetch
     from studies.real_model.measuring import RESULTS
@@ -136,7 +136,7 @@ def profile_command(
         picture: SVG to write; left out = docs/images/profile.svg.
         quiet: no messages; warnings and errors remain.
     """
-    from bathyscope.core.cache import cache_folder
+    from studies.common.stored import cache_folder
     from studies.real_model.fetching import fetch
     from studies.real_model.profile import draw_profile, survey_profile
 
@@ -160,8 +160,8 @@ def page_command(
         landing: Markdown with the marks of the landing page; left out = docs/index.md.
         figure: PNG to write; left out = docs/images/real_model.png.
     """
-    from bathyscope.core.output import write_output
-    from bathyscope.pages.figures.render import render
+    from bathyscope.extend.figures import render
+    from studies.common.files import write_file
     from studies.real_model import act_page
     from studies.real_model import landing as landing_page
     from studies.real_model.figure import draw
@@ -178,5 +178,5 @@ def page_command(
     numbers = landing_page.landing_markdown(stored)
     marked = first.read_text(encoding="utf-8")
     first.write_text(put_between(marked, landing_page.BEGIN, landing_page.END, numbers), encoding="utf-8")
-    write_output(figure or DOCS / "images/real_model.png", render(draw(stored), "png"))
+    write_file(figure or DOCS / "images/real_model.png", render(draw(stored), "png"))
     return 0

@@ -15,8 +15,8 @@ import numpy as np
 import xarray as xr
 
 import bathyscope
-from bathyscope.core.arrays import FloatArray
-from bathyscope.model import Model
+from bathyscope import Model
+from studies.common.arrays import FloatArray
 from studies.real_model.sources import benchmark_files, exchanged_capitals, two_hop_pairs
 
 WIC_STRENGTH: Final = 1e-3

@@ -14,9 +14,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from bathyscope.core.cache import stored_smollm2
+from bathyscope import load
 from bathyscope.errors import StoreError
-from bathyscope.model import load
+from studies.common.stored import stored_smollm2
 
 RECORD = "source.json"
 

@@ -16,7 +16,7 @@ from studies.real_model.sources import problems_by_steps, text_windows
 if TYPE_CHECKING:
     import xarray as xr
 
-    from bathyscope.model import Model
+    from bathyscope import Model
 
 MODELS: Final = ("smollm2", "untrained_0", "untrained_1", "untrained_2", "shuffled")
 WITHOUT_SHUFFLED: Final = MODELS[:-1]

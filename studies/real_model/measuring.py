@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -16,9 +17,7 @@ import torch
 import xarray as xr
 
 import bathyscope
-from bathyscope.model import Model
-from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
+from bathyscope import Model, Run
 from studies.real_model.jobs import JOBS, MODELS, Job
 from studies.real_model.timing import peak_memory, reset_peak_memory
 
@@ -138,7 +137,6 @@ def control(name: str, folder: Path) -> Model:
 
     if name == "smollm2":
         return bathyscope.load(folder, dtype="float32")
-    tokenizer = load_tokenizer(folder)
     if name == "shuffled":
         hf: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         layers = list(hf.model.layers)
@@ -149,4 +147,10 @@ def control(name: str, folder: Path) -> Model:
     else:
         torch.manual_seed(int(name.rpartition("_")[2]))
         hf = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(folder), dtype=torch.float32)
-    return bathyscope.load(hf.eval(), tokenizer=tokenizer)
+    return bathyscope.load(hf.eval(), tokenizer=_tokenizer(folder))
+
+
+@cache
+def _tokenizer(folder: Path) -> Any:
+    """The model's own, which its controls read with."""
+    return bathyscope.load(folder, dtype="float32").tokenizer

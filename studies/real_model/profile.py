@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import Any, Final
 
 import bathyscope
-from bathyscope.core.output import write_output
-from bathyscope.model import tokenized
-from bathyscope.model.bundled import prompts_path
-from bathyscope.pages.head.drawing import alone
-from bathyscope.pages.head.numbers import read_profile
-from bathyscope.prompts.source import Source, resolve
-from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
+from bathyscope import Prompt, PromptSet, Run
+from bathyscope.extend.prompts import bundled_prompts, tokenized
+from studies.common.files import write_file
 
 MEASURES: Final = ("residual", "lens", "skip", "drop", "effective_depth")
 CONTROL: Final = "untrained:3"
 NAME: Final = "SmolLM2-135M-Instruct unpacked from Q4_1"
 
 
-def survey_profile(folder: Path, out: Path, prompts: Source | None = None, control: str = CONTROL) -> Run:
+def survey_profile(folder: Path, out: Path, prompts: Sequence[Any] | None = None, control: str = CONTROL) -> Run:
     """Survey the model and its controls on the bundled prompts, or go on with an interrupted survey.
 
     Args:
@@ -31,14 +29,22 @@ def survey_profile(folder: Path, out: Path, prompts: Source | None = None, contr
         control: kind and number of controls.
     """
     # a name that is no folder leads to no tokenizer
-    model = replace(bathyscope.load(folder, dtype="float32", tokenizer=load_tokenizer(folder)), name=NAME)
-    source = replace(resolve(prompts_path()), dataset="bundled prompts") if prompts is None else prompts
+    loaded = bathyscope.load(folder, dtype="float32")
+    model = replace(loaded, name=NAME, given_tokenizer=loaded.tokenizer)
+    source = _bundled() if prompts is None else prompts
     count = len(tokenized(model, source))
     # a profile shows no effects on later tokens, which would take four fifths of the time
     skip = {"positions": [[]] * count, "output_reductions": ["mean"]}
     return bathyscope.survey(model, source, list(MEASURES), out, control=control, skip=skip)
 
 
+def _bundled() -> PromptSet:
+    rows = map(json.loads, bundled_prompts().read_text(encoding="utf-8").splitlines())
+    return PromptSet(tuple(Prompt(**row) for row in rows), "bundled prompts")
+
+
 def draw_profile(run: Run, picture: Path) -> None:
     """Write the profile as SVG, which follows the reader's choice of light or dark."""
-    write_output(picture, alone(read_profile(run)).encode("utf-8"))
+    with TemporaryDirectory() as folder:
+        bathyscope.card(run, Path(folder) / "profile.md")
+        write_file(picture, (Path(folder) / "profile.svg").read_bytes())

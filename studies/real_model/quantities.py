@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from bathyscope.core.arrays import FloatArray
+from studies.common.arrays import FloatArray
 from studies.real_model.reading import Sample, quantity
 from studies.real_model.reading import read_quantity as read
 

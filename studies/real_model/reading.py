@@ -9,9 +9,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 import xarray as xr
 
-from bathyscope.core.arrays import FloatArray
-from bathyscope.statistics.bootstrap import bootstrap_interval
-from bathyscope.statistics.sampling import resample_counts
+from bathyscope.extend.statistics import bootstrap_interval, resample_counts
+from studies.common.arrays import FloatArray
 from studies.real_model.claims import Claim
 
 RESAMPLES: Final = 2000

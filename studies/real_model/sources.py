@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from bathyscope.prompts.prompt import Prompt
+from bathyscope import Prompt
 
 Source = Callable[[Path, int], list[Prompt]]
 

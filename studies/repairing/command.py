@@ -8,8 +8,8 @@ from typing import Any
 
 from cyclopts import App
 
-from bathyscope.cli.console import quiet_libraries, say, write_table
 from studies.common.command import Quiet
+from studies.common.console import quiet_libraries, say, write_table
 from studies.repairing.experiment import repairing
 
 
@@ -35,14 +35,14 @@ def repairing_command(
         drop: shares of the blocks, in percent.
         minutes: of processor time that healing takes.
     """
-    from bathyscope.core.output import write_output
+    from studies.common.files import write_file
 
     shares = [float(one) / 100 for one in drop.split(",")]
     found = []
     with quiet_libraries(downloads=not quiet):
         for one in repairing(model, calibration, test, shares, minutes, out, progress=not quiet):
             found.append(one)
-            write_output(out / "repairing.json", (json.dumps(found, indent=2) + "\n").encode())
+            write_file(out / "repairing.json", (json.dumps(found, indent=2) + "\n").encode())
             rows = [
                 [rung["name"], _shown(rung, "cost", ".3f"), _shown(rung, "recovered", ".0%")] for rung in one["rungs"]
             ]

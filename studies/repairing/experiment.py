@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from bathyscope.model import Model, load
-from bathyscope.model.reading import tokenized
-from bathyscope.schedule import Schedule
-from bathyscope.statistics.sampling import Sampling
-from bathyscope.surgery.repairing.healing import Budget
-from bathyscope.surgery.repairing.ladder import climb_ladder
-from bathyscope.surgery.repairing.rungs import losses
-from bathyscope.surgery.scheduled.copying import ScheduledCopy
-from bathyscope.surgery.trial.trial import read_trial
+from bathyscope import Model, Schedule, load, repair, scheduled
+from bathyscope.extend.prompts import tokenized
+from studies.common.losses import mean_losses
 
 _CHOSEN_ON = 8
 """Calibration prompts that blocks are chosen by: 57 candidates of a 12-block model are run on them."""
@@ -36,19 +29,21 @@ def repairing(
         For every share the schedule and the rungs, as ``Rung`` has them.
     """
     whole = load(model, dtype="float32")
-    trial = read_trial(whole, test, calibration, sampling=Sampling())
     wanted = [round(share * whole.n_blocks) for share in shares]
     known = list(tokenized(whole, calibration))[:_CHOSEN_ON]
     schedules = cheapest(whole, [list(prompt.ids) for prompt in known], max(wanted))
     for count in wanted:
         chosen = schedules[count]
-        repaired = climb_ladder(
-            replace(trial, folder=out / f"healing-{count}"),
+        repaired = repair(
+            whole,
             chosen,
-            "heal",
-            budget=Budget(minutes=minutes),
-            progress=progress,
+            calibration,
+            test=test,
+            how="heal",
+            minutes=minutes,
             clock=time.process_time,
+            state=out / f"healing-{count}",
+            progress=progress,
         )
         yield {
             "model": model,
@@ -66,6 +61,9 @@ def cheapest(model: Model, prompts: Sequence[Sequence[int]], most: int) -> list[
     found = [Schedule.standard(model.n_blocks)]
     for _ in range(most):
         candidates = [found[-1].drop(block) for block in found[-1]]
-        costs = [losses(ScheduledCopy(model.hf, one, model.anatomy.family).hf, prompts).mean() for one in candidates]
+        costs = []
+        for one in candidates:
+            with scheduled(model, one) as hf:
+                costs.append(mean_losses(hf, prompts).mean())
         found.append(candidates[costs.index(min(costs))])
     return found

@@ -16,8 +16,8 @@ import xarray as xr
 from numpy.typing import NDArray
 from scipy import stats
 
-from bathyscope.analysis.depths.result import holm
-from bathyscope.core.arrays import FloatArray
+from bathyscope.extend.statistics import holm
+from studies.common.arrays import FloatArray
 
 ACCURACY: Final = "accuracy/extrapolate/all"
 """The quantity that depths are correlated with."""

@@ -22,9 +22,9 @@ from bathyscope_lab.tokenizer import special_ids
 from statsmodels.stats.proportion import proportion_confint
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from bathyscope.core.atomic import write_atomically
-from bathyscope.model import Model
-from bathyscope.prompts.tasks import Problem, task
+from bathyscope import Model
+from bathyscope.extend.prompts import Problem, task
+from studies.common.files import write_file
 from studies.common.problems import first_of_each
 
 COVERAGE: Final = 0.95
@@ -62,7 +62,7 @@ def exact_answers(model: Model, recipe: Recipe, asked: int, kept: Path) -> xr.Da
         assert tokenizer is not None
         stored = {"identity": identity, "scores": _scores(model.hf, tokenizer, recipe, asked)}
         kept.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(kept, json.dumps(stored).encode())
+        write_file(kept, json.dumps(stored).encode())
     modules = list(task(recipe.task.name, **recipe.task.options).levels("interpolate"))
     return _dataset(cast(Scores, stored["scores"]), [*map(str, modules), EVERY])
 

@@ -22,9 +22,9 @@ from bathyscope_lab.recipes import read_recipe
 from bathyscope_lab.tokenizer import character_tokenizer
 from bathyscope_lab.train import train
 
+from bathyscope import load
 from bathyscope.errors import OptionError, did_you_mean
-from bathyscope.model import load
-from bathyscope.prompts.tasks import task
+from bathyscope.extend.prompts import task
 from studies.common.across_seeds import differences, means
 from studies.common.checks import (
     require_each_at_least,

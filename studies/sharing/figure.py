@@ -15,13 +15,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure, FigureBase
 
-from bathyscope.core.text import visible
-from bathyscope.pages.figures.kind import Panel, arrange
-from bathyscope.pages.figures.kit import multiples, style
-from bathyscope.pages.figures.kit.colours import Colours
-from bathyscope.pages.figures.kit.heat_map import HeatMap, Side
-from bathyscope.pages.figures.kit.token_map import SHORT_BOUNDARY_LABEL, TOKEN_LABEL
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.extend.figures import Colours, HeatMap, Panel, Side, arrange, heat_map_panel, style
 
 One = TypeVar("One")
 
@@ -32,6 +26,14 @@ _ROW_INCHES: Final = 0.11
 _FRAME_INCHES: Final = 1.3
 _WIDE: Final = (style.PAIRED_UP_TO, 3.2)
 _MAP_CELL: Final = (4.7, 2.5)
+_NAMES: Final = {
+    "kl": "KL",
+    "overlap": "top-k overlap",
+    "settle": "settle depth of tokens",
+    "prediction": "prediction depth of tokens",
+}
+"""Of estimators whose names say too little."""
+_VISIBLE: Final = str.maketrans({" ": "␣", "\n": "⏎"})
 
 
 def draw(data: xr.Dataset) -> Figure:
@@ -126,7 +128,7 @@ def _draw_depths(figure: FigureBase, own: xr.Dataset, title: str) -> None:
         ax.hlines(place, one["ratio_low"], one["ratio_high"], color=colour, linewidth=2, alpha=0.6)
         first = estimator == own["estimator"].values[0] and seed == own["seed"].values[0]
         ax.plot(one["ratio"], [place], marker, color=colour, label=recipe if first else None)
-    _name_rows(ax, [(place, estimator_name(name), one) for place, name, one in rows])
+    _name_rows(ax, [(place, _estimator_name(name), one) for place, name, one in rows])
     ax.set_xlabel("steps done / execution steps")
     ax.set_title(title)
     figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -207,24 +209,30 @@ def _maps(data: xr.Dataset) -> Iterator[Panel]:
     for number, probe in enumerate(data["probe"].values.tolist()):
         own = data.isel(seed=0).sel(probe=probe)
         maps = [_map(own.sel(recipe=recipe, loss=loss)) for recipe, loss in _series(own["erasure"])]
-        yield multiples.make_panel(f"erasure_{number}", maps, f"Erasing one token: {probe}", cell=_MAP_CELL, columns=2)
+        yield heat_map_panel(f"erasure_{number}", maps, f"Erasing one token: {probe}", cell=_MAP_CELL, columns=2)
 
 
 def _map(one: xr.Dataset) -> HeatMap:
     # the last token predicts nothing that is measured
     stop, start = int(one["n_tokens"]) - 1, int(one["answer_start"])
     values = one["erasure"].transpose("token", "boundary").values[:stop, : int(one["n_blocks"]) + 1]
-    pieces = tuple(visible(str(piece)) for piece in one["piece"].values[:stop])
+    pieces = tuple(str(piece).translate(_VISIBLE) for piece in one["piece"].values[:stop])
     result = "solved" if one["solved"] else "not solved"
     return HeatMap(
         values=values,
         title=f"{one['recipe'].item()}, {LOSS_NAMES[one['loss'].item()]} ({result})",
-        rows=Side(TOKEN_LABEL, "token", pieces, tuple(range(max(start - 1, 0), stop))),
-        columns=Side(SHORT_BOUNDARY_LABEL, "boundary"),
+        rows=Side("token (␣ space, ⏎ end of line)", "token", pieces, tuple(range(max(start - 1, 0), stop))),
+        columns=Side("boundary (index)", "boundary"),
         quantity="change of the output (L2, 0 to √2)",
         short="change of the output",
         colours=Colours.spanning(values, "linear", clips=False),
     )
+
+
+def _estimator_name(name: str) -> str:
+    plain = name.removeprefix("interpolated_")
+    text = _NAMES.get(plain, plain.replace("_", " "))
+    return text if plain == name else f"{text}, interpolated"
 
 
 def _series(own: xr.DataArray) -> Iterator[tuple[str, str]]:

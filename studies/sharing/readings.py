@@ -11,18 +11,21 @@ from bathyscope_lab.batches import encode
 from bathyscope_lab.evaluate import answer_scores
 from bathyscope_lab.tokenizer import special_ids
 
-from bathyscope.measures.depth_score_levels import SCORES
-from bathyscope.model import Model
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.prompts.tasks.arithmetic import probes
-from bathyscope.prompts.tasks.problem import Problem
-from bathyscope.runs.run import Run
-from bathyscope.statistics.bootstrap import mean_interval
-from bathyscope.statistics.depth_score import depth_score
-from bathyscope.surveying.engines import survey
+from bathyscope import Model, Prompt, Run, survey
+from bathyscope.extend.prompts import Problem
+from bathyscope.extend.statistics import mean_interval
 from studies.common.erasure import persistence
 
 MEASURES: Final = ("effective_depth", "depth_score", "erasure")
+EFFECTS: Final = ("layer", "output")
+"""Of leaving out a block, that depth scores are of."""
+PROBES: Final = (
+    Problem("Q: What is ((-14)/(-6))/(1162/(-4980))? A:", "-10"),
+    Problem("Q: What is the value of -24 + -10 + 22 + 1 + 1 + 25? A:", "15"),
+    Problem("Q: What is 1 - 3 - (63 + 7 - 60)? A:", "-12"),
+    Problem("Q: (10/3)/((-8)/16)*(-90)/(-75) A:", "-8"),
+)
+"""The problems that csordas2025 looks at one by one, with right answers: the paper gives -15 for the second."""
 
 
 def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
@@ -39,7 +42,7 @@ def depths(model: Model, prompts: str, out: Path, progress: bool) -> xr.Dataset:
     found = {"depth": own["depth"], "depth_low": own["ci_low"], "depth_high": own["ci_high"]}
     ratios = {name.replace("depth", "ratio"): value / model.n_blocks for name, value in found.items()}
     data = xr.Dataset({**found, **ratios, "depth_reason": own["reason"]}).drop_attrs()
-    data = data.assign(_scores(run).data_vars).assign_coords(effect=list(SCORES))
+    data = data.assign(_scores(run).data_vars).assign_coords(effect=list(EFFECTS))
     return data.assign(_erasure_depth(run["erasure"]))
 
 
@@ -52,12 +55,13 @@ def _erasure_depth(erasure: xr.Dataset) -> dict[str, float]:
 
 
 def _scores(run: Run) -> xr.Dataset:
-    largest = run["depth_score"].sel(reduction="max")
-    found = [depth_score(largest[name].values, "mean") for name in ("effect", "output_effect")]
-    fields = {"score": "score", "score_low": "ci_low", "score_high": "ci_high"}
-    return xr.Dataset(
-        {name: ("effect", np.array([getattr(one, field) for one in found])) for name, field in fields.items()}
-    )
+    # problems of arithmetic have no label of difficulty, and are one level
+    own = run["depth_score"].sel(reduction="mean").squeeze("level")
+    scores = {
+        "score": [float(own[f"score_{name}"]) for name in EFFECTS],
+        **{f"score_{end}": own[f"ci_{end}"].sel(score=list(EFFECTS)).values for end in ("low", "high")},
+    }
+    return xr.Dataset({name: ("effect", np.asarray(values)) for name, values in scores.items()})
 
 
 def probe_maps(model: Model, reference: str, out: Path, progress: bool) -> xr.Dataset:
@@ -71,7 +75,7 @@ def probe_maps(model: Model, reference: str, out: Path, progress: bool) -> xr.Da
         ``piece`` (probe, token): the tokens as texts; ``answer_start``, ``n_tokens`` (probe); ``solved`` (probe):
         whether the answer and the end after it are what greedy decoding gives.
     """
-    asked = [Prompt(text=one.text, answer=one.answer) for one in (problem.example() for problem in probes())]
+    asked = [Prompt(text=one.text, answer=one.answer) for one in (problem.example() for problem in PROBES)]
     options = {"reference": reference, "max_tokens": None}
     own = survey(model, asked, ["erasure"], out=out, progress=progress, erasure=options)["erasure"]
     dims = {"erasure": ("prompt", "boundary", "token"), "piece": ("prompt", "token")}
@@ -79,8 +83,8 @@ def probe_maps(model: Model, reference: str, out: Path, progress: bool) -> xr.Da
     data = {name: (("probe", *dims[name][1:]), values[name].transpose(*dims[name]).values) for name in dims}
     plain = {name: ("probe", own[name].values) for name in ("answer_start", "n_tokens")}
     coords = {"boundary": own["boundary"].values, "token": own["token"].values}
-    right = {"solved": ("probe", [_is_right(model, one) for one in probes()])}
-    return xr.Dataset({**data, **plain, **right}, {"probe": [one.question for one in probes()], **coords})
+    right = {"solved": ("probe", [_is_right(model, one) for one in PROBES])}
+    return xr.Dataset({**data, **plain, **right}, {"probe": [one.question for one in PROBES], **coords})
 
 
 def _is_right(model: Model, problem: Problem) -> bool:

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, set_seed
 
 import bathyscope
 import bathyscope.pages.page
+from bathyscope import extend
 from bathyscope.model.bundled import model_path
 from bathyscope.surgery.exits import times
 from bathyscope.surveying import rates
@@ -39,7 +41,7 @@ NOT_RUN = {
         "demo",
         "evaluate",
     ),
-    *("probe", "push", "reproduce"),
+    *("probe", "push", "reproduce", "extend.figures.draw_maps"),
 }
 """Whose examples take minutes, data from the hub, a notebook, or a file that the command line alone writes."""
 ERRORS = {name for name in bathyscope.__all__ if name.endswith("Error")}
@@ -61,6 +63,14 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
 
 
 PUBLIC = dict(public())
+FOR_STUDIES = {
+    f"extend.{room}.{name}": getattr(module, name)
+    for room in extend.__all__
+    if isinstance(module := getattr(extend, room), ModuleType)
+    for name in module.__all__
+    if not isinstance(getattr(module, name), ModuleType)
+} | {f"extend.{name}": getattr(extend, name) for name in ("bundled_model", "untrained")}
+"""What studies are made of; classes and calls of ``extend`` for other authors are described on pages of their own."""
 CLASSES = {name: one for name, one in PUBLIC.items() if isinstance(one, type) and name not in ERRORS}
 CALLS = {name: one for name, one in PUBLIC.items() if callable(one) and not isinstance(one, type)}
 
@@ -104,6 +114,8 @@ def names(shelf: Path) -> dict[str, Any]:
 
 def documented() -> Iterator[tuple[str, str]]:
     """Docstrings of public names and of their members."""
+    for name, found in FOR_STUDIES.items():
+        yield name, inspect.getdoc(found) or ""
     for name, found in PUBLIC.items():
         yield name, inspect.getdoc(found) or ""
         for member, one in members(found) if isinstance(found, type) else ():
@@ -139,6 +151,15 @@ def test_every_call_is_described_whole(name: str) -> None:
     listed = re.search(r"^Args:\n(.*?)(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     told = re.findall(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*):", listed[1] if listed else "", re.MULTILINE)
     assert {one.strip("* ") for names in told for one in names.split(",")} == set(signature.parameters) - {"gone"}
+
+
+@pytest.mark.parametrize("name", FOR_STUDIES)
+def test_every_part_of_a_study_has_an_example_and_its_arguments_a_word(name: str) -> None:
+    found = FOR_STUDIES[name]
+    text = inspect.getdoc(found) or ""
+    assert "Example:" in text
+    arguments = [] if isinstance(found, type) else inspect.signature(found).parameters
+    assert [one for one in arguments if not re.search(rf"^    (?:\*\*)?(?:\w+, )*{one}(?:, \w+)*:", text, re.M)] == []
 
 
 @pytest.mark.parametrize("name", CLASSES)

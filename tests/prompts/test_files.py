@@ -82,7 +82,9 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         list(read_rows(tmp_path / "c.parquet"))
     for name in ("d.json", "d.parquet.gz", "d"):
         (tmp_path / name).touch()
-        with pytest.raises(PromptError, match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.csv"):
+        with pytest.raises(
+            PromptError, match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.csv"
+        ):
             read_rows(tmp_path / name)
 
 

@@ -142,7 +142,10 @@ def test_levels() -> None:
             "Question: what is it?",
             r"'Question' is neither .*Allowed: aime2024, gsm8k, .*, two_hop, problems, sums, addition",
         ),
-        ("notes.md", r"or a file ending in \.txt, \.txt\.gz \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=COLUMN"),
+        (
+            "notes.md",
+            r"file ending in \.txt, \.txt\.gz \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=COLUMN",
+        ),
         ("", r"Prompts '': the text is empty; give a data set"),
         ("gsm8k:", r"the count after ':' must be a whole number of at least 1, not ''"),
         ("gsm8k:0", r"at least 1, not '0'"),

@@ -32,7 +32,7 @@ class LoadOptions:
         attn: how attention is computed (``attn_implementation`` in transformers); None = as the checkpoint says, else
             the library's choice. A run's identity contains it.
         gguf_file: name of a GGUF file inside the folder that is given as the model.
-        base: of an adapter (LoRA and its kin), the model that it is put into; not given = the one that its files name.
+        base: of an adapter (LoRA and its kin), the model that it is put into; None = the one that its files name.
     """
 
     dtype: str | None = None

@@ -44,6 +44,11 @@ def tokenized(
     Raises:
         PromptError: no such source, nothing in it, or a prompt that cannot be measured.
         ModelError: text, and the model's tokenizer cannot be loaded.
+
+    Example:
+        >>> from bathyscope.extend.prompts import tokenized
+        >>> tokenized(model, ["Once upon a time"]).pieces(0)[-1]
+        ' time'
     """
     if isinstance(prompts, Prompts):
         tokenizer, chat = _same_tokenizer(model, prompts), False

@@ -49,6 +49,12 @@ class Prompts(Sequence[TokenizedPrompt]):
         dataset: where they came from, such as ``gsm8k:10``.
         tokenizer: what made the ids of text; None where all prompts were given as ids, or come from a run.
         record: what a run stores of them; None for prompts that come from no run.
+
+    Example:
+        >>> run.prompts.lengths == [len(prompt) for prompt in run.prompts]
+        True
+        >>> len(run.prompts.some([0, 2]))
+        2
     """
 
     items: tuple[TokenizedPrompt, ...]

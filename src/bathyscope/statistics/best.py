@@ -58,6 +58,12 @@ def compared_with_best(
 
     Raises:
         OptionError: no candidate or no prompt.
+
+    Example:
+        >>> from bathyscope.extend.statistics import compared_with_best
+        >>> found = compared_with_best([[0.1, 0.2, 0.1, 0.2], [0.9, 1.0, 0.8, 0.9], [0.2, 0.1, 0.2, 0.2]])
+        >>> found.best, found.indistinguishable.tolist()
+        (0, [True, False, True])
     """
     mean, resampled, weights = _resampled(values, sampling, strata)
     best = int(np.argmin(mean))

@@ -99,12 +99,21 @@ def bootstrap_interval(
         estimate: the estimate from all prompts; the interval always holds it.
         resampled: ``[resamples]`` estimates; NaN ones (criterion not met) are left out.
         weights: ``[prompts]``, positive, at least two: token counts, or ones; those of clusters where these were drawn.
+        level: its coverage.
         limits: smallest and largest value there can be; the interval is cut to them.
         grouped: also hold the middle ``level`` share of the resamples: for an estimator that chooses between places, so
             that its resamples lie in groups, and a group far from the estimate may be beyond the standard error.
 
     Returns:
         NaN ends where the estimate is NaN or fewer than two resamples have a value.
+
+    Example:
+        >>> from bathyscope.extend.statistics import bootstrap_interval, resample_counts
+        >>> values = np.array([1.0, 2.0, 3.0, 6.0])
+        >>> counts = resample_counts(4, 1000, np.random.default_rng(0))
+        >>> largest = np.where(counts > 0, values, 0.0).max(1)
+        >>> bootstrap_interval(6.0, largest, np.ones(4), level=0.95, limits=(0.0, 6.0)).high
+        6.0
     """
     existing = resampled[~np.isnan(resampled)]
     if math.isnan(estimate) or existing.size < 2:
@@ -142,7 +151,16 @@ def mean_interval(
     Means of the same seed and number of prompts are resampled alike. NaN ends with fewer than two prompts, or clusters.
 
     Args:
+        values: [prompts], without NaN.
+        sampling: of the prompts.
+        limits: smallest and largest mean there can be; the interval is cut to them.
         weights: [prompts], positive, of a weighted mean; None = ones.
+
+    Example:
+        >>> from bathyscope.extend.statistics import Sampling, mean_interval
+        >>> low, high = mean_interval([3.0, 4.0, 6.0, 5.0], Sampling(level=0.9), limits=(0.0, 12.0))
+        >>> low < 4.5 < high
+        True
     """
     numbers = np.asarray(values, dtype=np.float64)
     weights_P = np.ones(numbers.size) if weights is None else np.asarray(weights, dtype=np.float64)

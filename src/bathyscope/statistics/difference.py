@@ -37,7 +37,14 @@ _ROUNDING = 1e-12
 
 
 class Term(NamedTuple):
-    """One run's part in a contrast: coefficient × estimate."""
+    """One run's part in a contrast: coefficient × estimate.
+
+    Example:
+        >>> from bathyscope.extend.statistics import Reading, Term
+        >>> mean = Reading(np.array([[2.0], [4.0]]), np.ones(2), lambda means: means[..., 0])
+        >>> Term(mean, -1.0).coefficient
+        -1.0
+    """
 
     reading: Reading
     coefficient: float
@@ -119,6 +126,15 @@ def contrast(
         cohorts: runs on the same prompts, in the same order and the same clusters, stand in one cohort.
         sampling: of the prompts; clusters are those of the readings.
         bound: above 0: values within ±bound are as good as none; None = not asked.
+
+    Example:
+        >>> from bathyscope.extend.statistics import Reading, Term, contrast
+        >>> def mean_of(values):
+        ...     return Reading(np.array(values)[:, None], np.ones(len(values)), lambda means: means[..., 0])
+        >>> deep, shallow = mean_of([5.0, 6.0, 7.0, 6.5]), mean_of([2.0, 3.5, 3.0, 4.0])
+        >>> found = contrast([[Term(deep, 1.0), Term(shallow, -1.0)]])
+        >>> found.estimate, found.ci_low > 0
+        (3.0, True)
     """
     assert sampling.cluster is None, "readings have their own clusters"
     level = sampling.level

@@ -18,6 +18,12 @@ class Reading:
     """One estimator on one run: what each prompt gives, and how a number is read off the prompts' mean.
 
     Raises an OptionError where numbers of prompts differ or a weight is not positive.
+
+    Example:
+        >>> from bathyscope.extend.statistics import Reading
+        >>> largest = Reading(np.array([[1.0, 5.0, 2.0], [2.0, 4.0, 9.0]]), np.ones(2), lambda mean: mean.argmax(-1))
+        >>> int(largest.estimate())
+        2
     """
 
     values: FloatArray

@@ -21,6 +21,11 @@ class Sampling:
         seed: of drawing; equal values and an equal seed give equal intervals.
         cluster: [prompts], prompts of one number are drawn together; None = each for itself. What is read off
             ``Reading`` or ``Curves`` has its clusters there, since these are cut to the prompts that have a value.
+
+    Example:
+        >>> from bathyscope.extend.statistics import Sampling
+        >>> Sampling(resamples=200, seed=1).counts(5).shape
+        (200, 5)
     """
 
     resamples: int = 1000
@@ -53,6 +58,18 @@ def resample_counts(
 
     Times the prompts' own weights, these are the weights of the resampled means. With clusters these are drawn, as
     many as there are, and each prompt as often as its cluster.
+
+    Args:
+        n_prompts: how many there are.
+        resamples: how often they are drawn.
+        rng: draws them.
+        cluster: [prompts], prompts of one number are drawn together; None = each for itself.
+
+    Example:
+        >>> from bathyscope.extend.statistics import resample_counts
+        >>> counts = resample_counts(3, 1000, np.random.default_rng(0))
+        >>> counts.shape, set(counts.sum(1).tolist())
+        ((1000, 3), {3.0})
     """
     if cluster is not None:
         numbers, member = np.unique(cluster, return_inverse=True)

@@ -59,8 +59,17 @@ def difference_of(first: tuple[float, Interval], second: tuple[float, Interval])
 def share_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
     """Wilson's interval of the share of ones among ``values`` [prompts], each 0 or 1.
 
+    Args:
+        values: of the prompts.
+        level: its coverage.
+
     Raises:
         OptionError: no values, or others.
+
+    Example:
+        >>> from bathyscope.extend.statistics import share_interval
+        >>> "{:.2f} to {:.2f}".format(*share_interval([1, 1, 1, 0]))
+        '0.30 to 0.95'
     """
     hits = _shares(values)
     low, high = proportion_confint(hits.sum(), hits.size, 1 - level, "wilson")
@@ -73,8 +82,18 @@ def share_difference_interval(first: ArrayLike, second: ArrayLike, *, level: flo
     Half a prompt is added to each of the four ways in which a prompt may come out (Agresti and Min 2005), so that
     the interval keeps a positive width even when all prompts agree.
 
+    Args:
+        first, second: [prompts], each 0 or 1.
+        level: its coverage.
+
     Raises:
         OptionError: no values, values other than 0 and 1, or of different numbers of prompts.
+
+    Example:
+        >>> from bathyscope.extend.statistics import share_difference_interval
+        >>> low, high = share_difference_interval([1, 1, 1, 0], [1, 0, 1, 0])
+        >>> bool(low < 0.25 < high)
+        True
     """
     first_hits = _shares(first)
     second_hits = _shares(second)

@@ -62,8 +62,19 @@ def trend(
     signs are one of the possible ways (Phipson and Smyth 2010).
 
     Args:
+        scores: of the prompts.
+        difficulty: of the prompts, such as the steps that they take.
         cluster: ``[prompts]``, prompts of one number belong together; None, or a number for every prompt, = each for
             itself.
+        permutations: random signs that are tried.
+        coverage: of the interval.
+        seed: of the signs.
+
+    Example:
+        >>> from bathyscope.extend.statistics import trend
+        >>> found = trend([3.0, 4.5, 5.0, 7.0, 7.5, 9.0], [1, 2, 3, 4, 5, 6])
+        >>> round(found.slope, 2), found.ci_low > 0
+        (1.17, True)
     """
     y, x, member = _paired(scores, difficulty, cluster)
     what, units = ("prompts", y.size) if member is None else ("clusters of prompts", int(member.max(initial=-1)) + 1)

@@ -164,8 +164,17 @@ def untrained(model: Model, seed: int) -> Model:
     without effect, are left out. A model that is itself untrained with this seed gets a control of another seed, and a
     warning.
 
+    Args:
+        model: what ``bathyscope.load`` returns.
+        seed: of the weights.
+
     Raises:
         ModelError: parts that cannot be initialised again, with the first of them.
+
+    Example:
+        >>> control = bathyscope.extend.untrained(model, 0)
+        >>> control.n_blocks == model.n_blocks, control.weight_hash == model.weight_hash
+        (True, False)
     """
     fresh = initialised(model.hf, seed)
     if _hold_the_same(fresh, model.hf):

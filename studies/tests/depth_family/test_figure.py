@@ -8,7 +8,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bathyscope.pages.figures.render import render
+from bathyscope.extend.figures import render
 from studies.depth_family.figure import caption, draw, panels
 from studies.depth_family.profiles import PROFILES
 

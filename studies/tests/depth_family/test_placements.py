@@ -13,9 +13,7 @@ from bathyscope_lab.train import train
 from scipy import stats
 from support.compared import a_run
 
-from bathyscope.model import load
-from bathyscope.prompts.tokenizer import load_tokenizer
-from bathyscope.runs.run import Run
+from bathyscope import Run, load
 from studies.depth_family.command import seed_rows
 from studies.depth_family.members import Member, members_of
 from studies.depth_family.placements import differences, placements
@@ -102,9 +100,8 @@ def test_a_step_at_no_rate_leaves_the_model_as_its_recipe_draws_it(
         evaluation={"every": 4, "tokens": 200, "final_tokens": 200},
     )
     folder = train(recipe, tmp_path / "drawn", data_root, device="cpu", progress=False).folder
-    tokenizer = load_tokenizer(folder)
-    assert tokenizer is not None
-    drawn = build_model(recipe.model, tokenizer, recipe.context, recipe.seed, recipe.scaled_writes).state_dict()
-    kept = load(folder, dtype="float32", device="cpu").hf.state_dict()
+    trained = load(folder, dtype="float32", device="cpu")
+    drawn = build_model(recipe.model, trained.tokenizer, recipe.context, recipe.seed, recipe.scaled_writes).state_dict()
+    kept = trained.hf.state_dict()
     apart = max(float((kept[name] - weights).abs().max()) for name, weights in drawn.items())
     assert apart <= furthest if furthest is not None else apart > 1e-4

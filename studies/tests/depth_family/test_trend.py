@@ -10,13 +10,13 @@ import xarray as xr
 from scipy import stats
 from support.compared import a_run
 
+from bathyscope import Run
 from bathyscope.errors import OptionError
-from bathyscope.runs.run import Run
-from bathyscope.statistics.effective_depth import ESTIMATORS
 from studies.depth_family.trend import depth_trend, score_readings
 
 BLOCKS = (12, 24, 48)
-REAL = [name for name in ESTIMATORS if name not in ("cosine", "kl", "overlap")]
+REAL = ["interpolated_cosine", "interpolated_kl", "interpolated_overlap", "settle", "prediction", "centre_of_mass"]
+"""Estimators that are no whole numbers."""
 
 
 def family(slope: float, seeds: int = 1, between: float = 0.0) -> list[Run]:

@@ -14,8 +14,8 @@ import xarray as xr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.kept import ramps
+from support.synthetic import plain_run
 
-from bathyscope.runs.verdict import Verdict, verdict_of
 from studies.instruments import command, page
 from studies.instruments.enough import NAMES, Readings, Simulation
 from studies.instruments.readings import by_prompt
@@ -41,8 +41,10 @@ def measured(draw: st.DrawFn) -> dict[str, xr.Dataset]:
     }
 
 
-def verdict_at(measures: Mapping[str, xr.Dataset], places: list[int], seed: int = 0) -> Verdict:
-    return verdict_of({name: data.isel(prompt=places) for name, data in measures.items()}, seed=seed)
+def verdict_at(measures: Mapping[str, xr.Dataset], places: list[int], seed: int = 0) -> Any:
+    run = plain_run({name: data.isel(prompt=places) for name, data in measures.items()})
+    run.manifest["identity"]["seed"] = seed
+    return run.verdict
 
 
 @settings(max_examples=40, deadline=None)
@@ -51,7 +53,8 @@ def test_prompts_that_are_drawn_read_as_a_survey_of_them(measures: dict[str, xr.
     """The second prompt has the tokens of the first, and is stored once."""
     count = measures["lens"].sizes["prompt"]
     run: Any = SimpleNamespace(
-        verdict=verdict_of(measures), prompts=[SimpleNamespace(ids=[max(n, 1)]) for n in range(count)]
+        verdict=verdict_at(measures, list(range(count))),
+        prompts=[SimpleNamespace(ids=[max(n, 1)]) for n in range(count)],
     )
     stored = json.loads(command.json_text({"n_blocks": N_BLOCKS, **by_prompt(run)}))
     population, places = Readings.of_stored(stored), [0, *range(2, count)]

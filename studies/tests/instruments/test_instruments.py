@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 
 import pytest
+from support import waves, zoo
 
+from bathyscope import load, prune
 from bathyscope.errors import OptionError
-from bathyscope.model import load
-from bathyscope.model.bundled import model_path
+from bathyscope.extend import bundled_model
+from bathyscope.extend.statistics import Sampling
 from studies.instruments import command, page, writing
+from studies.instruments.choices import excess_intervals, simulated_coverage
 from studies.instruments.texts import token_windows
 from studies.instruments.writing import last_number
 
@@ -50,7 +53,7 @@ def test_rows_hold_the_stored_numbers(tmp_path: Path) -> None:
 
 
 def test_windows_do_not_overlap(tmp_path: Path) -> None:
-    model = load(model_path(), device="cpu", dtype="float32")
+    model = load(bundled_model(), device="cpu", dtype="float32")
     file = tmp_path / "text.txt"
     file.write_text(" ".join(f"word {n}" for n in range(400)), encoding="utf-8")
     first, second = (token_windows(model, file, 3, 20, share) for share in ((0.0, 0.5), (0.5, 1.0)))
@@ -69,6 +72,25 @@ def test_windows_do_not_overlap(tmp_path: Path) -> None:
 )
 def test_the_last_number_is_the_answer(text: str, number: float | None) -> None:
     assert last_number(text) == number
+
+
+def test_simulated_intervals_are_those_of_a_transfer_table() -> None:
+    model, names = waves.loaded("llama"), ("code", "prose")
+    calibration, test = (
+        {name: zoo.prompts(model.hf, (12, 9, 10, 11), 2 * role + n) for n, name in enumerate(names)} for role in (0, 1)
+    )
+    plan = prune(model, calibration, test, drop=2, random=2, resamples=100, progress=False)
+    choices = [*(f"choice from {name}" for name in names), "choice"]
+    cost_CP = plan.data["cost"].sel(candidate=choices).values
+    of_prompt = [str(name).partition("/")[0] for name in plan.data["prompt_id"].values]
+    costs = [cost_CP[:, [own == name for own in of_prompt]] for name in names]
+    low, high = excess_intervals(costs, Sampling(100))
+    table = plan.transfer.set_index(["chosen_on", "domain"])
+    for row, chosen_on in enumerate((*names, "all domains")):
+        for column, name in enumerate(names):
+            ends = table.loc[(chosen_on, name), ["transfer_low", "transfer_high"]].tolist()
+            assert [low[row, column], high[row, column]] == pytest.approx(ends)
+    assert 0 < simulated_coverage(plan, draws=3, resamples=20)[1] <= 4
 
 
 @pytest.mark.thorough

@@ -11,9 +11,9 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 import bathyscope
-from bathyscope.cli.main import main
 from bathyscope.errors import OptionError
-from bathyscope.pages.demonstration import model_path
+from bathyscope.extend import bundled_model
+from studies.common.program import main
 from studies.nulls.command import app
 from studies.nulls.experiment import KEPT, Nulls
 from studies.nulls.figure import draw
@@ -35,7 +35,7 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nulls")
-    asked = ["--models", f"{model_path()}={texts}", "--out", str(folder), "--quiet", "--device", "cpu"]
+    asked = ["--models", f"{bundled_model()}={texts}", "--out", str(folder), "--quiet", "--device", "cpu"]
     assert main([*asked, "--format", "json"], app, "python -m studies.nulls") == 0
     return folder
 
@@ -44,7 +44,7 @@ def out(texts: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_table_is_the_verdict_of_a_survey_with_controls(
     out: Path, texts: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = bathyscope.load(model_path(), dtype="float32", device="cpu")
+    model = bathyscope.load(bundled_model(), dtype="float32", device="cpu")
     verdict = bathyscope.survey(model, str(texts), ["lens", "skip"], control="untrained:3", progress=False).verdict
     with xr.open_dataset(out / "nulls.nc", engine="h5netcdf") as found:
         assert found["verdict"].values.tolist() == [verdict.text]
@@ -60,7 +60,7 @@ def test_the_table_is_the_verdict_of_a_survey_with_controls(
     np.testing.assert_allclose(untrained, verdict.readable.null.by_control.mean(1) / verdict.n_blocks)
     assert len(others) == 2
     # a finished table is read again, not surveyed again
-    again = ["--models", f"{model_path()}={texts}", "--out", str(out), "--device", "cpu", "--quiet"]
+    again = ["--models", f"{bundled_model()}={texts}", "--out", str(out), "--device", "cpu", "--quiet"]
     assert main(again, app, "python -m studies.nulls") == 0
     printed = capsys.readouterr().out
     assert f"{verdict.own.value:.2f}" in printed

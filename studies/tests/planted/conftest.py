@@ -6,7 +6,7 @@ from functools import lru_cache
 import pytest
 import torch
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted import CONSTRUCTIONS, Cell, judge, surveyed
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted import CONSTRUCTIONS, surveyed
 from studies.planted.idle import chain_among_idle
 

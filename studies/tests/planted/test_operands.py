@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import random
 
-from bathyscope.model import load
-from bathyscope.prompts.prompt import Prompt
-from bathyscope.surveying.engines import survey
+from bathyscope import Prompt, load, survey
 from studies.planted import CONSTRUCTIONS
 from studies.planted.wiring import FIRST, VOCABULARY
 

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from support.planted import swept
 
-from bathyscope.runs.run import Run
+from bathyscope import Run
 from studies.planted import CONSTRUCTIONS
 from studies.planted.depths import NEARLY_ALL
 from studies.planted.rotated import ROTATION, STEPS

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from bathyscope.runs.run import Run
-from bathyscope.runs.verdict import CLOSE
+from bathyscope import Run
 from studies.planted import CONSTRUCTIONS, Cell
 from studies.planted import Verdict as Judged
 
@@ -16,6 +15,8 @@ ADDED = {"unused_copy", "either", "mixture"}
 the others."""
 RECORD = {"half": 12, "tokens_90": 11, "readable": 12, "own": 11, "later": 12}
 WRONG_ON_ADDED = {"readable": {"mixture"}}
+CLOSE = 1.0
+"""Blocks by which two readings may differ and still agree."""
 Cells = Callable[[str], dict[str, Cell]]
 Runs = Callable[[str], Run]
 

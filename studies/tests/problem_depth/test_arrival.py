@@ -7,9 +7,8 @@ import pytest
 import xarray as xr
 from support.idle import with_idle_blocks
 
-from bathyscope import load
+from bathyscope import Run, load
 from bathyscope.errors import OptionError
-from bathyscope.runs.run import Run
 from studies.problem_depth import arrival as module
 from studies.problem_depth.arrival import arrival, judged, main, pairs_of_others, patched
 

@@ -9,7 +9,7 @@ import pytest
 from bathyscope_lab.recipes import read_recipe
 
 import bathyscope
-from bathyscope.analysis.solving import solved
+from bathyscope import solved
 from studies.common.problems import task_text
 
 KEPT = Path(__file__).parents[3] / "checkpoints"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bathyscope.cli.main import main
+from studies.common.program import main
 from studies.problem_depth.command import app
 
 TINY = [
@@ -33,7 +33,7 @@ def test_rows_are_the_results_on_disk(tmp_path: Path, capsys: pytest.CaptureFixt
     classes = [row for row in every if "solved_by" in row]
     # of so few problems one is drawn twice
     (said,) = set(err.splitlines())
-    assert said.startswith("warning: 1 of 8 prompts have the tokens of others; ")
+    assert said.startswith("warning: 1 of 8 prompts have the tokens of others: ")
     assert [(row["blocks"], row["seed"]) for row in rows] == [(1, 3), (2, 3)]
     with xr.open_dataset(tmp_path / "problem-depth.nc", engine="h5netcdf") as found:
         assert [row["accuracy_2"] for row in rows] == found["accuracy"].sel(seed=3, steps=2).values.tolist()

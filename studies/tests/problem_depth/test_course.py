@@ -14,9 +14,9 @@ from bathyscope_lab.train import train
 from scipy import stats
 
 import bathyscope
-from bathyscope.analysis.solving import solved
+from bathyscope import solved
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import task
+from bathyscope.extend.prompts import task
 from studies.common.problems import task_text
 from studies.problem_depth.course import course, kept_steps, mean_rows, rows_of
 from studies.problem_depth.course_figure import draw

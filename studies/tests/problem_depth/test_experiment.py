@@ -15,7 +15,7 @@ from statsmodels.stats.proportion import proportion_confint
 import bathyscope
 from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import task
+from bathyscope.extend.prompts import task
 from studies.problem_depth.experiment import ProblemDepth, problem_depth, trends
 from studies.problem_depth.readings import READINGS, readings
 

@@ -19,7 +19,7 @@ from bathyscope_lab.train import train
 import bathyscope
 from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import task
+from bathyscope.extend.prompts import task
 from studies.problem_depth.readings import READINGS, readings
 from studies.problem_depth.written import held_out, rows_of, single_steps, step_slopes, written
 from studies.problem_depth.written_figure import draw

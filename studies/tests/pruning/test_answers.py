@@ -10,8 +10,7 @@ import torch
 from scipy.stats import spearmanr
 from support import naive
 
-from bathyscope import OptionError, solved
-from bathyscope.model import load
+from bathyscope import OptionError, load, solved
 from studies.pruning.answers import exact_answers, judged, problems
 from studies.pruning.answers_command import draw, said
 from studies.pruning.experiment import PERMUTATIONS
@@ -23,7 +22,7 @@ def test_every_drop_is_judged_by_its_loss_and_by_what_it_writes() -> None:
     model = load(str(CHECKPOINT), dtype="float32")
     asked = problems(model, PERMUTATIONS, 24, seed=3)
     assert len({prompt.ids for prompt in asked}) == 24
-    found = judged(model, asked, resamples=100, progress=False)
+    found = judged(model, asked, resamples=100)
     table = found.table.set_index("dropped")
     assert table["exact"]["full"] == solved(model, asked, progress=False)["solved"].mean()
     blocks = naive.blocks_of(model.hf)

@@ -9,14 +9,13 @@ from pathlib import Path
 import pytest
 from support.artists import axes_titled
 
-from bathyscope.model import load
-from bathyscope.model.reading import tokenized
-from bathyscope.schedule import Schedule
-from bathyscope.surgery.repairing.rungs import losses
-from bathyscope.surgery.scheduled.copying import ScheduledCopy
-from bathyscope.surgery.trial import ledger
+from bathyscope import Schedule, load, scheduled
+from bathyscope.errors import StoreError
+from bathyscope.extend.prompts import tokenized
+from studies.common.losses import mean_losses
 from studies.pruning.experiment import EXHAUSTIVE, SEARCH, Pruning, answers, pruning
 from studies.pruning.figure import draw
+from studies.pruning.kept import Kept
 
 ROOT = Path(__file__).parents[3]
 OPTIONS = Pruning(
@@ -39,8 +38,18 @@ def test_a_row_for_every_candidate_and_nothing_is_computed_twice(
     axes = axes_titled(draw(found), "permutations_8")
     assert axes.get_xlabel() == "blocks left out of 8"
     assert [label.get_text() for label in axes.get_yticklabels()][:4] == ["0", "0.02", "0.05", "0.1"]
-    monkeypatch.setattr(ledger, "tree_costs", None)  # whatever is computed again fails
+    monkeypatch.setattr(Kept, "put", None)  # whatever is computed again is kept, which fails
     assert pruning(OPTIONS, tmp_path, progress=False).equals(found)
+    with pytest.raises(StoreError, match="permutations_8 holds work with another calibration, test; give the same"):
+        pruning(replace(OPTIONS, tokens=200), tmp_path, progress=False)
+
+
+def test_work_of_another_configuration_is_refused_and_what_is_not_known_is_not(tmp_path: Path) -> None:
+    Kept(tmp_path, {"weights": "a", "test": "b"}).put("costs/one.nc", b"1")
+    again = Kept(tmp_path, {"weights": "a", "test": "b", "settings": "c"})
+    assert (again.find("costs/one.nc"), again.find("costs/two.nc")) == (b"1", None)
+    with pytest.raises(StoreError, match="holds work with another weights; give the same models, texts and options"):
+        Kept(tmp_path, {"weights": "x", "test": "b"})
 
 
 @pytest.mark.thorough
@@ -57,7 +66,8 @@ def test_all_subsets_of_text_are_measured_on_all_of_it(tmp_path: Path) -> None:
     costs = {}
     for own in combinations(range(6), 3):
         kept = Schedule(tuple(block for block in range(6) if block not in own), 6)
-        costs[own] = losses(ScheduledCopy(model.hf, kept, model.anatomy.family).hf, ids).mean()
+        with scheduled(model, kept) as hf:
+            costs[own] = mean_losses(hf, ids).mean()
     assert len(costs) == 20
     cheapest = min(costs, key=costs.__getitem__)
     assert found["subset"][EXHAUSTIVE] == ",".join(f"drop:{block}" for block in cheapest)

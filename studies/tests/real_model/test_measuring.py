@@ -17,7 +17,7 @@ from support.piece_tokenizer import WHOLES as WHOLE_WORDS
 from support.word_tokenizer import word_tokenizer
 
 import bathyscope
-from bathyscope.model import Model, load
+from bathyscope import Model, load
 from studies.real_model import computed, measuring
 from studies.real_model.jobs import JOBS, job
 from studies.real_model.measuring import is_measured, measure

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import xarray as xr
 
-from bathyscope.cli.main import main
+from studies.common.program import main
 from studies.sharing.command import _show_correlations, app
 
 RECIPE = """\

@@ -13,10 +13,10 @@ from bathyscope_lab.recipes import read_recipe
 
 from bathyscope import load
 from bathyscope.errors import OptionError
-from bathyscope.prompts.tasks import Problem, task
-from bathyscope.prompts.tasks.arithmetic import probes
+from bathyscope.extend.prompts import Problem, task
 from studies.sharing.exact_answers import exact_answers
 from studies.sharing.experiment import Sharing, check_comparable, sharing
+from studies.sharing.readings import PROBES
 
 COMMON = """\
 task: {name: arithmetic, options: {modules: [nearest_integer_root, mul], entropy: [2, 2]}}
@@ -68,7 +68,7 @@ def test_one_seed_of_a_few_steps_from_end_to_end(options: Sharing, folder: Path)
     first = sharing(short, folder / "short", device="cpu", progress=False, changes=("budget.steps=3",))
     assert first.n_blocks.sel(loss="answer", seed=1).values.tolist() == [3, 2]
     np.testing.assert_allclose(first.ratio, first.depth / first.n_blocks)
-    assert first.probe.values.tolist() == [problem.question for problem in probes()]
+    assert first.probe.values.tolist() == [problem.question for problem in PROBES]
     losses = first.value.sel(loss="answer", quantity="training_loss", seed=1).values
     assert float(first.difference.sel(loss="answer", quantity="training_loss")) == pytest.approx(losses[0] - losses[1])
     kept = sorted([*folder.rglob("model.safetensors"), *folder.rglob("answers/*.json"), *folder.rglob("*.nc")])
@@ -159,12 +159,12 @@ def test_depths_are_shares_of_each_models_own_steps(found: xr.Dataset) -> None:
 
 @pytest.mark.thorough
 def test_erasure_maps_are_of_the_four_problems(found: xr.Dataset) -> None:
-    assert found.probe.values.tolist() == [problem.question for problem in probes()]
+    assert found.probe.values.tolist() == [problem.question for problem in PROBES]
     for name, blocks in (("plain", 3), ("shared", 2)):
         own = found.sel(recipe=name, loss="answer", seed=1).isel(probe=2)
         n_tokens, start = int(own.n_tokens), int(own.answer_start)
         pieces = own["piece"].values[:n_tokens].tolist()
-        assert "".join(pieces).removeprefix("<|begin|>") == probes()[2].example().text
+        assert "".join(pieces).removeprefix("<|begin|>") == PROBES[2].example().text
         assert "".join(pieces[start:]).strip() == "-12"
         effect = own.erasure.values
         assert np.isfinite(effect[: blocks + 1, :n_tokens]).all()
@@ -177,7 +177,7 @@ def test_erasure_maps_are_of_the_four_problems(found: xr.Dataset) -> None:
 def test_a_problem_is_solved_where_the_model_writes_its_answer(found: xr.Dataset, folder: Path) -> None:
     model = load(trained(folder, "plain", 3))
     assert model.tokenizer is not None
-    for problem in probes():
+    for problem in PROBES:
         ids = model.tokenizer(problem.question + " ", return_tensors="pt").input_ids
         with torch.no_grad():
             written = model.hf.generate(ids, max_new_tokens=8, do_sample=False)[0, ids.shape[1] :]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,18 @@ def test_the_time_left_is_that_of_the_budget_from_the_first_word_on(monkeypatch:
     assert shares[0] == 0
     assert all(share >= 1 / 12 for share in shares[1:])
     assert shares[-1] == 1
+
+
+def test_minutes_are_those_of_the_clock_that_is_given() -> None:
+    ticks = itertools.count(0.0, 1.0)
+    repaired(text="drop:1", how="heal", minutes=0.2, clock=lambda: next(ticks))
+    # every look at the clock takes one of twelve seconds
+    assert 12 <= next(ticks) <= 20
+    with pytest.raises(OptionError, match=r"clock=3 cannot be called; give one, such as time\.process_time\."):
+        repaired(how="heal", minutes=1.0, clock=3)
+    for options in ({"tokens": 100, "how": "heal"}, {"how": "scale"}):
+        with pytest.raises(OptionError, match="clock counts minutes, and none are given; give minutes=10, or leave"):
+            repaired(clock=time.process_time, **options)
 
 
 def test_what_is_written_is_the_repaired_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

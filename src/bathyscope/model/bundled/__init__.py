@@ -7,10 +7,21 @@ from pathlib import Path
 
 
 def model_path() -> Path:
-    """Return the folder of the bundled checkpoint (Llama-like, 12 blocks; see its MODEL_CARD.md)."""
+    """Return the folder of the bundled checkpoint (Llama-like, 12 blocks; see its MODEL_CARD.md).
+
+    Example:
+        >>> bathyscope.load(bathyscope.extend.bundled_model()).n_blocks
+        12
+    """
     return Path(str(files(__name__) / "model"))
 
 
 def prompts_path() -> Path:
-    """Return the JSONL file of the demonstration prompts, with the fields text, answer, id and labels."""
+    """Return the JSONL file of the demonstration prompts, with the fields text, answer, id and labels.
+
+    Example:
+        >>> from bathyscope.extend.prompts import bundled_prompts
+        >>> bundled_prompts().name
+        'prompts.jsonl'
+    """
     return Path(str(files(__name__) / "prompts.jsonl"))

@@ -76,6 +76,11 @@ class Panel:
         draw_one: fills a surface of one axes, where ``draw`` needs several; None where it needs one itself, or cannot
             do with one.
         cut: makes the same panel of some blocks alone; None where the panel has no axis of blocks.
+
+    Example:
+        >>> from bathyscope.extend.figures import Panel
+        >>> Panel("loss", lambda figure: figure.subplots().plot([3.1, 2.7]), "The loss falls from 3.1 to 2.7.").size
+        (4.6, 3.2)
     """
 
     name: str
@@ -181,7 +186,18 @@ def drop_empty(panels: Iterable[Panel | None]) -> list[Panel]:
 
 
 def arrange(heading: str, panels: Sequence[Panel]) -> Figure:
-    """Arrange panels in one figure under a heading: two narrow ones in a row, wide ones alone."""
+    """Arrange panels in one figure under a heading: two narrow ones in a row, wide ones alone.
+
+    Args:
+        heading: a caption, which is broken into lines.
+        panels: one or more.
+
+    Example:
+        >>> from bathyscope.extend.figures import Panel, arrange
+        >>> loss = Panel("loss", lambda figure: figure.subplots().plot([3.1, 2.7]), "The loss falls from 3.1 to 2.7.")
+        >>> len(arrange("Loss by epoch", [loss]).subfigs)
+        1
+    """
     rows = _pair_panels(panels)
     widths = [sum(panel.size[0] for panel in row) for row in rows]
     heights = [max(panel.size[1] for panel in row) for row in rows]

@@ -33,6 +33,7 @@ def render(
     """Return the bytes of the figure's file.
 
     Args:
+        figure: of ``arrange``, or any other.
         format_: png, svg, pdf or pgf.
         salt: seeds the ids inside an SVG; figures on one page need different salts.
         text_as_text: SVG only: write letters as text (smaller, searchable) instead of outlines.
@@ -40,6 +41,12 @@ def render(
 
     Raises:
         OptionError: another format; PGF without TeX, which measures its letters.
+
+    Example:
+        >>> from bathyscope.extend.figures import Panel, arrange, render
+        >>> loss = Panel("loss", lambda figure: figure.subplots().plot([3.1, 2.7]), "The loss falls from 3.1 to 2.7.")
+        >>> render(arrange("Loss by epoch", [loss]), "png")[1:4]
+        b'PNG'
     """
     check_format(format_, PICTURE_FORMATS)
     if format_ == "pgf":

@@ -26,8 +26,17 @@ TASKS: Mapping[str, type[Task[Any]]] = {
 def task(name: str, **options: Any) -> Task[Any]:
     """A task by its name, such as ``task("pointer_chasing", nodes=16, hops=(1, 8))``.
 
+    Args:
+        name: of a task.
+        options: of its own.
+
     Raises:
         OptionError: no such task (with a near miss), an unknown option, or a value that is not allowed.
+
+    Example:
+        >>> from bathyscope.extend.prompts import task
+        >>> task("permutations", factors=(1, 4), beyond=(5, 5)).problem(0, seed=0, split="train").labels["split"]
+        'train'
     """
     if name not in TASKS:
         raise OptionError(f"{name!r} is no task.{did_you_mean(str(name), TASKS)} Allowed: {', '.join(TASKS)}.")

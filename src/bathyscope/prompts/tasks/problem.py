@@ -33,6 +33,11 @@ class Problem:
         steps: the written way from one to the other, without the answer; None where there is nothing to write.
         labels: of a task's problem ``task``, ``split``, ``k`` (operations one after another in the direct solution) and
             the task's own; of an arithmetic problem ``steps``, ``kind`` and ``digits``.
+
+    Example:
+        >>> from bathyscope.extend.prompts import Problem
+        >>> Problem("1 + 2 =", "3").example()
+        Example(text='1 + 2 = 3', start=7)
     """
 
     question: str

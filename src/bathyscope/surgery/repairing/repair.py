@@ -4,12 +4,14 @@ The rung that is written is chosen on calibration prompts that no map was fitted
 the test prompts. Doing nothing is a rung as well: maps and training may fit their own prompts and lose on others.
 """
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.paths import require_writable
-from bathyscope.errors import ModelError
+from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.prompts.prompts import Prompts
@@ -40,6 +42,7 @@ def repair(
     how: How = "linear",
     tokens: int | None = None,
     minutes: float | None = None,
+    clock: Callable[[], float] | None = None,
     rate: float | None = None,
     state: str | Path | None = None,
     resamples: int = 1000,
@@ -63,6 +66,8 @@ def repair(
             aside to choose the rung.
         test: other prompts, that the rungs are measured on.
         ...: the options of ``RepairOptions``.
+        clock: gives the seconds that minutes are made of, such as ``time.process_time`` on a busy machine; None = the
+            time that passes.
 
     Returns:
         The rungs, which of them is ``chosen`` and whether that is ``proved``, and the repaired model, which
@@ -86,6 +91,7 @@ def repair(
     """
     with alone(model):
         budget = require_budget(how, tokens, minutes)
+        require_clock(clock, minutes)
         folder = None if state is None else folder_path(state, "state")
         if folder is not None:
             require_writable(folder, holds="the state of a training")
@@ -108,8 +114,26 @@ def repair(
             require_others(chosen_by(schedule), trial.test, schedule.left_out)
         with evaluating(whole.hf):
             return climb_ladder(
-                trial, chosen, how, budget=budget, rate=RATE if rate is None else rate, progress=progress
+                trial,
+                chosen,
+                how,
+                budget=budget,
+                rate=RATE if rate is None else rate,
+                progress=progress,
+                clock=time.monotonic if clock is None else clock,
             )
+
+
+def require_clock(clock: object, minutes: float | None) -> None:
+    """Refuse a clock that is none, or that nothing is counted by.
+
+    Raises:
+        OptionError: it cannot be called, or there is no budget in minutes.
+    """
+    if clock is not None and not callable(clock):
+        raise OptionError(f"clock={describe_value(clock)} cannot be called; give one, such as time.process_time.")
+    if clock is not None and minutes is None:
+        raise OptionError("clock counts minutes, and none are given; give minutes=10, or leave clock out.")
 
 
 def require_repairable(whole: Model, schedule: Schedule | str | Plan) -> Schedule:

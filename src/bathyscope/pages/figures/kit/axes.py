@@ -14,7 +14,16 @@ def head_figure(figure: FigureBase, heading: str) -> None:
 
 
 def whole_numbers(most: int = 9) -> MaxNLocator:
-    """Return a locator of ticks at whole numbers, about ``most`` of them."""
+    """Return a locator of ticks at whole numbers, about ``most`` of them.
+
+    Args:
+        most: ticks.
+
+    Example:
+        >>> from bathyscope.extend.figures import whole_numbers
+        >>> whole_numbers(4).tick_values(0, 6).tolist()
+        [0.0, 2.0, 4.0, 6.0]
+    """
     return MaxNLocator(nbins=most, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
 
 
@@ -36,7 +45,20 @@ def block_axis(ax: Axes, label: str, low: float, high: float) -> None:
 
 
 def log_axis(ax: Axes) -> None:
-    """Make the axis of existing curves logarithmic, with plain numbers."""
+    """Make the axis of existing curves logarithmic, with plain numbers.
+
+    Args:
+        ax: with curves; the vertical axis is changed.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from bathyscope.extend.figures import log_axis
+        >>> ax = Figure().subplots()
+        >>> _ = ax.plot([1.0, 500.0])
+        >>> log_axis(ax)
+        >>> ax.get_yscale()
+        'log'
+    """
     # Clipping would draw zeros as a line to the bottom of the picture, as if they had been measured there.
     ax.set_yscale("log", nonpositive="mask")
     low, high = ax.get_ylim()
@@ -47,7 +69,21 @@ def log_axis(ax: Axes) -> None:
 
 
 def bent_axis(ax: Axes, linear: float) -> None:
-    """Make the axis of existing curves linear up to a size and logarithmic beyond, with plain numbers."""
+    """Make the axis of existing curves linear up to a size and logarithmic beyond, with plain numbers.
+
+    Args:
+        ax: with curves; the vertical axis is changed.
+        linear: the size, above 0.
+
+    Example:
+        >>> from matplotlib.figure import Figure
+        >>> from bathyscope.extend.figures import bent_axis
+        >>> ax = Figure().subplots()
+        >>> _ = ax.plot([-0.02, 0.1, 40.0])
+        >>> bent_axis(ax, 0.1)
+        >>> ax.get_yscale()
+        'symlog'
+    """
     ax.set_yscale("symlog", linthresh=linear, linscale=1.0)
     ax.margins(y=0.05)
     low, high = ax.get_ylim()

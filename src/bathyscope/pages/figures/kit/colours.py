@@ -35,6 +35,11 @@ class Colours:
     Args:
         kind: ``linear`` from 0, ``log``, or ``signed``: linear, as far below 0 as above it.
         clips: whether a few large values may exceed the high end.
+
+    Example:
+        >>> from bathyscope.extend.figures import Colours
+        >>> Colours.spanning(np.array([-2.0, 0.5, 1.0]), "signed").low
+        -2.0
     """
 
     kind: Kind

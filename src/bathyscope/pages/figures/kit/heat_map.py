@@ -49,6 +49,11 @@ class Side:
         pieces: the texts of places that are tokens.
         marked: places with a triangle.
         start: index of the first place, of a map of some blocks.
+
+    Example:
+        >>> from bathyscope.extend.figures import Side
+        >>> Side("block (0-based index)", "block").find_span(range(2, 5))
+        slice(2, 5, None)
     """
 
     label: str
@@ -75,6 +80,14 @@ class HeatMap:
         hatched: rows that should have values and have none.
         starred: cells (row, column) with a star, whose meaning ``quantity`` says.
         key: maps with the same key show the same thing in different runs; the title where empty.
+
+    Example:
+        >>> from bathyscope.extend.figures import Colours, HeatMap, Side
+        >>> values = np.array([[0.0, 0.5], [1.0, np.nan]])
+        >>> sides = Side("token", "token"), Side("boundary (index)", "boundary")
+        >>> heat = HeatMap(values, "one prompt", *sides, "change (share)", "change", Colours.spanning(values, "linear"))
+        >>> heat.seen.tolist()
+        [0.0, 0.5, 1.0]
     """
 
     values: FloatArray

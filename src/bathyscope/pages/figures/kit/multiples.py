@@ -70,9 +70,19 @@ def make_panel(
     """Make a panel of maps under their own titles, where equal colours are equal values.
 
     Args:
+        name: of the panel.
+        maps: one or more, of one kind of colours.
         title: of the panel.
         cell: width and height of one map, in inches.
         columns: at most this many in a row.
+
+    Example:
+        >>> from bathyscope.extend.figures import Colours, HeatMap, Side, heat_map_panel
+        >>> values = np.array([[0.0, 0.5], [1.0, np.nan]])
+        >>> sides = Side("token", "token"), Side("boundary (index)", "boundary")
+        >>> heat = HeatMap(values, "one prompt", *sides, "change (share)", "change", Colours.spanning(values, "linear"))
+        >>> heat_map_panel("erasure", [heat], "Erasing one token").name
+        'erasure'
     """
     first = maps[0].colours
     # One range over all maps, so that prompts and models can be compared by eye.

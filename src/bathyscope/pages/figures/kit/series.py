@@ -58,7 +58,16 @@ def nth_look(i: int) -> Look:
 
 
 def looks(count: int) -> list[Look]:
-    """Return the looks of the first ``count`` series."""
+    """Return the looks of the first ``count`` series: each its colour, marker and line style.
+
+    Args:
+        count: of the series.
+
+    Example:
+        >>> from bathyscope.extend.figures import looks
+        >>> [look.marker for look in looks(3)]
+        ['o', 's', '^']
+    """
     return [nth_look(i) for i in range(count)]
 
 

@@ -44,7 +44,15 @@ _DIRECTIONS: Final = {
 
 
 def draw(data: xr.Dataset) -> Figure:
-    """Draw both maps and the best partners by relative depth, under a caption."""
+    """Draw both maps and the best partners by relative depth, under a caption.
+
+    Args:
+        data: of what ``bathyscope.maps`` returns.
+
+    Example:
+        >>> from bathyscope.extend.figures import draw_maps
+        >>> draw_maps(bathyscope.open("maps.nc").data).savefig("maps.png")  # doctest: +SKIP
+    """
     return drawing(data).alone()
 
 
