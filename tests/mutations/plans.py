@@ -1,0 +1,31 @@
+"""Bugs in what a plan states of domains, and in models that are run, exported or compared though they are others."""
+
+from __future__ import annotations
+
+from bug import Bug
+
+COMBINING = "surgery/plan/test_combining.py"
+
+BUGS: tuple[Bug, ...] = (
+    Bug(
+        "surgery/plan/combining",
+        "losses-of-domains-are-pooled",
+        "return cls(joint, domain, strata.weights(cost_XP)[0],",
+        "return cls(joint, domain, np.full(len(names), 1 / len(names)),",
+        f"{COMBINING}::test_the_losses_of_a_sentence_differ_by_its_cost",
+    ),
+    Bug(
+        "surgery/choosing/judging",
+        "changed-predictions-of-domains-are-pooled",
+        'self._combine(detailed["agreement"][first_rows], cost)',
+        'detailed["agreement"][first_rows].mean(axis=1)',
+        "surgery/trial/test_domains.py::test_a_joint_choice_counts_domains_alike",
+    ),
+    Bug(
+        "surgery/plan/price",
+        "an-older-plan-states-changes-of-other-prompts",
+        "if combining.counts_rates else math.nan",
+        "if True else math.nan",
+        f"{COMBINING}::test_what_is_unknown_of_an_older_plan_is_not_said",
+    ),
+)
