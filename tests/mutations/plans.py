@@ -28,4 +28,11 @@ BUGS: tuple[Bug, ...] = (
         "if True else math.nan",
         f"{COMBINING}::test_what_is_unknown_of_an_older_plan_is_not_said",
     ),
+    Bug(
+        "surgery/order/chain",
+        "a-cache-that-is-not-asked-for-is-filled-wrongly",
+        '        return {**arguments, "use_cache": False}\n',
+        "        return arguments\n",
+        "surgery/scheduled/test_verification.py::test_no_forward_fills_a_cache_that_blocks_of_other_numbers_share",
+    ),
 )
