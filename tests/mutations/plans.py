@@ -35,4 +35,32 @@ BUGS: tuple[Bug, ...] = (
         "        return arguments\n",
         "surgery/scheduled/test_verification.py::test_no_forward_fills_a_cache_that_blocks_of_other_numbers_share",
     ),
+    Bug(
+        "model/constants",
+        "rounded-tables-are-exported-in-silence",
+        "    return {name: share for name, share in shares.items() if share > 0}\n",
+        "    return {}\n",
+        "surgery/checkpoint/test_tables.py::test_an_export_says_which_tables_were_rounded_in_memory",
+    ),
+    Bug(
+        "surgery/checkpoint/folder",
+        "a-registered-attention-is-exported",
+        "    require_library_attention(source)\n    whole",
+        "    whole",
+        "surgery/checkpoint/test_attention_functions.py::test_every_way_to_a_checkpoint_names_the_function",
+    ),
+    Bug(
+        "surgery/checkpoint/proof",
+        "outlines-attend-by-different-functions",
+        "    rewritten._attn_implementation = config._attn_implementation\n",
+        "",
+        "surgery/checkpoint/test_attention_functions.py::test_another_order_in_memory_attends_by_the_same_function",
+    ),
+    Bug(
+        "schedule",
+        "a-block-that-does-not-run-is-repeated-in-silence",
+        '        if idle is not None:\n            raise OptionError(\n                f"repeat:',
+        '        if idle is not None and False:\n            raise OptionError(\n                f"repeat:',
+        "test_schedule.py::test_what_names_a_block_that_does_not_run_is_refused_by_all_alike",
+    ),
 )
