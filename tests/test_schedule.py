@@ -107,7 +107,6 @@ def test_a_repeat_is_every_block_of_the_window_in_a_row(n_blocks: int, times: in
     assert counts == [1 + times if start <= block < start + length else 1 for block in range(n_blocks)]
 
 
-@given(schedules())
 @given(data=st.data())
 def test_what_names_a_block_that_does_not_run_is_refused_by_all_alike(data: st.DataObject) -> None:
     order = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=6))
@@ -126,6 +125,7 @@ def test_what_names_a_block_that_does_not_run_is_refused_by_all_alike(data: st.D
                 call()
 
 
+@given(schedules())
 def test_clean_prefix_is_where_the_standard_order_ends(schedule: Schedule) -> None:
     prefix = schedule.clean_prefix
     assert list(schedule.order[:prefix]) == list(range(prefix))
