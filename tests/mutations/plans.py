@@ -63,4 +63,18 @@ BUGS: tuple[Bug, ...] = (
         '        if idle is not None and False:\n            raise OptionError(\n                f"repeat:',
         "test_schedule.py::test_what_names_a_block_that_does_not_run_is_refused_by_all_alike",
     ),
+    Bug(
+        "runs/paired",
+        "a-control-is-what-its-folder-is-called",
+        "        and not contradiction(run, label)\n",
+        "",
+        "runs/test_paired.py::test_a_renamed_control_and_a_copied_run_are_told",
+    ),
+    Bug(
+        "runs/run",
+        "a-part-keeps-the-sentence-of-the-whole",
+        "stored = None if self.cut else (",
+        "stored = (",
+        "surveying/test_until.py::test_a_part_says_nothing_of_the_whole",
+    ),
 )
