@@ -214,7 +214,7 @@ def test_the_sentence_says_whether_the_width_was_reached(
 @pytest.mark.filterwarnings("ignore:Of all prompts together")
 @pytest.mark.parametrize("part", [{"prompts": "0-1"}, {"blocks": "0-1"}, {"variables": "prediction_depth"}])
 def test_a_part_says_nothing_of_the_whole(part: dict[str, str]) -> None:
-    run = bathyscope.survey(waves.loaded("llama"), IDS[:8], ["lens"], progress=False)
+    run = bathyscope.survey(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9,) * 8), ["lens"], progress=False)
     run.manifest["record"]["notes"]["until"] = {"text": "With 8 of 8 prompts all readings are known."}
     assert run.stopped
     assert run.record()["until"]
