@@ -80,7 +80,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "runs/selecting",
         "a-range-counts-places-where-a-number-is-an-id",
-        "elif any(name.isdecimal() and str(int(name[:18])) == name and int(name) in numbers for name in prompts.names):",
+        "elif _has_ids_of_other_places(numbers, prompts.names):",
         "elif False:",
         "runs/test_selecting.py::test_a_number_means_the_same_alone_and_in_a_range",
     ),

@@ -42,7 +42,7 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
             numbers_of_part = [
                 number for number, label_value in enumerate(prompts.label(label)) if str(label_value) == value
             ]
-        elif any(name.isdecimal() and str(int(name[:18])) == name and int(name) in numbers for name in prompts.names):
+        elif _has_ids_of_other_places(numbers, prompts.names):
             numbers_of_part = _ids_in_range(part, numbers, prompts.names)
         elif numbers and numbers[-1] < len(prompts):
             numbers_of_part = list(numbers)
@@ -62,6 +62,12 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
             )
         chosen.update(numbers_of_part)
     return sorted(chosen)
+
+
+def _has_ids_of_other_places(numbers: range, names: Sequence[str]) -> bool:
+    """Return whether a number of a range is the id of a prompt at another place."""
+    by_place = ((place, int(name)) for place, name in enumerate(names) if name.isdecimal() and len(name) <= 18)
+    return any(number in numbers and number != place for place, number in by_place)
 
 
 def _ids_in_range(part: str, numbers: range, names: Sequence[str]) -> list[int]:
