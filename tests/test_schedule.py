@@ -107,6 +107,24 @@ def test_a_repeat_is_every_block_of_the_window_in_a_row(n_blocks: int, times: in
     assert counts == [1 + times if start <= block < start + length else 1 for block in range(n_blocks)]
 
 
+@given(data=st.data())
+def test_what_names_a_block_that_does_not_run_is_refused_by_all_alike(data: st.DataObject) -> None:
+    order = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=6))
+    schedule, start = Schedule(tuple(order), 6), data.draw(st.integers(0, 4))
+    length = data.draw(st.integers(1, 6 - start))
+    calls: list[tuple[range, Callable[[], Schedule]]] = [
+        (range(start, start + 1), lambda: schedule.drop(start)),
+        (range(start, start + 2), lambda: schedule.swap(start)),
+        (range(start, start + length), lambda: schedule.repeat(start, length)),
+    ]
+    for named, call in calls:
+        if set(named) <= set(order):
+            call()
+        else:
+            with pytest.raises(OptionError):
+                call()
+
+
 @given(schedules())
 def test_clean_prefix_is_where_the_standard_order_ends(schedule: Schedule) -> None:
     prefix = schedule.clean_prefix
@@ -176,6 +194,7 @@ OUT_OF_RANGE = "is out of range; this model has 6 blocks, 0 to 5."
             "repeat:4+3",
             "repeat:4+3x1: a window needs an end within 6 blocks; at length 3 the last start is 3.",
         ),
+        ("drop:1,repeat:1+2", "repeat:1+2x1: block 1 does not run in this schedule (drop:1); name blocks that do."),
         ("repeat:4+0", "repeat:4+0x1: a window needs length ≥ 1"),
         ("repeat:4x0", "repeat:4+1x0: a window needs length ≥ 1 and times ≥ 1"),
         ("drop", "'drop': write drop: and one block index, for example drop:5."),

@@ -122,6 +122,12 @@ class Schedule:
                 f"{length} the last start is {self.n_blocks - length}."
             )
         window = range(start, start + length)
+        idle = next((block for block in window if block not in self.order), None)
+        if idle is not None:
+            raise OptionError(
+                f"repeat:{start}+{length}x{times}: block {idle} does not run in this schedule ({self}); "
+                "name blocks that do."
+            )
         _require_steps(
             len(self) + times * sum(block in window for block in self.order), f"repeat:{start}+{length}x{times}: "
         )

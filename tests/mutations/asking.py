@@ -183,7 +183,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "model/model",
         "files-of-a-tokenizer-name-no-pads",
-        "return edges if source is None else edges | edges_in_files(source, revision=self.revision)",
+        "return edges if source is None else edges | edges_in_files(source, revision=self._revision)",
         "return edges",
         "model/test_reading.py::test_what_pads_is_known_by_the_files_of_a_model",
     ),

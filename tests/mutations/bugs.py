@@ -11,6 +11,7 @@ import headlines
 import identities
 import in_hand
 import joins
+import plans
 import promises
 import tables
 import while_measuring
@@ -27,6 +28,7 @@ BUGS: tuple[Bug, ...] = (
     *in_hand.BUGS,
     *copies.BUGS,
     *joins.BUGS,
+    *plans.BUGS,
     *promises.BUGS,
     *tables.BUGS,
 )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import waves
 
 import bathyscope
 from bathyscope.model import load
 from bathyscope.pages.head.numbers import read_profile
-from bathyscope.runs.paired import is_paired, paired_controls
+from bathyscope.runs.paired import contradiction, is_paired, paired_controls
+from bathyscope.runs.run import Run
 
 KINDS = "untrained:3,shuffled_blocks:2,shuffled_text:3"
 IDS = np.random.default_rng(0).integers(2, 60, (6, 9)).tolist()
@@ -103,3 +108,51 @@ def test_controls_of_other_tokens_under_the_same_names_are_not_paired(run: Path)
     opened.controls["shuffled_text-9"] = other
     # the first token of a prompt stays where it is in shuffled text
     assert not is_paired(opened, "shuffled_text-9")
+
+
+CONTROLS = (*(f"untrained-{n}" for n in range(3)), "shuffled_blocks-0", "shuffled_blocks-1", "shuffled_text-0")
+
+
+@pytest.mark.filterwarnings("ignore:The control")
+@pytest.mark.parametrize("says", ["note", "name", "weights"])
+@settings(deadline=None, max_examples=25)
+@given(data=st.data())
+def test_a_control_is_what_it_says_and_not_what_its_folder_is_called(
+    surveyed: Path, says: str, data: st.DataObject
+) -> None:
+    """Stored by this version, by an earlier one (no note), or by one that called it after its model (weights alone)."""
+    opened = bathyscope.open(surveyed / "run")
+    sources = {"run": replace(opened, controls={}), **{label: opened.controls[label] for label in CONTROLS}}
+    folders = data.draw(st.lists(st.sampled_from([*CONTROLS, "untrained-7", "shuffled_text-8"]), unique=True))
+    named = {folder: data.draw(st.sampled_from(sorted(sources))) for folder in folders}
+    run = replace(opened, controls={folder: _written(sources[source], says) for folder, source in named.items()})
+    for folder, source in named.items():
+        kind, actual = folder.rpartition("-")[0], source.rpartition("-")[0]
+        # whatever tells less than a name leaves untrained ones of the run's own weights
+        told = kind == actual if says != "weights" else not (kind == "untrained" and actual in ("", "shuffled_text"))
+        if says == "name" and not actual and kind != "untrained":
+            continue
+        assert (contradiction(run, folder) == "") == told, (folder, source)
+
+
+def _written(run: Run, says: str) -> Run:
+    """The run as a version would have written it that says no more of what a control is."""
+    manifest = copy.deepcopy(run.manifest)
+    if says != "note":
+        del manifest["record"]["notes"]["control"]
+    if says == "weights":
+        manifest["identity"] |= {"model": "m", "dataset": "given"}
+    return replace(run, manifest=manifest)
+
+
+def test_a_renamed_control_and_a_copied_run_are_told(run: Path) -> None:
+    shutil.move(run / "controls/shuffled_blocks-0", run / "controls/untrained-5")
+    with pytest.warns(
+        UserWarning, match=r"untrained-5 in .* is a control shuffled_blocks, whatever its folder is called"
+    ):
+        opened = bathyscope.open(run)
+    assert opened.verdict.half.nulls["untrained"].seeds == 3
+    assert read_profile(opened).notes == (
+        "1 control is not what the name says, and left out of every difference from the run.",
+    )
+    assert opened.controls["untrained-0"].manifest["record"]["notes"]["control"] == {"kind": "untrained", "seed": 0}

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support import waves, zoo
 from support.word_tokenizer import word_tokenizer
 
@@ -16,7 +18,9 @@ import bathyscope
 from bathyscope import OptionError
 from bathyscope.labels import token_weights
 from bathyscope.pages.figures.registry import FIGURES, drawings
-from bathyscope.runs.selecting import of_variables
+from bathyscope.prompts.prompt import TokenizedPrompt
+from bathyscope.prompts.prompts import Prompts
+from bathyscope.runs.selecting import of_variables, prompts_named
 
 IDS = zoo.prompts(zoo.build("llama"), (14, 9, 14, 11, 10))
 MEASURES = ["residual", "lens", "skip", "drop", "pairs", "cka"]
@@ -138,3 +142,19 @@ def test_a_figure_that_lacks_a_variable_is_left_out_by_name(run: bathyscope.Run,
         FIGURES["drop"].drawing(run.select(variables="loss"))
     with pytest.warns(UserWarning, match=wanted):
         assert bathyscope.report([run], tmp_path / "page.html", variables="loss,cos_block").is_file()
+
+
+@settings(deadline=None, max_examples=60)
+@given(ids=st.lists(st.integers(0, 9), unique=True, min_size=1, max_size=6), data=st.data())
+def test_a_number_means_the_same_alone_and_in_a_range(ids: list[int], data: st.DataObject) -> None:
+    prompts = Prompts(tuple(TokenizedPrompt(id=str(name), ids=(5, 6)) for name in ids), "given")
+    first = data.draw(st.integers(0, 9))
+    last = data.draw(st.integers(first, 9))
+    alone = ",".join(map(str, range(first, last + 1)))
+    if not set(range(first, last + 1)) <= set(ids):
+        if any(number != place and first <= number <= last for place, number in enumerate(ids)):
+            with pytest.raises(OptionError, match="may mean ids or places"):
+                prompts_named(prompts, f"{first}-{last}")
+        return
+    assert prompts_named(prompts, f"{first}-{last}") == prompts_named(prompts, alone)
+    assert prompts_named(prompts, alone) == sorted(ids.index(number) for number in range(first, last + 1))

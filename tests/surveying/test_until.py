@@ -214,6 +214,18 @@ def test_the_sentence_says_whether_the_width_was_reached(
         assert (float(shown[1]) <= width + 1e-9) == (known <= width + 1e-9) or abs(known - width) < 1e-8
 
 
+@pytest.mark.filterwarnings("ignore:Of all prompts together")
+@pytest.mark.parametrize("part", [{"prompts": "0-1"}, {"blocks": "0-1"}, {"variables": "prediction_depth"}])
+def test_a_part_says_nothing_of_the_whole(part: dict[str, str]) -> None:
+    run = bathyscope.survey(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9,) * 8), ["lens"], progress=False)
+    run.manifest["record"]["notes"]["until"] = {"text": "With 8 of 8 prompts all readings are known."}
+    assert run.stopped
+    assert run.record()["until"]
+    some = run.select(**part)
+    assert some.stopped == ""
+    assert some.record()["until"] is None
+
+
 def test_a_second_look_that_is_missing_is_named() -> None:
     assert Ending(2.0, 0.0613, 10, 40, False, 0.1).text == (
         "±2 blocks was not reached with two batches in a row: the budget of 0.1 s ended at 10 of 40 prompts, where all "

@@ -6,6 +6,7 @@ may attend otherwise.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
@@ -26,14 +27,28 @@ def registered_functions(hf: nn.Module) -> dict[str, Content]:
     The name that a function is registered under changes nothing.
     """
     contents = ContentReader(hf)
-    functions: dict[str, Content] = {}
+    return {
+        f"{path} {kind} function".strip(): contents.read_function(function)
+        for path, kind, _, function in _somebodys_functions(hf)
+    }
+
+
+def registered_in_words(hf: nn.Module) -> str:
+    """Return which function somebody has registered for what the model attends with, as a clause; empty where none."""
+    for _, kind, name, function in _somebodys_functions(hf):
+        called = getattr(function, "__qualname__", type(function).__name__).rpartition("<locals>.")[2]
+        return f"its {kind} function {name!r} is one that was registered in memory ({called})"
+    return ""
+
+
+def _somebodys_functions(hf: nn.Module) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield the functions that are not the library's own: place of the configuration, kind, name and the function."""
     for path, config in _configurations(hf):
         name = getattr(config, "_attn_implementation", None)
         for kind, table in _TABLES:
             function = table[name] if isinstance(name, str) and name in table else None
             if function is not None and not _is_of_library(function):
-                functions[f"{path} {kind} function".strip()] = contents.read_function(function)
-    return functions
+                yield path, kind, name, function
 
 
 def implementations_of(hf: nn.Module) -> dict[str, str]:

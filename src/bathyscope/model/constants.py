@@ -189,6 +189,37 @@ def changed_tables(hf: nn.Module) -> list[str]:
     ]
 
 
+def rounded_tables(hf: nn.Module) -> dict[str, float]:
+    """Return the tables that were rounded in memory, as casting a model rounds them, by path.
+
+    Each with the largest difference from what the configuration makes, as a share of a number. A model that is loaded
+    in a dtype has none: there the library leaves its tables in full.
+    """
+    built = _built(hf)
+    if built is None:
+        return {}
+    reset_rotary(hf)
+    constants = _on_host(_constants_of(hf))
+    pairs = {name: (constants[name], built.get(name)) for name in sorted(tables_of(hf)) if name in constants}
+    shares = {name: _share_of_rounding(value, table) for name, (value, table) in pairs.items()}
+    return {name: share for name, share in shares.items() if share > 0}
+
+
+def _share_of_rounding(value: Tensor, table: Any) -> float:
+    """Return the largest difference of a cast table, as a share of a number; 0 where it is the same to its rounding."""
+    if not isinstance(table, Tensor) or _is_absent(value) or _is_absent(table) or value.shape != table.shape:
+        return 0.0
+    if not (table.is_floating_point() and value.is_floating_point()):
+        return 0.0
+    numbers, exact = value.to(table.device).double(), table.double()
+    # another device rounds the same table in its last digits
+    if _lies_within(numbers, table, ()):
+        return 0.0
+    shares = ((numbers - exact) / exact).abs()
+    finite = shares.isfinite()
+    return float(shares[finite].max()) if finite.any() else 0.0
+
+
 def _is_cast(value: Tensor, table: Any) -> bool:
     """Whether a value is a table, up to rounding, as it comes out of casts of its model; also where there is no table.
 

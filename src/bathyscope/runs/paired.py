@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from bathyscope.errors import StoreError
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from bathyscope.runs.manifest import Identity
 
 _UNTRAINED = "untrained"
+CONTROL: Final = "control"
+"""Note of a run's record: the kind and the seed of the control that it is, or None for a run that is none."""
+_BY_MODEL: Final = {
+    _UNTRAINED: re.compile(r", untrained, seed \d+( \(.*)?$"),
+    "shuffled_blocks": re.compile(r", blocks shuffled, seed \d+( \(.*)?$"),
+}
+_BY_DATASET: Final = {"shuffled_text": re.compile(r", shuffled \(seed \d+\)$")}
+"""What controls call their model and their prompts; those of earlier versions say no more of what they are."""
 
 
 class Controlled(Protocol):
@@ -26,6 +35,10 @@ class Controlled(Protocol):
     @property
     def identity(self) -> Identity:
         """What was measured, and how."""
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Identity and record, as they are stored."""
 
     @property
     def prompts(self) -> Prompts:
@@ -72,11 +85,42 @@ def is_paired(run: Controlled, label: str) -> bool:
     return (
         run.judged
         and control.judged
+        and not contradiction(run, label)
         and is_of_its_shape(run, label)
         # one of both may be unfinished
         and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
         and _has_its_prompts(run, control)
     )
+
+
+def contradiction(run: Controlled, label: str) -> str:
+    """Return what a control is in truth where it is not what the name of its folder says; empty where it may be.
+
+    It says so itself, or its weights do: an untrained model has not those of the run.
+    """
+    kind, control = label.rpartition("-")[0], run.controls[label]
+    if kind not in (*_BY_MODEL, *_BY_DATASET):
+        return ""
+    notes = control.manifest.get("record", {}).get("notes") or {}
+    stated = notes.get(CONTROL) or {}
+    actual = str(stated.get("kind", "")) or next(
+        (
+            name
+            for text, patterns in ((control.identity.model, _BY_MODEL), (control.identity.dataset, _BY_DATASET))
+            for name, pattern in patterns.items()
+            if pattern.search(text)
+        ),
+        "",
+    )
+    if actual:
+        return "" if actual == kind else f"a control {actual}"
+    if CONTROL in notes:
+        return "no control"
+    return "of the run's own weights" if kind == _UNTRAINED and _has_its_weights(run, control) else ""
+
+
+def _has_its_weights(run: Controlled, control: Controlled) -> bool:
+    return control.identity.weight_hash == run.identity.weight_hash
 
 
 def is_of_its_shape(run: Controlled, label: str) -> bool:

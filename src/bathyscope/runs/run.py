@@ -27,7 +27,7 @@ from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
-from bathyscope.runs.paired import is_of_its_shape, paired_controls
+from bathyscope.runs.paired import contradiction, is_of_its_shape, paired_controls
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
@@ -100,12 +100,13 @@ class Run:
 
     @property
     def stopped(self) -> str:
-        """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others."""
+        """Why a survey with ``until=`` ended, and whether it reached what was asked; empty for others and for parts."""
         return str((self._until or {}).get("text", ""))
 
     @property
     def _until(self) -> Mapping[str, Any] | None:
-        stored = (self.manifest["record"].get("notes") or {}).get("until")
+        # its intervals are of all prompts and all blocks, and a part has others
+        stored = None if self.cut else (self.manifest["record"].get("notes") or {}).get("until")
         return stored if isinstance(stored, Mapping) else None
 
     @property
@@ -555,6 +556,11 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
         if not is_of_its_shape(run, label):
             warn(
                 f"The control {label} in {str(folder)!r} is of another model ({control.caption()}), and nothing is "
+                "compared with it."
+            )
+        elif actual := contradiction(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
                 "compared with it."
             )
     return run

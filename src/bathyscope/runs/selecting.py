@@ -42,6 +42,8 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
             numbers_of_part = [
                 number for number, label_value in enumerate(prompts.label(label)) if str(label_value) == value
             ]
+        elif _has_ids_of_other_places(numbers, prompts.names):
+            numbers_of_part = _ids_in_range(part, numbers, prompts.names)
         elif numbers and numbers[-1] < len(prompts):
             numbers_of_part = list(numbers)
         else:
@@ -60,6 +62,27 @@ def prompts_named(prompts: Prompts, some: Some) -> list[int]:
             )
         chosen.update(numbers_of_part)
     return sorted(chosen)
+
+
+def _has_ids_of_other_places(numbers: range, names: Sequence[str]) -> bool:
+    """Return whether a number of a range is the id of a prompt at another place."""
+    by_place = ((place, int(name)) for place, name in enumerate(names) if name.isdecimal() and len(name) <= 18)
+    return any(number in numbers and number != place for place, number in by_place)
+
+
+def _ids_in_range(part: str, numbers: range, names: Sequence[str]) -> list[int]:
+    """Return the prompts whose ids a range names: a number that is an id means that id, alone and in a range.
+
+    Raises:
+        OptionError: some of its numbers are ids and others are not, so that it may mean ids or places.
+    """
+    unnamed = next((number for number in numbers if str(number) not in names), None)
+    if unnamed is not None:
+        raise OptionError(
+            f"{part!r} may mean ids or places, since some of its numbers are ids of this run and {unnamed} is none. "
+            "List the prompts one by one."
+        )
+    return [names.index(str(number)) for number in numbers]
 
 
 def of_prompts(datasets: Mapping[str, xr.Dataset], numbers: Sequence[int]) -> dict[str, xr.Dataset]:

@@ -56,6 +56,17 @@ class Strata:
         """Return the combined mean of every candidate over the prompts as they are, [X]."""
         return self.means(values_XP, np.ones((1, values_XP.shape[1])))[:, 0]
 
+    def worst_stratum(self, values_XP: FloatArray) -> IntArray:
+        """Return the stratum of the largest mean of every candidate, [X]; the first of equal ones."""
+        return np.argmax([values_XP[:, self.number_P == s].mean(axis=1) for s in range(self.size)], axis=0)
+
+    def weights(self, values_XP: FloatArray) -> FloatArray:
+        """Return how much each prompt counts in the combined mean of every candidate, [X, P]; rows add up to 1."""
+        share_P = 1 / np.bincount(self.number_P)[self.number_P]
+        if not self.worst:
+            return np.tile(share_P / self.size, (len(values_XP), 1))
+        return np.where(self.number_P == self.worst_stratum(values_XP)[:, None], share_P, 0.0)
+
 
 def cheapest_again(
     values_XP: FloatArray,

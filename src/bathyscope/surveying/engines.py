@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -205,7 +205,7 @@ def _survey_with_controls(
     # controls are cut as the run is, whatever their own rates
     request = replace(request, before=EarlierCut.of(Identity.from_mapping(plan.identity())))
     for control in controls:
-        control_plan = request.plan(*control.of(plan.model, plan.prompts))
+        control_plan = replace(request.plan(*control.of(plan.model, plan.prompts)), control=asdict(control))
         place = None if folder is None else folder / CONTROLS / control.label
         control_runs[control.label] = carry_out(control_plan, place, command, progress, part, grow)
     return replace(run, controls=control_runs)

@@ -16,6 +16,7 @@ from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
+from bathyscope.runs.paired import CONTROL
 from bathyscope.surveying.advancing import Weights
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
 from bathyscope.surveying.rates import nominal_rates
@@ -42,6 +43,7 @@ class SurveyPlan:
         references: measure → its own further prompts.
         memory: bytes that a survey may take besides the weights; None = nobody says.
         call_tokens: tokens in one call of a block; None = as many as memory allows.
+        control: kind and seed of the control that is surveyed; None = the survey is of no control.
     """
 
     model: Model
@@ -55,6 +57,7 @@ class SurveyPlan:
     references: Mapping[str, Prompts]
     memory: int | None = None
     call_tokens: int | None = None
+    control: Mapping[str, str | int] | None = None
 
     @property
     def shards(self) -> list[tuple[int, int]]:
@@ -80,6 +83,7 @@ class SurveyPlan:
             "float32_products": "float32",
             # how a mixture's experts are multiplied, which the checks at load have seen
             "experts": getattr(self.model.hf.config, "_experts_implementation", None),
+            CONTROL: self.control,
             "memory": self.memory,
             "call_tokens": self.call_tokens,
             # what loading warned of, which nobody who opens the run later has seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import warnings
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -11,11 +13,11 @@ from hypothesis import given, settings
 from support import edited, zoo
 from support.loaded_facts import from_disk
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from transformers import AutoModelForCausalLM, PreTrainedModel
 
 import bathyscope
 from bathyscope import ModelError
-from bathyscope.model.constants import changed_tables
+from bathyscope.model.constants import changed_tables, rounded_tables
 from bathyscope.model.tables import tables_of
 
 QUICK = zoo.FEWER | {"gemma3", "gptj", "llama_longrope"}
@@ -78,6 +80,7 @@ def test_casts_of_a_model_leave_its_tables_and_factors_do_not(
     for dtype in casts:
         hf.to(dtype)
     assert changed_tables(hf) == []
+    _assert_rounded_where_loaded_tables_differ(hf)
     path, table = next(iter(computed_with(hf).items()))
     table.mul_(factor)
     assert changed_tables(hf) == [path]
@@ -109,3 +112,38 @@ def test_every_way_to_write_a_schedule_refuses_a_changed_table(tmp_path: Path) -
         with pytest.raises(ModelError, match=message):
             act()
     assert not [*tmp_path.iterdir()]
+
+
+def _assert_rounded_where_loaded_tables_differ(hf: PreTrainedModel) -> None:
+    """Tables are rounded where those of a model that is built in this dtype have other numbers."""
+    built = type(hf)._from_config(copy.deepcopy(hf.config), dtype=next(hf.parameters()).dtype)
+    rounded = rounded_tables(hf)
+    frequencies = {name: table for name, table in computed_with(built).items() if table.ndim == 1}
+    for name, table in frequencies.items():
+        now, exact = tables_of(hf)[name].double(), table.double()
+        share = float(((now - exact) / exact).abs()[exact != 0].max())
+        assert rounded.get(name, 0.0) == (pytest.approx(share) if share > 1e-5 else 0.0)
+
+
+@pytest.mark.parametrize("cast", ["to", "loaded", "and back"])
+def test_an_export_says_which_tables_were_rounded_in_memory(cast: str, tmp_path: Path) -> None:
+    """A checkpoint is loaded with tables in full, and so computes something else at distant tokens."""
+    zoo.entry("llama").build().save_pretrained(tmp_path / "plain")
+    dtype = torch.float32 if cast == "and back" else torch.bfloat16
+    hf = AutoModelForCausalLM.from_pretrained(tmp_path / "plain", dtype=dtype if cast == "loaded" else torch.float32)
+    hf = hf.to(torch.bfloat16).to(dtype)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folder = bathyscope.export(hf, "drop:1", tmp_path / "export")
+    said = [str(warning.message) for warning in caught if "rounded" in str(warning.message)]
+    copied = AutoModelForCausalLM.from_pretrained(folder)
+    first, second = (model.model.rotary_emb.inv_freq.double() for model in (hf, copied))
+    share = float(((first - second) / second).abs().max())
+    assert bool(said) == (share > 0) == (cast != "loaded")
+    for text in (*said, *[(folder / "README.md").read_text()] * len(said)):
+        name = str(dtype).removeprefix("torch.")
+        assert (
+            f"model.rotary_emb.inv_freq (and 1 more) was rounded with the model in memory (by up to {share:.2g} of a"
+            in text
+        )
+        assert f"Measure this copy, or load the source with dtype={name} instead of casting it." in text

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
-from support import waves
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import waves, zoo
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel
 
 import bathyscope
 from bathyscope.errors import ModelError
+from bathyscope.model.anatomy.gaps import gap
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.order.chain import Chain
 from bathyscope.surgery.scheduled.running import expected_logits, require_parity
@@ -53,9 +62,12 @@ def test_a_model_that_looks_into_its_cache_before_its_blocks_is_refused_with_the
     """Qwen 4 keeps the positions of its indexers at the place of the first block that has one."""
     ids = torch.tensor([[5, 6, 7]])
     with bathyscope.scheduled(waves.loaded("qwen4_exp"), "drop:0") as hf:
-        begun = hf(ids, use_cache=True).past_key_values
-        with pytest.raises(ModelError, match=r"cannot go on from a cache under a schedule: .*with use_cache=False\."):
-            hf(ids[:, :1], past_key_values=begun)
+        assert hf(ids).past_key_values is None
+        for asked in ({"use_cache": True}, {"past_key_values": DynamicCache()}):
+            with pytest.raises(
+                ModelError, match=r"cannot go on from a cache under a schedule: .*with use_cache=False\."
+            ):
+                hf(ids, **asked)
         assert hf.generate(ids, max_new_tokens=2, use_cache=False, do_sample=False).shape == (1, 5)
 
 
@@ -69,6 +81,41 @@ def test_a_model_that_fills_no_cache_under_a_schedule_says_so_and_runs_without(n
             ModelError, match=r"under a schedule: (Index|Value)Error.*[^.]\. Run it with use_cache=False\."
         ):
             hf(ids, use_cache=True)
+
+
+def of_other_places(moved: Sequence[int]) -> PreTrainedModel:
+    """A model in whose list blocks stand in somebody's own order, with the numbers of the places they come from."""
+    hf: Any = zoo.entry("llama").build()
+    hf.model.layers = nn.ModuleList([hf.model.layers[place] for place in moved])
+    return hf
+
+
+@settings(deadline=None, max_examples=12)
+@given(
+    moved=st.permutations(range(5)),
+    order=st.lists(st.integers(0, 4), min_size=1, max_size=6),
+    asked=st.sampled_from([{}, {"use_cache": None}, {"use_cache": False}, {"return_dict": True}]),
+)
+def test_no_forward_fills_a_cache_that_blocks_of_other_numbers_share(
+    moved: list[int], order: list[int], asked: dict[str, Any]
+) -> None:
+    """Blocks address a cache by the numbers that they bear, which need not be those of their places."""
+    hf = of_other_places(moved)
+    ids = torch.tensor([[5, 6, 7, 8, 9, 10]])
+    by_hand = copy.deepcopy(hf)
+    by_hand.model.layers = nn.ModuleList([by_hand.model.layers[block] for block in order])
+    by_hand.config.num_hidden_layers = len(order)
+    with torch.no_grad():
+        expected = by_hand(ids, use_cache=False).logits
+        with bathyscope.scheduled(hf, Schedule(tuple(order), 5)) as running:
+            assert gap(running(ids, **asked).logits, expected) < 1e-5
+            if running(ids).past_key_values is None:
+                with pytest.raises(ModelError, match=r"Run it with use_cache=False\.$"):
+                    running(ids, use_cache=True)
+            else:
+                begun = running(ids[:, :3], use_cache=True)
+                rest = running(ids[:, 3:], past_key_values=begun.past_key_values).logits
+                assert gap(torch.cat([begun.logits, rest], 1), expected) < 1e-3
 
 
 def test_expected_logits_follow_the_slot_where_asked() -> None:

@@ -117,6 +117,30 @@ def test_a_joint_choice_counts_domains_alike(joint: Any) -> None:
     by_domain = plan.transfer[plan.transfer["chosen_on"] == JOINT]["domain_cost"]
     assert plan.table["test_cost"][0] == pytest.approx(combine(by_domain))
     assert plan.record()["transfer"][0].keys() >= {"chosen_on", "domain", "transfer", "transfer_low"}
+    # what is said next to the cost is of the same prompts
+    forwards = [forwards_of(waves.loaded("llama"), schedule, test) for schedule in ("standard", plan.left_out)]
+    losses = [[np.mean([loss for loss, _ in forward[name]]) for name in "ab"] for forward in forwards]
+    changed = [
+        np.mean([np.mean(full[1] != left[1]) for full, left in zip(forwards[0][name], forwards[1][name])])
+        for name in "ab"
+    ]
+    worst = int(np.subtract(*losses[::-1]).argmax())
+    expected = [np.mean(row) if joint == "mean" else row[worst] for row in (*losses, changed)]
+    assert (plan.price.before, plan.price.after, plan.price.changed) == pytest.approx(expected, abs=1e-5)
+    where = "as the mean over domains" if joint == "mean" else f"on {'ab'[worst]}, the worst domain"
+    assert f"nats per token {where} (" in plan.text
+
+
+def forwards_of(model: Any, schedule: str, prompts: Mapping[str, Ids]) -> dict[str, list[tuple[float, Any]]]:
+    """The loss of every prompt under a schedule, and its most likely tokens, by domain."""
+    result: dict[str, list[tuple[float, Any]]] = {name: [] for name in prompts}
+    with bathyscope.scheduled(model, schedule) as hf, torch.no_grad():
+        for name, ids in prompts.items():
+            for prompt in ids:
+                logits = hf(input_ids=torch.tensor([prompt])).logits[0, :-1].double()
+                loss = torch.nn.functional.cross_entropy(logits, torch.tensor(prompt[1:]))
+                result[name].append((float(loss), logits.argmax(-1).numpy()))
+    return result
 
 
 def test_shares_are_those_of_bootstraps_of_the_costs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def candidate_rows(plan: Plan) -> list[CandidateRow]:
 def plan_headline(plan: Plan) -> str:
     """Return one sentence: what the choice costs, and whether the test prompts prove that it can go within a limit."""
     parts, price, limit = _name_parts(plan), plan.price, float(plan.data.attrs.get("max_cost") or 0)
-    cost, base = f"{_signed(price.cost)} nats per token", _base(price)
+    cost, base = f"{_signed(price.cost)} nats per token{price.where}", _base(price)
     if not plan.fits:
         # The upper end of the interval decides, so the mean itself may lie below the limit.
         over = "over" if price.cost > limit else "not proved to be within"
@@ -74,7 +74,7 @@ def plan_headline(plan: Plan) -> str:
             lead = f"{capitalised(parts)} can go within {limit:g} nats per token: that"
         return f"{lead} costs {cost}{doubt}{base}{chance}; nothing tried is shown to cost less"
     if price.falls:
-        return f"Not proved: without {parts} the loss changes by {cost}{base}; {LOSS_FALLS}"
+        return f"Not proved: without {parts} {price.loss} changes by {cost}{base}; {LOSS_FALLS}"
     if candidate_rows(plan)[0].alike:
         return f"Not proved: leaving out {parts} costs {cost}{base}, and chance does as well on these prompts"
     best = min((row for row in candidate_rows(plan) if not math.isnan(row.cost)), key=lambda row: row.cost)

@@ -21,8 +21,9 @@ from bathyscope.errors import ModelError, OptionError, StoreError, warn
 from bathyscope.model import config_hash
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.model.attending import registered_in_words
 from bathyscope.model.classes import class_for
-from bathyscope.model.constants import changed_tables
+from bathyscope.model.constants import changed_tables, rounded_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
     has_adapters,
@@ -68,6 +69,7 @@ def write_export(
     """
     require_apart(source.folder, folder)
     require_plain(source)
+    require_library_attention(source)
     whole = skeleton(source.config)
     require_all_layers(source, whole)
     config, layout = layout_of(source, schedule)
@@ -88,6 +90,7 @@ def write_export(
     lacking = [] if source.has_tokenizer else ["The source came without a tokenizer, so this copy has none."]
     lacking += _note_left_out(source)
     lacking += _note_cache(source.config, config)
+    lacking += _note_rounded(source)
     notes = [*notes, *lacking]
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
@@ -142,6 +145,21 @@ def _note_cache(config: PreTrainedConfig, rewritten_config: PreTrainedConfig) ->
     ]
 
 
+def _note_rounded(source: Source) -> list[str]:
+    """Say which tables were rounded with the model in memory, which a checkpoint is loaded with in full."""
+    rounded = {} if source.hf is None else rounded_tables(source.hf)
+    if not rounded:
+        return []
+    name = max(rounded, key=lambda table: rounded[table])
+    more = f" (and {len(rounded) - 1} more)" if len(rounded) > 1 else ""
+    dtype = str(source.dtype).removeprefix("torch.")
+    return [
+        f"{name}{more} was rounded with the model in memory (by up to {rounded[name]:.2g} of a number), and loads here "
+        f"in full, so that logits may differ. Measure this copy, or load the source with dtype={dtype} instead of "
+        "casting it."
+    ]
+
+
 def layout_of(source: Source, schedule: Schedule) -> tuple[PreTrainedConfig, Layout]:
     """Return the configuration of a schedule, proved on outlines, and the tensors that it takes from the source.
 
@@ -193,6 +211,19 @@ def require_plain(source: Source) -> None:
         raise ModelError(
             f"The weights of {source.name} are quantised, with scales that belong to blocks in ways of their own; "
             "export the model before it was quantised, and quantise the export."
+        )
+
+
+def require_library_attention(source: Source) -> None:
+    """Refuse a model in memory that attends with a function that somebody has registered.
+
+    Raises:
+        ModelError: with its name.
+    """
+    if source.hf is not None and (registered := registered_in_words(source.hf)):
+        raise ModelError(
+            f"This {type(source.hf).__name__} cannot be exported: {registered}, and no checkpoint holds it. Put the "
+            "library's own back, and measure the model with that."
         )
 
 

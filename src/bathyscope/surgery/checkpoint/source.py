@@ -18,6 +18,7 @@ from bathyscope.model import AnyModel, Model, load, load_config, weight_hash
 from bathyscope.model.admission import without_adapter
 from bathyscope.model.anatomy.family import Family
 from bathyscope.model.anatomy.plain import is_unpacked
+from bathyscope.model.attending import registered_in_words
 from bathyscope.model.files import SINGLE, indexed, require_own_files, require_whole
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.in_hand import count_departure
@@ -126,7 +127,7 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
                 f"The blocks of {model.name} are streamed, and not from its files; give its folder, or load it with "
                 "placement='resident'."
             )
-        if replaced := replaced_in_words(model.hf):
+        if replaced := replaced_in_words(model.hf) or registered_in_words(model.hf):
             raise ModelError(
                 f"The files of {model.name} are copied, and {replaced}, which no file holds. Undo the change, or give "
                 "the folder to export the model as it is there."

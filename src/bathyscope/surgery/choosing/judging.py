@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import ModelError
@@ -13,7 +14,9 @@ from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
+from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, weighted_mean
 from bathyscope.surgery.plan.plan import encoded, result
+from bathyscope.surgery.trial.domains import DOMAIN
 from bathyscope.surgery.trial.ledger import Ledger
 from bathyscope.surgery.trial.trial import Trial
 from bathyscope.wavefront.histories import without
@@ -71,10 +74,11 @@ class Proof:
             "p_value": comparison.p_value,
             "indistinguishable": comparison.indistinguishable.astype(np.int64),
             "p_against_choice": comparison.p_against_first,
-            "test_kl": np.where(several, np.nan, detailed["kl"][first_rows].mean(axis=1)),
-            "test_agreement": np.where(several, np.nan, detailed["agreement"][first_rows].mean(axis=1)),
+            "test_kl": np.where(several, np.nan, self._combine(detailed["kl"][first_rows], cost)),
+            "test_agreement": np.where(several, np.nan, self._combine(detailed["agreement"][first_rows], cost)),
             "cost": cost,
             "full_loss": ledger.full_loss["test"],
+            **self._prompt_domains(),
             **self._measure_stability(candidates, dict(zip(subsets_by_name, cost))),
         }
         coords = {"prompt_id": self._trial.test.coords()["prompt_id"], **self._stability_coords(candidates)}
@@ -122,6 +126,19 @@ class Proof:
             # a choice without a number is told from nothing
             np.where(np.isfinite(cost_CP[0]).all(), with_gaps(compared.p_against_first), np.nan),
         )
+
+    def _combine(self, values_CP: FloatArray, cost_CP: FloatArray) -> FloatArray:
+        """Return what candidates do to the prompts that their costs are of, [candidates]."""
+        if self._strata is None:
+            return values_CP.mean(axis=1)
+        weights_CP = self._strata.weights(cost_CP)
+        return np.array([weighted_mean(weights, values) for weights, values in zip(weights_CP, values_CP)])
+
+    def _prompt_domains(self) -> dict[str, NDArray[np.object_]]:
+        """Return the domain of each test prompt, where there are domains."""
+        if self._trial.domains is None:
+            return {}
+        return {PROMPT_DOMAIN: np.array([str(name) for name in self._trial.test.label(DOMAIN)], dtype=object)}
 
     def _measure_stability(
         self, candidates: Candidates, cost_by_name: Mapping[str, FloatArray]

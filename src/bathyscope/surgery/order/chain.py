@@ -174,22 +174,20 @@ class Chain:
         self.running = False
         """Whether the blocks are run at the moment, after the last call of the model's loop."""
         self.refuses_cache = ""
-        """Why nothing may be continued from a cache; empty where it may."""
-        self.takes_caches = True
-        """Whether a new cache can be filled."""
+        """Why no cache may be filled or gone on from; empty where both may."""
 
     def without_wrong_caches(self, args: Sequence[Any], arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of the model's own forward, which makes no cache where it cannot fill one.
+        """Return the arguments of the model's own forward, which makes no cache where caches are not right.
 
         Raises:
-            ModelError: it would go on from a cache where that is not right, or fill one that it cannot.
+            ModelError: it would fill a cache there, or go on from one.
         """
-        caches = [value for value in (*args, *arguments.values()) if isinstance(value, Cache)]
-        refused = [cache for cache in caches if not self.takes_caches or self._cache.owns(cache)]
-        is_asked_for = not self.takes_caches and bool(arguments.get("use_cache"))
-        if self.refuses_cache and (refused or is_asked_for):
+        if not self.refuses_cache:
+            return arguments
+        # blocks that share a slot of it are wrong in the first forward already, and nothing could go on from it
+        if arguments.get("use_cache") or any(isinstance(value, Cache) for value in (*args, *arguments.values())):
             raise ModelError(f"{self.refuses_cache} Run it with use_cache=False.")
-        return arguments if self.takes_caches else {**arguments, "use_cache": False}
+        return {**arguments, "use_cache": False}
 
     def stand_ins(self) -> nn.ModuleList:
         """Return one for every block, in the model's order; of a looped model one for all runs of a block."""

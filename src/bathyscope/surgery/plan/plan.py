@@ -23,6 +23,7 @@ from bathyscope.runs.shards import decode, encode_results
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
 from bathyscope.surgery.checkpoint.json_record import Act, data_of, model_of, record_of, settings_of
+from bathyscope.surgery.plan.combining import PROMPT_DOMAIN
 from bathyscope.surgery.plan.price import Price
 from bathyscope.surgery.plan.stability_text import block_of
 from bathyscope.surgery.plan.task_table import HEADINGS as TASK_HEADINGS
@@ -50,6 +51,7 @@ _TABLE: Final = {
     "test_agreement": _label("top-1 agreement with the full model"),
     "cost": Label("candidate prompt", "cost on each test prompt", "nats", "loss(S) − loss(full)", _SOURCE),
     "full_loss": Label("prompt", "loss of the full model on each test prompt", "nats", source=_SOURCE, optional=True),
+    PROMPT_DOMAIN: Label("prompt", "domain of each test prompt", source=_SOURCE, optional=True),
     "chosen_again": _label("share of bootstraps of the calibration prompts in which it costs least", optional=True),
     "blocks_again": Label(
         "unit", "share of bootstraps in which it is in what costs least", source=_SOURCE, optional=True
@@ -277,9 +279,9 @@ class Plan:
         rows: list[tuple[Any, ...]] = []
         dropped = int(attrs["size"]) if self.leaves_blocks else 0
         rows.append(("blocks", int(attrs["n_blocks"]), int(attrs["n_blocks"]) - dropped))
-        if "full_loss" in self.data:  # not in plans of older versions
-            full = float(self.data["full_loss"].mean())
-            rows.append(("loss (nats per token)", full, full + float(self.data["cost"].values[0].mean())))
+        price = self.price
+        if not math.isnan(price.before):  # not in plans of older versions
+            rows.append((f"{price.loss.removeprefix('the ')} (nats per token)", price.before, price.after))
         if "parameters" in attrs:
             rows.append(("parameters", int(attrs["parameters"]), int(attrs["parameters_after"])))
             rows.append(("size (MiB)", float(attrs["bytes"]) / 2**20, float(attrs["bytes_after"]) / 2**20))

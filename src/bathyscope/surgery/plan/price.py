@@ -9,6 +9,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bathyscope.surgery.plan.combining import WORST, Combining
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -20,9 +22,9 @@ class Price:
     Args:
         cost, low, high: nats per token, with the ends of the interval, which are NaN without one.
         level: coverage of the interval.
-        before, after: loss over all test prompts, nats per token; NaN = unknown.
-        changed: share of the top-1 predictions that change; NaN = unknown.
-        joint: the cost combines domains, and need not be the difference of the two losses.
+        before, after: losses of the test prompts, combined as the cost is, which is their difference; NaN = unknown.
+        changed: share of the top-1 predictions that change, of the same prompts; NaN = unknown.
+        combining: how prompts of domains are combined; None = there are no domains.
     """
 
     cost: float
@@ -32,23 +34,24 @@ class Price:
     before: float = math.nan
     after: float = math.nan
     changed: float = math.nan
-    joint: bool = False
+    combining: Combining | None = None
 
     @classmethod
     def of(cls, data: xr.Dataset) -> Price:
         """Return the price of the choice, the first candidate of a plan's arrays."""
         choice = data.isel(candidate=0)
+        combining = Combining.of(data)
         has_losses = "full_loss" in data and "cost" in data
-        before = float(data["full_loss"].mean(skipna=False)) if has_losses else math.nan
+        before = combining.combine(data["full_loss"].values) if has_losses else math.nan
         return cls(
             cost=float(choice["test_cost"]),
             low=float(choice["test_cost_low"]),
             high=float(choice["test_cost_high"]),
             level=float(data.attrs["level"]),
             before=before,
-            after=before + float(choice["cost"].mean(skipna=False)) if has_losses else math.nan,
-            changed=1 - float(choice["test_agreement"]),
-            joint="joint" in data.attrs,
+            after=before + combining.combine(choice["cost"].values) if has_losses else math.nan,
+            changed=1 - float(choice["test_agreement"]) if combining.counts_rates else math.nan,
+            combining=combining if combining.joint else None,
         )
 
     @property
@@ -67,6 +70,16 @@ class Price:
         return (self.after - self.before) / self.before if self.before > 0 else math.nan
 
     @property
+    def loss(self) -> str:
+        """What the two losses are called: those of all prompts, or of which domains."""
+        return "the loss" if self.combining is None else self.combining.loss
+
+    @property
+    def where(self) -> str:
+        """Which domains the cost is of, behind its unit; empty without domains."""
+        return "" if self.combining is None else self.combining.where
+
+    @property
     def interval(self) -> str:
         """The ends of the interval in words."""
         if math.isnan(self.low):
@@ -79,22 +92,27 @@ class Price:
         if math.isnan(self.after):
             return ""
         verb = "goes"
-        if not self.joint and not self.may_be_nothing and not math.isnan(self.low):
+        # the worst of several costs lies above 0 by chance, also where the one domain named cannot be told from it
+        is_worst = self.combining is not None and self.combining.joint == WORST
+        if not self.may_be_nothing and not math.isnan(self.low) and (self.falls or not is_worst):
             verb = "falls" if self.falls else "rises"
         share = "" if math.isnan(self.rise) else f", {_per_cent(self.rise)}"
-        return f"the loss {verb} from {self.before:.4g} to {self.after:.4g}{share}"
+        return f"{self.loss} {verb} from {self.before:.4g} to {self.after:.4g}{share}"
 
     @property
     def change(self) -> str:
         """How many predictions change; empty where that is unknown."""
-        return "" if math.isnan(self.changed) else f"{self.changed:.0%} of the top-1 predictions change"
+        if math.isnan(self.changed):
+            return ""
+        of_domain = "" if self.combining is None or not self.combining.domain else " there"
+        return f"{self.changed:.0%} of the top-1 predictions change{of_domain}"
 
     @property
     def text(self) -> str:
         """The cost, whether it can be told from 0, its base, and the share of changed predictions."""
         doubt = ", which cannot be told from 0" if self.may_be_nothing else ""
         consequences = ", and ".join(part for part in (self.base, self.change) if part)
-        return f"{self.cost:.4g} nats per token ({self.interval}){doubt}" + (
+        return f"{self.cost:.4g} nats per token{self.where} ({self.interval}){doubt}" + (
             f": {consequences}" if consequences else ""
         )
 

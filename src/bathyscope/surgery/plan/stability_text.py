@@ -68,6 +68,21 @@ def _transfer_sentences(data: xr.Dataset) -> list[str]:
     return [f"{capitalised(listed)}, in nats, than that domain's own choice."]
 
 
+def domain_sentences(data: xr.Dataset) -> list[str]:
+    """Return what the choice costs on each domain, and which of these costs the others are combined of."""
+    if "domain_cost" not in data or "joint" not in data.attrs:
+        return []
+    cells = data.isel(chosen_on=-1)
+    listed = "; ".join(f"{domain} {_cost_text(cells.sel(domain=domain))}" for domain in data["domain"].values.tolist())
+    combined = "means over domains" if data.attrs["joint"] == "mean" else "those on the domain where each costs most"
+    return [f"By domain the choice costs: {listed}. The costs of all candidates are {combined}."]
+
+
+def _cost_text(cell: xr.Dataset) -> str:
+    mean, low, high = (float(cell[f"domain_cost{end}"]) for end in ("", "_low", "_high"))
+    return f"{mean:.4g}" if np.isnan(low) else f"{mean:.4g} ({low:.4g} to {high:.4g})"
+
+
 def _excess_text(cell: xr.Dataset) -> str:
     mean, low, high = (float(cell[f"transfer{end}"]) for end in ("", "_low", "_high"))
     return f"{mean:.4g} ({low:.4g} to {high:.4g})"

@@ -15,7 +15,7 @@ from bathyscope.core.text import capitalised
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.price import Price
-from bathyscope.surgery.plan.stability_text import block_of, stability_sentences
+from bathyscope.surgery.plan.stability_text import block_of, domain_sentences, stability_sentences
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -68,6 +68,7 @@ def sentences(data: xr.Dataset) -> list[str]:
     by_name = {name: data.isel(candidate=place) for place, name in enumerate(names)}
     text = [
         *_lead_sentences(data, names[0] in alike),
+        *domain_sentences(data),
         *_address_sentences(data),
         *stability_sentences(data),
     ]
@@ -137,8 +138,8 @@ def refusal(data: xr.Dataset) -> str:
     price = Price.of(data)
     return (
         f"Not shown to stay below max_cost={float(data.attrs['max_cost']):g}: the choice of the calibration prompts, "
-        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats ({price.interval}); no other was put to this test. "
-        "Allow a higher cost, or give more test prompts."
+        f"{data['subset'].values[0]}, costs {price.cost:.4g} nats{price.where} ({price.interval}); "
+        "no other was put to this test. Allow a higher cost, or give more test prompts."
     )
 
 
@@ -178,7 +179,8 @@ def _lead_sentences(data: xr.Dataset, as_good: bool) -> list[str]:
     price_sentence = f"It costs {price.text}, and {searched}"
     if price.falls:
         return [
-            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) the loss falls; {LOSS_FALLS}.",
+            f"Not proved on {prompts}: without the choice ({subset}, {counted}{within}) {price.loss} falls; "
+            f"{LOSS_FALLS}.",
             price_sentence,
         ]
     if as_good and is_like_chance(data):

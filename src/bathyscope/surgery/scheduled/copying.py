@@ -14,7 +14,7 @@ from bathyscope.model.anatomy.family import Family
 from bathyscope.model.tables import take_tables
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.configuration import rewritten
-from bathyscope.surgery.checkpoint.folder import layout_of, require_all_layers, schedule_for
+from bathyscope.surgery.checkpoint.folder import layout_of, require_all_layers, require_library_attention, schedule_for
 from bathyscope.surgery.checkpoint.outline import fill, skeleton
 from bathyscope.surgery.checkpoint.proof import require_same
 from bathyscope.surgery.checkpoint.source import Source, plain_config
@@ -59,7 +59,10 @@ class ScheduledCopy:
         self.schedule = schedule
         self.layout = Layout(require_same(hf.config, config, schedule, family), schedule)
         plain = plain_config(hf)
-        require_all_layers(Source(type(hf).__name__, plain, hf), skeleton(plain))
+        source = Source(type(hf).__name__, plain, hf)
+        # what changes weights is written in the end, and refused before it learns any
+        require_library_attention(source)
+        require_all_layers(source, skeleton(plain))
         self.hf, self._lent = lent(hf, config, self.layout)
 
     @property

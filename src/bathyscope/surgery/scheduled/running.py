@@ -240,7 +240,7 @@ def expected_logits(anatomy: Anatomy, schedule: Schedule, arguments: Arguments) 
 
 @torch.no_grad()
 def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Schedule) -> None:
-    """Compare with the expected logits; where only runs on a cache differ, the chain refuses them from then on.
+    """Compare with the expected logits; where only runs on a cache differ, the chain refuses caches from then on.
 
     Raises:
         ModelError: the forward differs from the replayed blocks, with the measured gap.
@@ -255,7 +255,7 @@ def require_parity(hf: nn.Module, expected: Tensor, chain: Chain, schedule: Sche
             f"{type(hf).__name__} does not run this schedule ({schedule}) rightly: its logits differ from those of "
             f"replayed blocks by {apart:.1e} of the largest (allowed {allowed:.0e})."
         )
-    continued = _logits_on_cache(hf, ids, chain)
+    continued = _logits_on_cache(hf, ids)
     if isinstance(continued, str):
         chain.refuses_cache = f"This model cannot go on from a cache under a schedule: {continued.rstrip('.')}."
     elif not (apart := gap(continued, logits)) <= max(allowed, _STEPWISE):
@@ -277,11 +277,8 @@ def _reason_of_own_state(hf: nn.Module, ids_BT: Tensor) -> str:
     return ""
 
 
-def _logits_on_cache(hf: nn.Module, ids_BT: Tensor, chain: Chain) -> Tensor | str:
-    """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done.
-
-    The chain is told where not even the first call takes a cache.
-    """
+def _logits_on_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
+    """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
     name = next((name for name in CACHE_NAMES if name in inspect.signature(hf.forward).parameters), None)
     if name is None:
         return "it takes no cache of the library's kind"
@@ -294,6 +291,5 @@ def _logits_on_cache(hf: nn.Module, ids_BT: Tensor, chain: Chain) -> Tensor | st
     except _RAISED as error:
         # whatever a family raises when it goes on from a cache answers the question
         own_state = "" if outs else _reason_of_own_state(hf, pieces[0])
-        chain.takes_caches = bool(outs)
         return own_state or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     return torch.cat([out.logits for out in outs], dim=1)
