@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +24,10 @@ from scipy import stats
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import (
-    BIAS_FACTOR,
-    SmallSample,
-    bias_of,
-    extended,
-    small_sample,
-)
+from bathyscope.statistics.bootstrap import BIAS_FACTOR, SmallSample, bias_of, small_sample
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
+from bathyscope.statistics.uncertainty import Agreed, Uncertainty
 
 _ROUNDING = 1e-12
 
@@ -107,10 +103,11 @@ def contrast(
     """Σ c_i x_i over the runs of all cohorts, with a bootstrap interval over prompts.
 
     The interval is Student's with the bootstrap's standard error, extended against the bias, as for a single
-    estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term). The
-    variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite. The
-    p-value inverts the same interval and is never below 1/(resamples + 1), which is what so many resamples
-    can show.
+    estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term whose prompts
+    differ). The variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite.
+    Where prompts show no spread, the interval is as wide as their number leaves open (``Uncertainty``), and there is
+    none for a quantity without limits. The p-value inverts the same interval and is never below 1/(resamples + 1),
+    which is what so many resamples can show.
 
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
     lies between them.
@@ -150,21 +147,24 @@ def _real_valued(
     without_interval = Contrast(estimate, estimates, n_prompts, exists_share=existing.size / resampled.size)
     if math.isnan(estimate) or existing.size < 2:
         return without_interval
-    error, degrees_of_freedom = _standard_error(parts)
-    bias = bias_of(estimate, existing)
-    reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
-    low, high = extended(estimate, reach, bias, _limits(cohorts))
+    uncertainty = _uncertainty(estimate, parts, bias_of(estimate, existing))
+    low, high = uncertainty.interval(level, _limits(cohorts))
     least = 1 / (resampled.size + 1)
     return replace(
         without_interval,
         ci_low=low,
         ci_high=high,
-        standard_error=error,
-        p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), least),
+        standard_error=uncertainty.error,
+        p_value=_at_least(least, uncertainty.p_of_none()),
         positive_share=_positive_share(existing),
         effect_size=_effect_size(estimate, parts),
-        p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, least),
+        p_equivalence=math.nan if bound is None else _at_least(least, uncertainty.p_of_more(bound)),
     )
+
+
+def _at_least(least: float, p_value: float) -> float:
+    """Return a p-value, or the smallest that so many resamples can show; NaN where there is none."""
+    return p_value if math.isnan(p_value) else max(p_value, least)
 
 
 def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float) -> Contrast:
@@ -180,7 +180,13 @@ def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float)
     without_interval = Contrast(estimate, estimates, real_valued.n_prompts, exists_share=real_valued.exists_share)
     if math.isnan(real_valued.ci_low):
         return without_interval
-    ends = [estimate]
+    # where prompts agree, resamples of them do, and the ends are as far away as those of the real-valued estimate
+    agree = any(part.variance == 0 for part in parts)
+    least, most = _limits([[Term(r, float(c)) for r, c in zip(part.readings, part.coefficients)] for part in parts])
+    by_agreement = [
+        min(max(estimate + end - real_valued.estimate, least), most) for end in (real_valued.ci_low, real_valued.ci_high)
+    ]
+    ends = [estimate, *(by_agreement if agree else [])]
     # Once around the estimate and once moved against its bias; the interval holds both.
     for against_bias in (False, True):
         resampled = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
@@ -222,7 +228,7 @@ class _Part:
         """``[R]``, the part's resampled sums."""
         return self.coefficients @ self.resampled
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Of the part's sum; NaN with fewer than two resamples."""
         assert self.correction is not None
@@ -232,6 +238,13 @@ class _Part:
         # resamples that agree but for rounding show no spread
         agree = np.ptp(existing) <= _ROUNDING * np.abs(existing).max()
         return 0.0 if agree else float(existing.var(ddof=1)) / self.correction.shrinkage
+
+    @property
+    def agreed(self) -> Agreed:
+        """What prompts that show no spread leave open."""
+        terms = [Term(reading, float(coefficient)) for reading, coefficient in zip(self.readings, self.coefficients)]
+        low, high = _limits([terms])
+        return Agreed(self.n_effective, self.estimate - low, high - self.estimate)
 
     def rounded(self, values: FloatArray) -> FloatArray:
         """``[K, R]`` real-valued estimates as whole-numbered ones."""
@@ -307,36 +320,16 @@ def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generato
     return [np.take(counts, columns, axis=1) for columns in np.split(member, ends[:-1])]
 
 
-def _standard_error(parts: Sequence[_Part]) -> tuple[float, float]:
-    """Standard error of the sum, and its degrees of freedom."""
+def _uncertainty(estimate: float, parts: Sequence[_Part], bias: float) -> Uncertainty:
+    """Variances of parts add up, and their degrees of freedom after Welch and Satterthwaite."""
     variances = np.array([part.variance for part in parts])
     freedoms = np.array([part.correction.degrees_of_freedom for part in parts if part.correction is not None])
+    agreed = [part.agreed for part in parts if part.variance == 0]
     total = float(variances.sum())
     if total == 0:
-        return 0.0, float(freedoms.min())
+        return Uncertainty(estimate, 0.0, float(freedoms.min()), bias, agreed)
     shares = variances / total
-    return math.sqrt(total), float(1 / (shares**2 / freedoms).sum())
-
-
-def _p_value(estimate: float, bias: float, error: float, degrees_of_freedom: float) -> float:
-    """One minus the level at which the end of the interval that faces 0 would reach it."""
-    towards_zero = max(math.copysign(1.0, estimate) * bias, 0.0)
-    distance = abs(estimate) - towards_zero
-    if distance <= 0:
-        return 1.0
-    return 0.0 if error == 0 else float(2 * stats.t.sf(distance / error, degrees_of_freedom))
-
-
-def _p_equivalence(
-    estimate: float, bias: float, error: float, degrees_of_freedom: float, bound: float | None, least: float
-) -> float:
-    """One minus the level at which an end of the one-sided interval would reach the bound on its side."""
-    if bound is None:
-        return math.nan
-    left = bound - max(estimate + max(-bias, 0.0), max(bias, 0.0) - estimate)
-    if error == 0:
-        return least if left > 0 else 1.0
-    return max(float(stats.t.sf(left / error, degrees_of_freedom)), least)
+    return Uncertainty(estimate, math.sqrt(total), float(1 / (shares**2 / freedoms).sum()), bias, agreed)
 
 
 def _positive_share(resampled: FloatArray) -> float:
