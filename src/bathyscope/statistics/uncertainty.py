@@ -63,7 +63,9 @@ class Uncertainty:
         return Interval(low, extended(self.estimate, above, self.bias, limits).high)
 
     def p_of_none(self) -> float:
-        """Return one minus the level at which the end that faces 0 would reach it; NaN without an interval."""
+        """Return one minus the level at which the end that faces 0 would reach it; 1 at 0, else NaN without one."""
+        if self.estimate == 0:
+            return 1.0
         towards_zero = max(math.copysign(1.0, self.estimate) * self.bias, 0.0)
         facing_zero = self._below if self.estimate > 0 else self._above
         p_value = 2 * self._tail(facing_zero, abs(self.estimate) - towards_zero)
