@@ -12,6 +12,7 @@ import identities
 import in_hand
 import joins
 import promises
+import sentences
 import tables
 import while_measuring
 from bug import Bug
@@ -28,5 +29,6 @@ BUGS: tuple[Bug, ...] = (
     *copies.BUGS,
     *joins.BUGS,
     *promises.BUGS,
+    *sentences.BUGS,
     *tables.BUGS,
 )

@@ -345,6 +345,7 @@ def test_interval_and_tests_say_the_same(
         readings[1] = replace(readings[1], cluster=cluster + 100)
     compare = paired_difference if paired else two_sample_difference
     found = compare(*readings, Sampling(300, level), bound=bound)
+    assert found.n_units == len(depths) * (1 if paired else 2)
     assert -4 <= found.ci_low <= found.estimate <= found.ci_high <= 4
     assert found.ci_low < found.ci_high
     assert (found.p_value < 1 - level) == (found.ci_low > 0 or found.ci_high < 0)

@@ -48,6 +48,8 @@ class Contrast:
     """The x_i, in the order of the terms, each from the prompts that all runs of its cohort have values for."""
     n_prompts: tuple[int, ...]
     """Prompts in use, one number a cohort."""
+    n_units: int = 0
+    """Prompts or clusters that are drawn independently, of all cohorts together: copies of a prompt are one."""
     ci_low: float = math.nan
     ci_high: float = math.nan
     standard_error: float = math.nan
@@ -139,12 +141,13 @@ def _real_valued(
     estimate = math.fsum(part.estimate for part in parts)
     estimates = tuple(x for part in parts for x in part.estimates.tolist())
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
+    n_units = sum(part.n_units for part in parts)
     resampled = np.sum([part.resampled_sums for part in parts], axis=0)
     existing = resampled[~np.isnan(resampled)]
     # A single prompt or cluster shows no spread: the estimate stands without an interval.
     if any(part.correction is None for part in parts):
-        return Contrast(estimate, estimates, n_prompts)
-    without_interval = Contrast(estimate, estimates, n_prompts, exists_share=existing.size / resampled.size)
+        return Contrast(estimate, estimates, n_prompts, n_units)
+    without_interval = Contrast(estimate, estimates, n_prompts, n_units, exists_share=existing.size / resampled.size)
     if math.isnan(estimate) or existing.size < 2:
         return without_interval
     uncertainty = _uncertainty(estimate, parts, bias_of(estimate, existing))
@@ -177,14 +180,17 @@ def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float)
     rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
     estimates = tuple(x for values in rounded for x in values.tolist())
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
-    without_interval = Contrast(estimate, estimates, real_valued.n_prompts, exists_share=real_valued.exists_share)
+    without_interval = replace(
+        Contrast(estimate, estimates, real_valued.n_prompts, real_valued.n_units), exists_share=real_valued.exists_share
+    )
     if math.isnan(real_valued.ci_low):
         return without_interval
     # where prompts agree, resamples of them do, and the ends are as far away as those of the real-valued estimate
     agree = any(part.variance == 0 for part in parts)
     least, most = _limits([[Term(r, float(c)) for r, c in zip(part.readings, part.coefficients)] for part in parts])
     by_agreement = [
-        min(max(estimate + end - real_valued.estimate, least), most) for end in (real_valued.ci_low, real_valued.ci_high)
+        min(max(estimate + end - real_valued.estimate, least), most)
+        for end in (real_valued.ci_low, real_valued.ci_high)
     ]
     ends = [estimate, *(by_agreement if agree else [])]
     # Once around the estimate and once moved against its bias; the interval holds both.
@@ -216,6 +222,8 @@ class _Part:
     """None with fewer than two prompts or clusters."""
     n_prompts: tuple[int, ...]
     """Of each cohort."""
+    n_units: int
+    """Prompts, or clusters, that are drawn."""
     n_effective: float
     """Number of equally weighted prompts or clusters that would average as well (Kish)."""
 
@@ -300,12 +308,20 @@ def _part(cohorts: Sequence[Sequence[Term]], resamples: int, rng: np.random.Gene
     weights = [cluster_weights(reading.weights, reading.cluster) for reading in readings]
     if min(map(len, weights)) < 2:
         none = np.full((len(terms), resamples), np.nan)
-        return _Part(readings, coefficients, estimates, none, None, n_prompts, float(min(map(len, weights))))
+        fewest = min(map(len, weights))
+        return _Part(readings, coefficients, estimates, none, None, n_prompts, fewest, float(fewest))
     resampled = np.stack([r.estimate(counts) for r, counts in zip(readings, _counts(readings, resamples, rng))])
     # the run whose prompts weigh most unequally decides: its error is known least
     worst = min(weights, key=lambda w: small_sample(w).degrees_of_freedom)
     n_effective = float(worst.sum() ** 2 / (worst**2).sum())
-    return _Part(readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, n_effective)
+    return _Part(
+        readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, _units(readings), n_effective
+    )
+
+
+def _units(readings: Sequence[Reading]) -> int:
+    clusters = [reading.cluster for reading in readings if reading.cluster is not None]
+    return np.unique(np.concatenate(clusters)).size if clusters else len(readings[0].weights)
 
 
 def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generator) -> list[FloatArray]:

@@ -289,7 +289,7 @@ def test_the_same_prompts_need_the_same_clusters() -> None:
 
 def test_no_difference_can_be_found() -> None:
     """In the data, the sentence, and the tables; a bound of one block is a tenth of the ratio of ten blocks."""
-    near, far = a_run(model="own/near", shift=0.004), a_run(model="own/far", shift=0.2)
+    near, far = (a_run(model=f"own/{name}", shift=by, uneven=1e-7) for name, by in (("near", 0.004), ("far", 0.2)))
     chosen = ["kl", "interpolated_kl", "settle"]
     found = bathyscope.compare(
         [ONE, near, far], estimators=chosen, equivalence=1, equivalence_unit="blocks", resamples=200
@@ -312,11 +312,17 @@ def test_no_difference_can_be_found() -> None:
 
 def test_questions_can_be_answered_with_no() -> None:
     """The same ratio at every size, and no increase with difficulty: within 0.05 unless said otherwise."""
-    sizes = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=1e-3 * n) for n, blocks in enumerate((8, 16, 32))]
+    sizes = [
+        a_run(model=f"own/m{blocks}", blocks=blocks, shift=1e-3 * n, uneven=1e-7)
+        for n, blocks in enumerate((8, 16, 32))
+    ]
     found = bathyscope.compare(sizes, question="size", resamples=100, estimators=["settle"])
     assert found.data["p_equivalence"].item() < 0.02
     assert found.summary().endswith("1 test asks for a slope of more than 0.05, and 1 rules it out.")
-    growing = [a_run(model=f"own/m{blocks}", blocks=blocks, shift=0.05 * n) for n, blocks in enumerate((8, 16, 32))]
+    growing = [
+        a_run(model=f"own/m{blocks}", blocks=blocks, shift=0.05 * n, uneven=1e-7)
+        for n, blocks in enumerate((8, 16, 32))
+    ]
     closer = bathyscope.compare(growing, question="size", resamples=100, estimators=["settle"], equivalence=0.04)
     assert closer.data["p_equivalence"].item() > 0.95
     with pytest.raises(OptionError, match=r"'slope over 3 runs on stories.jsonl' a slope has none of its own"):

@@ -15,7 +15,7 @@ from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.identity import compare_models
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
-from bathyscope.prompts.parts import level_name, members_by_value
+from bathyscope.prompts.parts import level_name, members_by_value, order_fault
 from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
 
@@ -24,9 +24,13 @@ Pairs = Sequence[tuple[int, int]]
 # A part of a name between - _ . / that is a number of parameters, or of something else in the same units.
 _BY_UNIT = re.compile(r"(\d+(?:[._]\d+)?)([MmBb])")
 _UNIT_IN_PLACE_OF_POINT = re.compile(r"(\d+)([MmBb])(\d+)")
-_SEPARATE = re.compile(r"[-/\s]+|_(?!\d+[MmBb](?:[-_./\s]|$))")
-_NO_SIZES = ("a", "e", "step", "steps", "token", "tokens", "tok", "data", "ctx", "context", "v", "iter", "stage")
-"""What numbers behind them count: active parameters, or how far training had come."""
+_SEPARATE = re.compile(r"[-/\s]+|(?<!\d)_|_(?!\d+[MmBb](?:[-_./\s]|$))")
+_OF_TRAINING = re.compile(
+    r"\d+(?:\.\d+)?[A-Za-z]?[_ ]?(?:tokens?|steps?)|(?:tokens?|steps?)[-_ ]?\d+(?:\.\d+)?[A-Za-z]?", re.IGNORECASE
+)
+"""How far training had come."""
+_NO_SIZES = ("a", "e", "tok", "data", "ctx", "context", "v", "iter", "stage")
+"""What numbers behind them count: active parameters, or something else."""
 _SCALE = {"m": 1e6, "b": 1e9}
 
 
@@ -113,7 +117,7 @@ def parameters_of(model: str) -> float | None:
     trained on (``tokens294B``, ``3T``, ``1431k``). Of two different ones none is chosen, nor where a mixture's name
     counts experts (``8x7B``) or, alone, the active parameters (``A2.7B``); of ``30B-A3B`` the first.
     """
-    sizes = {size for part in _SEPARATE.split(model) if (size := _size_in(part)) is not None}
+    sizes = {size for part in _SEPARATE.split(_OF_TRAINING.sub(" ", model)) if (size := _size_in(part)) is not None}
     if len(sizes) != 1 or re.search(r"\d[xX]\d", model):
         return None
     return sizes.pop()
@@ -177,7 +181,7 @@ def _size_of(side: ComparedPrompts, against: str) -> float:
     if parameters is None:
         raise OptionError(
             f"The name {side.model!r} does not tell one number of parameters (as '-1.5B' would), and runs do not hold "
-            "it. Name the model so, as survey(name=…) does, or compare against='blocks' (--against blocks)."
+            "it. Survey it from a folder whose name does, or compare against='blocks' (--against blocks)."
         )
     return parameters
 
@@ -248,6 +252,11 @@ def _by_level(side: ComparedPrompts, by: str | None, alone: bool) -> list[Compar
     members = members_by_value(side.prompts, name)
     if len(members) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")
+    if fault := order_fault(members):
+        raise OptionError(
+            f"No level of {name} is known to be harder than another: {fault}. Label prompts with numbers, or compare "
+            f"groups without an order: group(by={name!r})."
+        )
     prefix = "" if alone else f"{side.name}, "
     return [
         side.where(members_of_level, f"{prefix}{name} {level_name(level)}")
