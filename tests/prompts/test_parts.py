@@ -41,8 +41,8 @@ def test_the_data_set_is_as_good_as_a_label() -> None:
 
 
 def test_one_text_on_a_page_is_one_cluster() -> None:
-    for given in ([1, "1", 2, "2", 3], [1, 1.0, 2, 2.0, 3], [1, 1, 2, 2, 3], ["1", "1", "2", "2", "3"]):
-        assert clusters(prompts(*given), "book") == ["1", "1", "2", "2", "3"]
+    for books in ([1, "1", 2, "2", 3], [1, 1.0, 2, 2.0, 3], [1, 1, 2, 2, 3], ["1", "1", "2", "2", "3"]):
+        assert clusters(prompts(*books), "book") == ["1", "1", "2", "2", "3"]
     assert clusters(prompts(True, True, False, 0.5, 0.5), "book") == ["True", "True", "False", "0.5", "0.5"]
 
 

@@ -131,8 +131,8 @@ def written(
     positions = (run.identity.measures.get("lens") or {}).get("positions", "all")
     if positions != "answer":
         raise OptionError(
-            f"The lens of this run is measured at lens.positions={positions}, which holds tokens of the question. Survey "
-            "with write=… and without that option: it is answer then."
+            f"The lens of this run is measured at lens.positions={positions}, which holds tokens of the question. "
+            "Survey with write=… and without that option: it is answer then."
         )
     lens = one_norm(run["lens"])
     is_right = np.asarray(lens["right"].values, dtype=np.float64)
