@@ -107,8 +107,8 @@ def contrast(
     The interval is Student's with the bootstrap's standard error, extended against the bias, as for a single
     estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term whose prompts
     differ). The variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite.
-    Where prompts show no spread, the interval is as wide as their number leaves open (``Uncertainty``), and there is
-    none for a quantity without limits. The p-value inverts the same interval and is never below 1/(resamples + 1),
+    Where prompts show no spread, the interval is as wide as their number leaves open (``Uncertainty``); a quantity
+    without limits has none. The p-value inverts the same interval and is never below 1/(resamples + 1),
     which is what so many resamples can show.
 
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
