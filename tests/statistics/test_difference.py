@@ -351,7 +351,7 @@ def test_interval_and_tests_say_the_same(
     assert (found.p_value < 1 - level) == (found.ci_low > 0 or found.ci_high < 0)
     within = compare(*readings, Sampling(300, 2 * level - 1), bound=bound)
     # at a limit the interval ends, where its test goes on
-    if -4 < within.ci_low and within.ci_high < 4:
+    if within.ci_low > -4 and within.ci_high < 4:
         assert (found.p_equivalence < 1 - level) == (-bound < within.ci_low and within.ci_high < bound)
 
 
