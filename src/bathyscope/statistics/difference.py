@@ -166,7 +166,7 @@ def _real_valued(
 
 
 def _at_least(least: float, p_value: float) -> float:
-    """Return a p-value, or the smallest that so many resamples can show; NaN where there is none."""
+    """Return a p-value, or the smallest that so many resamples can show; NaN without one."""
     return p_value if math.isnan(p_value) else max(p_value, least)
 
 
