@@ -18,6 +18,8 @@ from bathyscope.errors import OptionError
 PROMPTS = 40
 _RUN = complete_run(L=5, prompts=PROMPTS)
 _IDENTITY = {**_RUN.manifest["identity"], "dataset": "mine (continued by up to 1 tokens, greedy)"}
+_MEASURED = _IDENTITY["measures"]
+_IDENTITY["measures"] = {**_MEASURED, "lens": {**(_MEASURED["lens"] or {}), "positions": "answer"}}
 RUN = replace(_RUN, manifest={**_RUN.manifest, "identity": _IDENTITY})
 
 
@@ -111,6 +113,18 @@ def test_other_runs_are_refused() -> None:
     few = replace(replaced(few, "lens", lens), manifest=RUN.manifest)
     with pytest.raises(OptionError, match=r"needs at least 5 different prompts with answers; this run has 4"):
         bathyscope.written(few)
+
+
+@pytest.mark.parametrize("positions", ["all", "inner", None])
+def test_a_lens_of_the_question_says_nothing_of_what_was_written(positions: str | None) -> None:
+    """Earlier versions' runs name no positions where they are all."""
+    right = np.arange(PROMPTS) % 2
+    run = run_with(right + 0.1 * np.arange(PROMPTS), right)
+    lens = {name: value for name, value in run.identity.measures["lens"].items() if name != "positions"}
+    lens |= {} if positions is None else {"positions": positions}
+    identity = {**run.manifest["identity"], "measures": {**run.identity.measures, "lens": lens}}
+    with pytest.raises(OptionError, match=rf"lens.positions={positions or 'all'}, which holds tokens of the question"):
+        bathyscope.written(replace(run, manifest={**run.manifest, "identity": identity}))
 
 
 @pytest.mark.parametrize("order", [1, -1])

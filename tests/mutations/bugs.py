@@ -13,6 +13,7 @@ import in_hand
 import joins
 import plans
 import promises
+import sentences
 import tables
 import while_measuring
 from bug import Bug
@@ -30,5 +31,6 @@ BUGS: tuple[Bug, ...] = (
     *joins.BUGS,
     *plans.BUGS,
     *promises.BUGS,
+    *sentences.BUGS,
     *tables.BUGS,
 )

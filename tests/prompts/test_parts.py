@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import xarray as xr
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import clusters, clusters_in, label_values, parts
+from bathyscope.prompts.parts import clusters, clusters_in, label_values, levels_in_order, members_by_value, parts
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 
@@ -39,8 +41,8 @@ def test_the_data_set_is_as_good_as_a_label() -> None:
 
 
 def test_one_text_on_a_page_is_one_cluster() -> None:
-    for given in ([1, "1", 2, "2", 3], [1, 1.0, 2, 2.0, 3], [1, 1, 2, 2, 3], ["1", "1", "2", "2", "3"]):
-        assert clusters(prompts(*given), "book") == ["1", "1", "2", "2", "3"]
+    for books in ([1, "1", 2, "2", 3], [1, 1.0, 2, 2.0, 3], [1, 1, 2, 2, 3], ["1", "1", "2", "2", "3"]):
+        assert clusters(prompts(*books), "book") == ["1", "1", "2", "2", "3"]
     assert clusters(prompts(True, True, False, 0.5, 0.5), "book") == ["True", "True", "False", "0.5", "0.5"]
 
 
@@ -70,3 +72,22 @@ def test_results_hold_the_label_by_which_their_prompts_lie_in_clusters() -> None
     np.testing.assert_array_equal(clusters_in(level, "level"), [0, 1, 0])
     with pytest.raises(OptionError, match=r"cluster='page' \(--cluster\): results of prompt do not hold that label"):
         clusters_in(books, "page")
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(-2000, 2000), min_size=2, max_size=6, unique=True),
+    st.sampled_from(["{}", "{:,}", "{}/7", "{}.0"]),
+)
+def test_numbers_in_texts_stand_in_their_order(numbers: list[int], written: str) -> None:
+    texts = [written.format(number) for number in numbers]
+    assert levels_in_order(texts)[0] == [written.format(number) for number in sorted(numbers)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from([1, 1.0, "1", 2, 2.0, "2", 2.5, "2.5"]), min_size=1, max_size=8))
+def test_equal_numbers_are_one_group_however_they_are_written(values: list[Any]) -> None:
+    prompts = [TokenizedPrompt(str(n), (1, 2), None, {"level": value}) for n, value in enumerate(values)]
+    members = members_by_value(prompts, "level")
+    assert len(members) == len({float(value) for value in values})
+    assert sum(member.sum() for member in members.values()) == len(values)

@@ -97,7 +97,7 @@ def test_tokens_of_all_prompts_are_pooled() -> None:
 
 @pytest.mark.parametrize(("prediction", "effects", "why"), [(1.0, LATE, "sharpen"), (3.5, EARLY, "back each other up")])
 def test_tokens_and_effects_that_differ_have_a_reason(prediction: float, effects: list[float], why: str) -> None:
-    found = verdict_of(run([prediction] * 2, [effects] * 2))
+    found = verdict_of(run([prediction, prediction - 1e-4], [effects] * 2))
     assert found.agreement == "different"
     assert why in found.reasons[0]
     tokens, effect = found.tokens_90.value, found.own.value
@@ -112,9 +112,11 @@ def test_tokens_and_effects_that_differ_have_a_reason(prediction: float, effects
 
 def test_agreement_is_read_off_the_interval_and_not_off_the_values() -> None:
     # 90 % of the tokens by d + 0.8, 90 % of the effect by 1.5: apart by 0.3
-    close = verdict_of(run([1.0] * 6, [EARLY] * 6))
+    close = verdict_of(run([1.0, 1.01, 1.02, 0.99, 0.98, 1.0], [EARLY] * 6))
     assert (close.agreement, close.reasons) == ("within", ())
     assert abs(close.apart.estimate) < 1
+    # prompts that are all alike do not show how far others lie apart
+    assert verdict_of(run([1.0] * 6, [EARLY] * 6)).agreement == "open"
     # the same distance of values where prompts lie far apart
     wide = verdict_of(run([0.0, 2.0, 0.0, 2.0, 0.0, 2.0], [EARLY, LATE, EARLY, EARLY, EARLY, LATE]))
     low, high = wide.apart.ci_low, wide.apart.ci_high
@@ -215,7 +217,7 @@ def test_what_stopping_costs_is_told_at_the_heads_boundary_and_at_the_end() -> N
 
 
 def test_the_published_slip_has_no_reading_of_later_tokens() -> None:
-    given = run([2.0, 2.0], [EARLY] * 2, [LATE] * 2)
+    given = run([2.0, 2.01], [EARLY] * 2, [LATE] * 2)
     slip = verdict_of(given, settings={"lens": {}, "skip": {"axis": "channels"}})
     assert np.isnan(slip.later.value)
     assert slip.own.value == verdict_of(given).own.value
@@ -302,18 +304,33 @@ def test_the_lens_whose_norm_is_recomputed_is_read() -> None:
 
 
 def beside(given: float, effects: list[float], prompts: int = 8) -> dict[str, xr.Dataset]:
-    """A run whose prompts read ``given`` boundaries, each a little more than the one before."""
-    return run([given + 0.01 * number for number in range(prompts)], [effects] * prompts)
+    """A run whose prompts read ``given`` boundaries, each a little more than the one before.
+
+    What they read in two runs never differs by the same for all of them.
+    """
+    numbers = np.arange(prompts)
+    own = np.array(effects) + 1e-6 * given * numbers[:, None] * np.array([1, 0, 0, 0])
+    return run((given + (0.01 + 1e-4 * given) * numbers).tolist(), own.tolist())
 
 
 def test_what_moved_by_little_keeps_its_sign_and_nothing_has_none_of_less() -> None:
     """An interval that leaves out 0 is said to have moved: its ends must not read 0."""
-    assert Null(np.array([[1.0]]), np.array([[-0.01]])).in_brackets == "-0.01"
-    low = Null(np.array([[1.0, 1.0]]), np.array([[-0.01, -0.01]]))
+    assert Null(np.array([[1.0]]), np.array([[-0.01]]), 4).in_brackets == "-0.01"
+    low = Null(np.array([[1.0, 1.0]]), np.array([[-0.01, -0.010001]]), 4)
     assert low.differs
     assert low.in_brackets == "-0.01, -0.01 to -0.01"
     assert low.in_words == "0.01 blocks earlier (95 % interval 0.01 to 0.01)"
-    assert Null(np.array([[1.0, 1.0]]), np.array([[-0.0, -0.0]])).in_brackets == "+0.0, +0.0 to +0.0"
+    assert Null(np.array([[1.0]]), np.array([[-0.0]]), 4).in_brackets == "+0.0"
+
+
+@pytest.mark.parametrize("prompts", [2, 3, 5, 8])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_prompts_that_move_alike_leave_open_what_others_do(prompts: int, seeds: int) -> None:
+    null = Null(np.ones((seeds, prompts)), np.full((seeds, prompts), -0.5), 6)
+    unseen = 1 - 0.025 ** (1 / prompts)
+    assert null.interval == pytest.approx((-0.5 - unseen * 5.5, -0.5 + unseen * 6.5))
+    assert not null.differs
+    assert not null.same
 
 
 def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
@@ -325,8 +342,8 @@ def test_what_training_moved_is_the_difference_to_untrained_models() -> None:
     found = verdict_of(beside(2.0, EARLY), controls)
     null = found.readable.null
     assert null is not None
-    assert (null.seeds, null.value) == (2, pytest.approx(1.1 + 0.035))
-    assert null.moved == pytest.approx(0.9)
+    assert (null.seeds, null.value) == (2, pytest.approx(1.1 * 1.00035 + 0.035))
+    assert null.moved == pytest.approx(0.9 * 1.00035)
     # the spread over prompts is in both and cancels; that between two seeds is 0.2 / √2, with one degree of freedom,
     # and the model itself is a third draw
     reach = 12.706 * 0.2 / np.sqrt(2) * np.sqrt(1 + 1 / 2)
@@ -352,12 +369,12 @@ def test_training_is_said_to_move_what_it_moved_alone() -> None:
 
 
 def test_no_difference_is_said_only_within_a_block() -> None:
-    same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed, EARLY) for seed in range(4)}
+    same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed + 0.003 * seed, EARLY) for seed in range(4)}
     assert verdict_of(beside(2.0, EARLY), same).text.endswith(
         "In 4 untrained models of this shape the depth from which half of the tokens keep their prediction and the "
         "depth by which 90 % of the effect is done are the same within a block."
     )
-    apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed, EARLY) for seed in range(4)}
+    apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed + 0.003 * seed, EARLY) for seed in range(4)}
     text = verdict_of(beside(2.0, EARLY), apart).text
     same_within = "the depth by which 90 % of the effect is done is the same within a block; whether"
     assert f"Against 4 untrained models of this shape, {same_within}" in text
@@ -379,7 +396,7 @@ def test_untrained_models_without_a_reading_are_not_compared() -> None:
 
 def test_the_difference_is_of_the_prompts_that_every_control_reads() -> None:
     difference = np.array([[1.0, 1.0, 9.0], [1.0, 1.0, np.nan]])
-    null = Null(np.zeros((2, 3)), difference)
+    null = Null(np.zeros((2, 3)), difference, 4)
     assert null.moved == 1.0
     assert null.interval.low <= 1.0 <= null.interval.high
 
@@ -390,7 +407,7 @@ def test_one_untrained_model_says_nothing_of_training() -> None:
     for _ in range(200):
         prompts, (own, other) = rng.normal(size=8), rng.normal(size=2)
         control = prompts + other + 0.3 * rng.normal(size=8)
-        null = Null(control[None], prompts + own + 0.3 * rng.normal(size=8) - control[None])
+        null = Null(control[None], prompts + own + 0.3 * rng.normal(size=8) - control[None], 4)
         outside += null.differs
     assert outside > 100
     for given in (2.0, 3.5):

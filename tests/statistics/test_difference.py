@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from bathyscope.errors import OptionError
@@ -17,6 +20,7 @@ from bathyscope.statistics.difference import (
     slope_coefficients,
     two_sample_difference,
 )
+from bathyscope.statistics.kept_depth import kept_reading
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import Sampling
 
@@ -88,7 +92,10 @@ def test_pairing_takes_away_what_prompts_do_to_both() -> None:
 def test_a_run_and_its_copy_do_not_differ_at_all(whole: bool) -> None:
     reading = kl_reading(4.4 + np.random.default_rng(0).normal(size=8), whole)
     found = paired_difference(reading, reading)
-    assert (found.estimate, found.ci_low, found.ci_high, found.positive_share) == (0, 0, 0, 0.5)
+    assert (found.estimate, found.positive_share) == (0, 0.5)
+    # eight prompts may all be alike where four in ten are not
+    unseen = 9 * (1 - 0.025 ** (1 / 8))
+    assert (found.ci_low, found.ci_high) == pytest.approx((-unseen, unseen))
     assert found.exists_share == 1
     if not whole:
         assert (found.p_value, found.standard_error) == (1, 0)
@@ -270,10 +277,82 @@ def test_equivalence_is_found_just_where_the_interval_lies_within_the_bound(whol
     assert whole or outcomes == {True, False}
 
 
-def test_equivalence_without_any_spread() -> None:
-    values = np.ones(5)
-    near, far = (paired_difference(mean_of(values), mean_of(values + 0.2), Sampling(99), bound=b) for b in (0.3, 0.1))
-    assert (near.p_equivalence, far.p_equivalence) == (1 / 100, 1.0)
+def test_a_quantity_without_limits_has_no_interval_where_prompts_agree() -> None:
+    found = paired_difference(mean_of(np.ones(5)), mean_of(np.ones(5) + 0.2), Sampling(99), bound=0.3)
+    assert found.estimate == pytest.approx(0.2)
+    assert np.isnan([found.ci_low, found.ci_high, found.p_value, found.p_equivalence]).all()
+
+
+def shares_of_tokens(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of kept tokens [prompts, L + 1] of two models on the same prompts, of one or two tokens each."""
+    rng = np.random.default_rng(3)
+    depth = rng.choice(6, p=[0.15, 0.05, 0.1, 0.1, 0.2, 0.4], size=(400, 2 if kind == "pairs" else 1))
+    if kind == "alike":  # one-token answers that nearly all settle at the end in both
+        depth = np.where(rng.random((400, 1)) < 0.85, 5, depth)
+    changed = np.where(rng.random(depth.shape) < (0.06 if kind == "alike" else 0.5), np.maximum(depth - 2, 0), depth)
+    return tuple((tokens[..., None] <= np.arange(6)).mean(1) for tokens in (depth, changed))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("compare", [paired_difference, two_sample_difference])
+@pytest.mark.parametrize("kind", ["pairs", "single", "alike"])
+@pytest.mark.parametrize("prompts", [2, 3, 4, 5, 8])
+def test_few_prompts_of_few_tokens_have_an_interval_that_holds(compare, kind: str, prompts: int) -> None:
+    """Also of a mean over prompts, whose values are as coarse; and no difference is claimed of equal models."""
+    first, second = shares_of_tokens(kind)
+    draw = np.random.default_rng(prompts)
+
+    def half(shares: np.ndarray) -> Reading:
+        return kept_reading(shares, np.ones(len(shares)), 0.5)
+
+    def mean_depth(shares: np.ndarray) -> Reading:
+        return Reading((1 - shares).sum(1)[:, None], np.ones(len(shares)), lambda mean: mean[..., 0], (0.0, 5.0))
+
+    for read in (half, mean_depth):
+        true = float(read(second).estimate() - read(first).estimate())
+        held = 0
+        for seed in range(100):
+            one = draw.choice(len(first), prompts, replace=False)
+            other = one if compare is paired_difference else draw.choice(len(first), prompts, replace=False)
+            found = compare(read(first[one]), read(second[other]), Sampling(200, seed=seed), bound=0.2)
+            assert found.ci_high > found.ci_low
+            assert (found.p_value < 0.05) == (found.ci_low > 0 or found.ci_high < 0)
+            if found.p_equivalence < 0.025:
+                assert found.ci_low > -0.2
+                assert found.ci_high < 0.2
+            held += found.ci_low - 1e-9 <= true <= found.ci_high + 1e-9
+        assert held >= 90
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    depths=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=2, max_size=12),
+    copies=st.integers(0, 3),
+    level=st.sampled_from([0.8, 0.9, 0.95, 0.99]),
+    bound=st.sampled_from([0.1, 0.5, 1.5, 3.0]),
+    paired=st.booleans(),
+)
+def test_interval_and_tests_say_the_same(
+    depths: list[tuple[int, int]], copies: int, level: float, bound: float, paired: bool
+) -> None:
+    """Ties, copies, agreement of all prompts, or of those of one run alone."""
+    cluster = np.array([*range(len(depths)), *[0] * copies])
+    values = np.array([*depths, *[depths[0]] * copies], dtype=float)
+    readings = [
+        Reading(column[:, None], np.ones(len(column)), lambda mean: mean[..., 0], (0.0, 4.0), cluster=cluster)
+        for column in values.T
+    ]
+    if not paired:
+        readings[1] = replace(readings[1], cluster=cluster + 100)
+    compare = paired_difference if paired else two_sample_difference
+    found = compare(*readings, Sampling(300, level), bound=bound)
+    assert found.n_units == len(depths) * (1 if paired else 2)
+    assert -4 <= found.ci_low <= found.estimate <= found.ci_high <= 4
+    assert found.ci_low < found.ci_high
+    assert (found.p_value < 1 - level) == (found.ci_low > 0 or found.ci_high < 0)
+    within = compare(*readings, Sampling(300, 2 * level - 1), bound=bound)
+    # at a limit the interval ends, where its test goes on
+    if within.ci_low > -4 and within.ci_high < 4:
+        assert (found.p_equivalence < 1 - level) == (-bound < within.ci_low and within.ci_high < bound)
 
 
 @pytest.mark.thorough

@@ -23,6 +23,7 @@ def a_run(
     prompts: int = 6,
     seed: int = 0,
     spread: float = 0.05,
+    uneven: float = 0.0,
     ids: Sequence[str] | None = None,
     n_tokens: Sequence[int] | None = None,
     labels: Mapping[str, Sequence[Any]] | None = None,
@@ -32,15 +33,17 @@ def a_run(
 
     Args:
         spread: how far a prompt's own curves deviate from these.
+        uneven: how much more a prompt is shifted than the one before it, as a share of ``shift``; by default all agree.
         changes: of the manifest's identity.
     """
     rng = np.random.default_rng([seed, prompts])
     own = spread * rng.standard_normal((prompts, 1))
     counts = rng.integers(40, 80, prompts) if n_tokens is None else np.asarray(n_tokens)
     block, boundary = (np.arange(blocks) + 0.5) / blocks, np.arange(blocks + 1) / blocks
-    cosine = np.tanh(4 * (block - 0.5 - shift - own))
-    kl = 9 / (1 + np.exp(12 * (boundary - 0.55 - shift - own)))
-    overlap = 1 / (1 + np.exp(-12 * (boundary - 0.72 - shift - own)))
+    later = shift * (1 + uneven * np.arange(prompts)[:, None])
+    cosine = np.tanh(4 * (block - 0.5 - later - own))
+    kl = 9 / (1 + np.exp(12 * (boundary - 0.55 - later - own)))
+    overlap = 1 / (1 + np.exp(-12 * (boundary - 0.72 - later - own)))
     effect = np.triu(np.ones((blocks, blocks)), k=1) * np.exp(-3 * (block - shift)[:, None]) * (1 + own[:, :, None])
     at = {"block": np.arange(blocks), "boundary": np.arange(blocks + 1)}
     coords = {
@@ -49,7 +52,7 @@ def a_run(
         "dataset": ("prompt", np.array(["made up"] * prompts, dtype=object)),
         **{name: ("prompt", np.asarray(values)) for name, values in (labels or {}).items()},
     }
-    depth = blocks * (0.6 + shift + own[:, 0])
+    depth = blocks * (0.6 + (later + own)[:, 0])
     residual = {f"cos_{part}": (("prompt", "block"), cosine) for part in ("attn", "mlp", "block")}
     lens = {
         "kl_lens_final": (("prompt", "boundary"), kl),

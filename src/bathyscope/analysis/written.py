@@ -114,7 +114,8 @@ def written(
         ...: the options of ``WrittenOptions``.
 
     Raises:
-        OptionError: a run of given texts, without the lens, or with fewer than five answered prompts.
+        OptionError: a run of given texts, without the lens, with a lens that is not of the answer alone
+            (``lens.positions``), or with fewer than five answered prompts.
 
     Example:
         >>> run = bathyscope.survey(model, "prompts.jsonl", ["lens"], write=1)
@@ -125,6 +126,12 @@ def written(
         run = open_run(run)
     if not isinstance(run, Run) or "lens" not in run or not _is_written(run):
         raise OptionError("written() needs a survey with lens and write=…, on prompts with answers; this run is none.")
+    positions = (run.identity.measures.get("lens") or {}).get("positions", "all")
+    if positions != "answer":
+        raise OptionError(
+            f"The lens of this run is measured at lens.positions={positions}, which holds tokens of the question. "
+            "Survey with write=… and without that option: it is answer then."
+        )
     lens = one_norm(run["lens"])
     is_right = np.asarray(lens["right"].values, dtype=np.float64)
     answered = ~np.isnan(is_right)

@@ -20,6 +20,16 @@ FEWEST_CLUSTERS: Final = 3
 """Clusters below which their spread is not told at all."""
 COPY_OF: Final = "prompt_copy_of"
 """A coordinate of results in memory, of runs with copies among their prompts alone."""
+SCALES: Final = (
+    ("trivial", "very easy", "easy", "easy-medium", "medium", "intermediate", "medium-hard", "hard", "very hard"),
+    ("very low", "low", "mid", "middle", "medium", "high", "very high"),
+    ("elementary", "middle school", "high school", "college", "university", "graduate"),
+    ("beginner", "novice", "intermediate", "advanced", "expert"),
+)
+"""Words that have an order of difficulty, each scale from the easiest."""
+_NUMBER: Final = re.compile(
+    r"(?P<sign>(?<![\w.])[-−])?(?P<whole>\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\d)|\d+(?:\.\d+)?)(?:/(?P<below>[1-9]\d*))?"
+)
 DATASET: Final = "dataset"
 """What every prompt has in addition to its labels, and may be grouped by as well."""
 
@@ -53,7 +63,7 @@ def label_values(prompts: Sequence[TokenizedPrompt], label: str) -> list[Any]:
     if not any(isinstance(value, str) for value in values):
         return values
     # where some are texts all are, as results have them: 1 and "1" are one value
-    return [value if value is None else str(value) for value in values]
+    return [value if value is None else _written(value) for value in values]
 
 
 def members_by_value(prompts: Sequence[TokenizedPrompt], label: str) -> dict[Any, NDArray[np.bool_]]:
@@ -76,14 +86,47 @@ def levels_in_order(values: Iterable[Any]) -> tuple[list[Any], NDArray[np.intp]]
 
 
 def rank(level: Any) -> tuple[int, float, str]:
-    """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others."""
+    """Order of groups: numbers, then classes of solved_by, then texts by the number in them, then others.
+
+    Numbers in texts have a sign, thousands (``1,000``), decimals or are fractions (``3/4``); "level 10" stands behind
+    "level 9". Words of one scale (easy, medium, hard) stand in its order, and other texts last in that of the alphabet.
+    """
     if not isinstance(level, str):
         return 0, float(level), ""
     if level in CLASSES:
         return 1, float(CLASSES.index(level)), ""
-    number = re.search(r"\d+(\.\d+)?", level)
-    # "level 10" stands behind "level 9"; texts without a number come last, in the order of the alphabet.
-    return 2, float(number[0]) if number else np.inf, level
+    number = number_in(level)
+    if number is None and (place := _place_on_scale(level)) is not None:
+        return 3, place, ""
+    return 2, np.inf if number is None else number, level
+
+
+def number_in(text: str) -> float | None:
+    """Return the first number of a text; None without one."""
+    match = _NUMBER.search(text)
+    if match is None:
+        return None
+    value = float(match["whole"].replace(",", ""))
+    if match["below"]:
+        value /= float(match["below"])
+    # a dash behind a letter or a digit joins words (K-1, 2-3)
+    return -value if match["sign"] else value
+
+
+def order_fault(levels: Iterable[Any]) -> str:
+    """Return why levels have no order of difficulty that :func:`rank` can know; empty where they have one."""
+    texts = [level for level in levels if isinstance(level, str) and level not in CLASSES]
+    unnumbered = [text for text in texts if number_in(text) is None]
+    if not unnumbered:
+        return ""
+    scales = [scale for scale in SCALES if all(text.strip().lower() in scale for text in unnumbered)]
+    return "" if len(unnumbered) == len(texts) and scales else f"{unnumbered[0]!r} tells no order"
+
+
+def _place_on_scale(level: str) -> float | None:
+    return next(
+        (float(scale.index(word)) for word in [level.strip().lower()] for scale in SCALES if word in scale), None
+    )
 
 
 def level_name(level: Any) -> str:

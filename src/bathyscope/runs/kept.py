@@ -167,7 +167,9 @@ def kept_readings(
             rows = np.stack([kept_from(control.by_prompt, quantile) for control in seeds])
             statistics = tuple(kept_reading(seed_of.by_prompt, seed_of.tokens, quantile, cluster) for seed_of in seeds)
             difference = by_prompt - rows
-            nulls[kind] = KeptNull(rows, difference, cluster, reading=statistic, controls=statistics, seed=seed)
+            nulls[kind] = KeptNull(
+                rows, difference, n_blocks, cluster, reading=statistic, controls=statistics, seed=seed
+            )
         readings[name] = KeptReading(
             name,
             by_prompt,

@@ -20,7 +20,6 @@ from typing import Self
 import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.text import signed
@@ -28,6 +27,7 @@ from bathyscope.measures.curves import one_norm
 from bathyscope.statistics.bootstrap import Interval, mean_interval, mean_variance
 from bathyscope.statistics.reading import Reading, only_entry
 from bathyscope.statistics.sampling import Sampling
+from bathyscope.statistics.uncertainty import Agreed, Uncertainty
 
 Datasets = Mapping[str, xr.Dataset]
 
@@ -38,6 +38,8 @@ CLOSE = 1.0
 RESAMPLES = 1000
 LEVEL = 0.95
 """Coverage of every interval."""
+_NO_SPREAD = 1e-24
+"""Variance, in blocks², of which nothing is left but rounding."""
 _EFFECTS = {"own": "output_all", "later": "output_future"}
 
 
@@ -48,11 +50,13 @@ class Null:
     Args:
         by_control: [S, P], a row a seed; NaN for a prompt that has no reading.
         difference: [S, P], the run less its control, paired by prompt.
+        n_blocks: L; depths are from 0 to it.
         cluster: [P], prompts of one number count as one; None = each for itself.
     """
 
     by_control: FloatArray
     difference: FloatArray
+    n_blocks: int
     cluster: IntArray | None = None
 
     @property
@@ -76,7 +80,8 @@ class Null:
 
         Were the model untrained too, it would be one draw more: its variance is that of a mean over prompts plus
         (1 + 1/S) times that between seeds, with Satterthwaite's degrees of freedom. One seed shows no spread between
-        seeds, so that the interval then speaks of that one control. NaN with fewer than two prompts, or clusters.
+        seeds, so that the interval then speaks of that one control. Where all prompts agree it is as wide as their
+        number leaves open. NaN with fewer than two prompts, or clusters.
         """
         # Prompts are random in the same way in every control; seeds are, too. Their variances add up.
         prompt_variance, prompt_freedom = self.variance_over_prompts()
@@ -86,12 +91,18 @@ class Null:
         if self.seeds > 1:
             parts.append(((1 + 1 / self.seeds) * float(self.differences_of_seeds().var(ddof=1)), self.seeds - 1.0))
         total = sum(variance for variance, _ in parts)
-        if total == 0:
-            return Interval(self.moved, self.moved)
         # Few seeds have few degrees of freedom; where they make up most of the variance, so has the interval.
-        freedom = total**2 / sum(variance**2 / part_freedom for variance, part_freedom in parts)
-        reach = float(stats.t.ppf((1 + LEVEL) / 2, freedom)) * math.sqrt(total)
-        return Interval(self.moved - reach, self.moved + reach)
+        freedom = total**2 / sum(variance**2 / part_freedom for variance, part_freedom in parts) if total else 1.0
+        # a run reads from 0 to L, and so do its controls
+        farthest = (self.n_blocks + self.moved, self.n_blocks - self.moved)
+        agreed = [Agreed(self.units, *farthest)] if prompt_variance <= _NO_SPREAD else []
+        limits = (-float(self.n_blocks), float(self.n_blocks))
+        return Uncertainty(self.moved, math.sqrt(total), freedom, agreed=agreed).interval(LEVEL, limits)
+
+    @property
+    def units(self) -> int:
+        """How many prompts, or clusters, the run and every control read."""
+        return int(self.paired.sum()) if self.cluster is None else int(np.unique(self.cluster[self.paired]).size)
 
     def variance_over_prompts(self) -> tuple[float, float]:
         """Variance of ``moved`` over prompts or clusters, and its degrees of freedom; NaN with fewer than two."""

@@ -381,7 +381,7 @@ def verdict_of(
     readings: dict[str, DepthReading] = dict(kept_readings(measures["lens"], lenses, n_blocks, seed, cluster))
     for name, values in by_prompt(measures).items():
         rows = {kind: np.stack([seed_of[name] for seed_of in seeds]) for kind, seeds in read.items()}
-        nulls = {kind: Null(row, values - row, cluster) for kind, row in rows.items()}
+        nulls = {kind: Null(row, values - row, n_blocks, cluster) for kind, row in rows.items()}
         readings[name] = DepthReading(name, values, n_blocks, seed, nulls, cluster)
     skip = measures.get("skip")
     return Verdict(

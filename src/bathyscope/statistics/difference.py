@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -23,15 +24,10 @@ from scipy import stats
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.errors import OptionError
-from bathyscope.statistics.bootstrap import (
-    BIAS_FACTOR,
-    SmallSample,
-    bias_of,
-    extended,
-    small_sample,
-)
+from bathyscope.statistics.bootstrap import BIAS_FACTOR, SmallSample, bias_of, small_sample
 from bathyscope.statistics.reading import Reading
 from bathyscope.statistics.sampling import OF_DIFFERENCES, Sampling, cluster_weights, resample_counts
+from bathyscope.statistics.uncertainty import Agreed, Uncertainty
 
 _ROUNDING = 1e-12
 
@@ -59,6 +55,8 @@ class Contrast:
     """The x_i, in the order of the terms, each from the prompts that all runs of its cohort have values for."""
     n_prompts: tuple[int, ...]
     """Prompts in use, one number a cohort."""
+    n_units: int = 0
+    """Prompts or clusters that are drawn independently, of all cohorts together: copies of a prompt are one."""
     ci_low: float = math.nan
     ci_high: float = math.nan
     standard_error: float = math.nan
@@ -114,10 +112,11 @@ def contrast(
     """Σ c_i x_i over the runs of all cohorts, with a bootstrap interval over prompts.
 
     The interval is Student's with the bootstrap's standard error, extended against the bias, as for a single
-    estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term). The
-    variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite. The
-    p-value inverts the same interval and is never below 1/(resamples + 1), which is what so many resamples
-    can show.
+    estimate (:func:`bathyscope.statistics.bootstrap.bootstrap_interval`, which it equals for one term whose prompts
+    differ). The variances of the cohorts add up, and so do their degrees of freedom after Welch and Satterthwaite.
+    Where prompts show no spread, the interval is as wide as their number leaves open (``Uncertainty``); a quantity
+    without limits has none. The p-value inverts the same interval and is never below 1/(resamples + 1),
+    which is what so many resamples can show.
 
     ``p_equivalence`` inverts the same interval at ±``bound``: it is below 0.05 exactly where the interval of level 0.90
     lies between them.
@@ -158,29 +157,33 @@ def _real_valued(
     estimate = math.fsum(part.estimate for part in parts)
     estimates = tuple(x for part in parts for x in part.estimates.tolist())
     n_prompts = tuple(count for part in parts for count in part.n_prompts)
+    n_units = sum(part.n_units for part in parts)
     resampled = np.sum([part.resampled_sums for part in parts], axis=0)
     existing = resampled[~np.isnan(resampled)]
     # A single prompt or cluster shows no spread: the estimate stands without an interval.
     if any(part.correction is None for part in parts):
-        return Contrast(estimate, estimates, n_prompts)
-    without_interval = Contrast(estimate, estimates, n_prompts, exists_share=existing.size / resampled.size)
+        return Contrast(estimate, estimates, n_prompts, n_units)
+    without_interval = Contrast(estimate, estimates, n_prompts, n_units, exists_share=existing.size / resampled.size)
     if math.isnan(estimate) or existing.size < 2:
         return without_interval
-    error, degrees_of_freedom = _standard_error(parts)
-    bias = bias_of(estimate, existing)
-    reach = float(stats.t.ppf((1 + level) / 2, degrees_of_freedom)) * error
-    low, high = extended(estimate, reach, bias, _limits(cohorts))
+    uncertainty = _uncertainty(estimate, parts, bias_of(estimate, existing))
+    low, high = uncertainty.interval(level, _limits(cohorts))
     least = 1 / (resampled.size + 1)
     return replace(
         without_interval,
         ci_low=low,
         ci_high=high,
-        standard_error=error,
-        p_value=max(_p_value(estimate, bias, error, degrees_of_freedom), least),
+        standard_error=uncertainty.error,
+        p_value=_at_least(least, uncertainty.p_of_none()),
         positive_share=_positive_share(existing),
         effect_size=_effect_size(estimate, parts),
-        p_equivalence=_p_equivalence(estimate, bias, error, degrees_of_freedom, bound, least),
+        p_equivalence=math.nan if bound is None else _at_least(least, uncertainty.p_of_more(bound)),
     )
+
+
+def _at_least(least: float, p_value: float) -> float:
+    """Return a p-value, or the smallest that so many resamples can show; NaN without one."""
+    return p_value if math.isnan(p_value) else max(p_value, least)
 
 
 def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float) -> Contrast:
@@ -193,10 +196,19 @@ def _whole_numbered(real_valued: Contrast, parts: Sequence[_Part], level: float)
     rounded = [part.rounded(part.estimates[:, None])[:, 0] for part in parts]
     estimates = tuple(x for values in rounded for x in values.tolist())
     estimate = math.fsum(float(part.coefficients @ values) for part, values in zip(parts, rounded))
-    without_interval = Contrast(estimate, estimates, real_valued.n_prompts, exists_share=real_valued.exists_share)
+    without_interval = replace(
+        Contrast(estimate, estimates, real_valued.n_prompts, real_valued.n_units), exists_share=real_valued.exists_share
+    )
     if math.isnan(real_valued.ci_low):
         return without_interval
-    ends = [estimate]
+    # where prompts agree, resamples of them do, and the ends are as far away as those of the real-valued estimate
+    agree = any(part.variance == 0 for part in parts)
+    least, most = _limits([[Term(r, float(c)) for r, c in zip(part.readings, part.coefficients)] for part in parts])
+    by_agreement = [
+        min(max(estimate + end - real_valued.estimate, least), most)
+        for end in (real_valued.ci_low, real_valued.ci_high)
+    ]
+    ends = [estimate, *(by_agreement if agree else [])]
     # Once around the estimate and once moved against its bias; the interval holds both.
     for against_bias in (False, True):
         resampled = np.sum([part.widened(level, against_bias) for part in parts], axis=0)
@@ -226,6 +238,8 @@ class _Part:
     """None with fewer than two prompts or clusters."""
     n_prompts: tuple[int, ...]
     """Of each cohort."""
+    n_units: int
+    """Prompts, or clusters, that are drawn."""
     n_effective: float
     """Number of equally weighted prompts or clusters that would average as well (Kish)."""
 
@@ -238,7 +252,7 @@ class _Part:
         """``[R]``, the part's resampled sums."""
         return self.coefficients @ self.resampled
 
-    @property
+    @cached_property
     def variance(self) -> float:
         """Of the part's sum; NaN with fewer than two resamples."""
         assert self.correction is not None
@@ -248,6 +262,13 @@ class _Part:
         # resamples that agree but for rounding show no spread
         agree = np.ptp(existing) <= _ROUNDING * np.abs(existing).max()
         return 0.0 if agree else float(existing.var(ddof=1)) / self.correction.shrinkage
+
+    @property
+    def agreed(self) -> Agreed:
+        """What prompts that show no spread leave open."""
+        terms = [Term(reading, float(coefficient)) for reading, coefficient in zip(self.readings, self.coefficients)]
+        low, high = _limits([terms])
+        return Agreed(self.n_effective, self.estimate - low, high - self.estimate)
 
     def rounded(self, values: FloatArray) -> FloatArray:
         """``[K, R]`` real-valued estimates as whole-numbered ones."""
@@ -303,12 +324,20 @@ def _part(cohorts: Sequence[Sequence[Term]], resamples: int, rng: np.random.Gene
     weights = [cluster_weights(reading.weights, reading.cluster) for reading in readings]
     if min(map(len, weights)) < 2:
         none = np.full((len(terms), resamples), np.nan)
-        return _Part(readings, coefficients, estimates, none, None, n_prompts, float(min(map(len, weights))))
+        fewest = min(map(len, weights))
+        return _Part(readings, coefficients, estimates, none, None, n_prompts, fewest, float(fewest))
     resampled = np.stack([r.estimate(counts) for r, counts in zip(readings, _counts(readings, resamples, rng))])
     # the run whose prompts weigh most unequally decides: its error is known least
     worst = min(weights, key=lambda w: small_sample(w).degrees_of_freedom)
     n_effective = float(worst.sum() ** 2 / (worst**2).sum())
-    return _Part(readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, n_effective)
+    return _Part(
+        readings, coefficients, estimates, resampled, small_sample(worst), n_prompts, _units(readings), n_effective
+    )
+
+
+def _units(readings: Sequence[Reading]) -> int:
+    clusters = [reading.cluster for reading in readings if reading.cluster is not None]
+    return np.unique(np.concatenate(clusters)).size if clusters else len(readings[0].weights)
 
 
 def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generator) -> list[FloatArray]:
@@ -323,36 +352,16 @@ def _counts(readings: Sequence[Reading], resamples: int, rng: np.random.Generato
     return [np.take(counts, columns, axis=1) for columns in np.split(member, ends[:-1])]
 
 
-def _standard_error(parts: Sequence[_Part]) -> tuple[float, float]:
-    """Standard error of the sum, and its degrees of freedom."""
+def _uncertainty(estimate: float, parts: Sequence[_Part], bias: float) -> Uncertainty:
+    """Variances of parts add up, and their degrees of freedom after Welch and Satterthwaite."""
     variances = np.array([part.variance for part in parts])
     freedoms = np.array([part.correction.degrees_of_freedom for part in parts if part.correction is not None])
+    agreed = [part.agreed for part in parts if part.variance == 0]
     total = float(variances.sum())
     if total == 0:
-        return 0.0, float(freedoms.min())
+        return Uncertainty(estimate, 0.0, float(freedoms.min()), bias, agreed)
     shares = variances / total
-    return math.sqrt(total), float(1 / (shares**2 / freedoms).sum())
-
-
-def _p_value(estimate: float, bias: float, error: float, degrees_of_freedom: float) -> float:
-    """One minus the level at which the end of the interval that faces 0 would reach it."""
-    towards_zero = max(math.copysign(1.0, estimate) * bias, 0.0)
-    distance = abs(estimate) - towards_zero
-    if distance <= 0:
-        return 1.0
-    return 0.0 if error == 0 else float(2 * stats.t.sf(distance / error, degrees_of_freedom))
-
-
-def _p_equivalence(
-    estimate: float, bias: float, error: float, degrees_of_freedom: float, bound: float | None, least: float
-) -> float:
-    """One minus the level at which an end of the one-sided interval would reach the bound on its side."""
-    if bound is None:
-        return math.nan
-    left = bound - max(estimate + max(-bias, 0.0), max(bias, 0.0) - estimate)
-    if error == 0:
-        return least if left > 0 else 1.0
-    return max(float(stats.t.sf(left / error, degrees_of_freedom)), least)
+    return Uncertainty(estimate, math.sqrt(total), float(1 / (shares**2 / freedoms).sum()), bias, agreed)
 
 
 def _positive_share(resampled: FloatArray) -> float:

@@ -23,7 +23,9 @@ def other(*, later: float = 0.0, costlier: int | None = None, **changes: object)
     lens, drop = RUN["lens"], RUN["drop"]
     rng = np.random.default_rng(3)
     kept = lens["top1_kept"].copy(data=np.clip(lens["top1_kept"] - 2 * later * (lens["boundary"] < 6), 0, 1))
-    lens = lens.assign(prediction_depth=lens["prediction_depth"] + later, top1_kept=kept)
+    # not by the same in every prompt
+    depth = lens["prediction_depth"] + later * (1 + 1e-8 * np.arange(lens.sizes["prompt"]))
+    lens = lens.assign(prediction_depth=depth, top1_kept=kept)
     loss = drop["loss"].copy(deep=True)
     if costlier is not None:
         loss.loc[{"dropped": costlier}] += 0.5 + 0.01 * rng.normal(size=12)

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.compared import a_run
 
 import bathyscope
@@ -66,6 +68,9 @@ def test_size_is_a_slope_for_each_data_set() -> None:
 def test_size_may_be_the_parameters_that_names_tell() -> None:
     plan = planned({"model": "Q/Qwen2.5-1.5B"}, {"model": "Q/Qwen2.5-3B"}, question="size", against="parameters")
     np.testing.assert_allclose(plan.contrasts[0].coefficients, [-1, 1])
+    assert plan.notes[0].endswith(
+        "numbers of parameters as the names tell them: Qwen2.5-1.5B 1.5e+09, Qwen2.5-3B 3e+09"
+    )
     for name, size in {
         "Qwen2.5-1.5B": 1.5e9,
         "pythia-410m-deduped": 410e6,
@@ -75,6 +80,19 @@ def test_size_may_be_the_parameters_that_names_tell() -> None:
         "stories15M": 15e6,
         "Mixtral-8x7B-v0.1": None,
         "Phi-3-mini-4k-instruct": None,
+        "TinyLlama-1.1B-intermediate-step-1431k-3T": 1.1e9,
+        "stablelm-3b-4e1t": 3e9,
+        "OLMo-2-0425-1B-stage1-step140000-tokens294B": 1e9,
+        "stablelm-2-1_6b": 1.6e9,
+        "internlm2_5-1_8b": 1.8e9,
+        "bloom-1b7": 1.7e9,
+        "rwkv-6-world-1b6": 1.6e9,
+        "bloom-7b1": 7.1e9,
+        "MPT-7b-8k": 7e9,
+        "falcon_7b": 7e9,
+        "Qwen1.5-MoE-A2.7B": None,
+        "gemma-3n-E2B": None,
+        "draft-1b-for-7b": None,
         "gpt2-large": None,
         "phi-2": None,
     }.items():
@@ -138,6 +156,41 @@ def test_difficulty_within_a_run_goes_by_a_label() -> None:
         OptionError, match=r"no label of difficulty \(level, hops, steps, digits\); its prompts carry no"
     ):
         plan_comparisons(sides_of([a_run()]), "difficulty", **DEFAULTS)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(1, 99),
+    rest=st.integers(1, 9),
+    unit=st.sampled_from("MmBb"),
+    written=st.sampled_from(["{0}.{1}{2}", "{0}_{1}{2}", "{0}{2}{1}"]),
+    name=st.sampled_from(["own-{}", "own-2-{}-base", "Own3-{}-step1000-tokens294B", "own-{}-intermediate-step-5k-3T"]),
+)
+def test_a_size_is_read_as_it_was_written(size: int, rest: int, unit: str, written: str, name: str) -> None:
+    expected = float(f"{size}.{rest}") * {"m": 1e6, "b": 1e9}[unit.lower()]
+    assert parameters_of(name.format(written.format(size, rest, unit))) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("levels", "label"),
+    [
+        (["medium", "hard", "easy"], "level hard − level easy"),
+        (["-1", "-2", "2", "-3"], "level 2 − level -3"),
+        (["1/2", "3/4", "1/4", "1"], "level 1 − level 1/4"),
+        (["grade 10", "1,000", "grade 2-3"], "level 1,000 − level grade 2-3"),
+        (["level 10", "level 9"], "level level 10 − level level 9"),
+    ],
+)
+def test_levels_in_texts_have_their_order(levels: list[str], label: str) -> None:
+    sides = sides_of([a_run(prompts=len(levels), labels={"level": levels})])
+    assert plan_comparisons(sides, "difficulty", **DEFAULTS).contrasts[0].label == label
+
+
+@pytest.mark.parametrize("levels", [["algebra", "geometry"], ["hard", "level 2"], ["easy", "high"]])
+def test_texts_without_an_order_have_no_hardest(levels: list[str]) -> None:
+    sides = sides_of([a_run(prompts=2, labels={"level": levels})])
+    with pytest.raises(OptionError, match=r"No level of level is known to be harder .* group\(by='level'\)"):
+        plan_comparisons(sides, "difficulty", **DEFAULTS)
 
 
 @pytest.mark.parametrize("label", ["level", "hops", "steps", "digits"])

@@ -36,6 +36,7 @@ _READINGS: Final[Table] = {
     "standard_error": _by_reading("standard error of the difference", formula="bootstrap over prompts"),
     "p_value": _by_reading("two-sided p-value of no difference"),
     "n_prompts": _by_reading("prompts in use", "prompt"),
+    "n_units": _by_reading("different prompts, or clusters, in use", "prompt"),
 }
 _BLOCKS: Final[Table] = {
     "reference_cost": _by_block("loss added without the block, in the reference", "nats"),
@@ -127,7 +128,7 @@ def block_data(comparisons: Sequence[str], rows: Sequence[Leading]) -> xr.Datase
     values = _columns([[row.blocks.get(block, none) for block in places] for row in rows])
     ends = np.array([[row.ends.get(block, (np.nan, np.nan)) for block in places] for row in rows], dtype=np.float64)
     values |= {"reference_cost": ends[..., 0], "other_cost": ends[..., 1], "p_holm": holm(values["p_value"])}
-    del values["n_prompts"]
+    del values["n_prompts"], values["n_units"]
     return labelled(_BLOCKS, values, {"comparison": list(comparisons), "block": places})
 
 
@@ -137,7 +138,11 @@ def _columns(contrasts: Sequence[Sequence[Contrast]]) -> dict[str, FloatArray]:
         name: np.array([[getattr(cell, field) for cell in row] for row in contrasts], dtype=np.float64)
         for name, field in fields.items()
     }
-    return columns | {"n_prompts": np.array([[sum(cell.n_prompts) for cell in row] for row in contrasts])}
+    units = np.array([[cell.n_units for cell in row] for row in contrasts])
+    return columns | {
+        "n_units": units,
+        "n_prompts": np.array([[sum(cell.n_prompts) for cell in row] for row in contrasts]),
+    }
 
 
 def lead_text(readings: xr.Dataset, blocks: xr.Dataset | None, level: float) -> str:

@@ -15,15 +15,23 @@ from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.errors import OptionError, did_you_mean
 from bathyscope.model.identity import compare_models
 from bathyscope.prompts.levels import DIFFICULTY_LABELS, difficulty_label
-from bathyscope.prompts.parts import level_name, members_by_value
+from bathyscope.prompts.parts import level_name, members_by_value, order_fault
 from bathyscope.statistics.difference import slope_coefficients
 from bathyscope.surveying.papers.hu2025 import DIFFICULTY, REASONING_PAIRS, difficulty_rank
 
 Pairs = Sequence[tuple[int, int]]
 
-# not thousands, which stand for the context (-4k-), nor the 7B of 8x7B, which is one expert's
-_PARAMETERS = re.compile(r"(?<![\d.xX])(\d+(?:\.\d+)?)([MmBbTt])(?![A-Za-z])")
-_SCALE = {"m": 1e6, "b": 1e9, "t": 1e12}
+# A part of a name between - _ . / that is a number of parameters, or of something else in the same units.
+_BY_UNIT = re.compile(r"(\d+(?:[._]\d+)?)([MmBb])")
+_UNIT_IN_PLACE_OF_POINT = re.compile(r"(\d+)([MmBb])(\d+)")
+_SEPARATE = re.compile(r"[-/\s]+|(?<!\d)_|_(?!\d+[MmBb](?:[-_./\s]|$))")
+_OF_TRAINING = re.compile(
+    r"\d+(?:\.\d+)?[A-Za-z]?[_ ]?(?:tokens?|steps?)|(?:tokens?|steps?)[-_ ]?\d+(?:\.\d+)?[A-Za-z]?", re.IGNORECASE
+)
+"""How far training had come."""
+_NO_SIZES = ("a", "e", "tok", "data", "ctx", "context", "v", "iter", "stage")
+"""What numbers behind them count: active parameters, or something else."""
+_SCALE = {"m": 1e6, "b": 1e9}
 
 
 @dataclass(frozen=True)
@@ -97,9 +105,25 @@ def plan_comparisons(
 def parameters_of(model: str) -> float | None:
     """Number of parameters as a model's name tells it (``Qwen2.5-1.5B`` → 1.5e9); None where it does not.
 
-    Of several numbers (``30B-A3B``, all and active ones) the largest.
+    It is a part of the name of its own: millions or billions (``410m``, ``1_6b``, ``7b1``), not what a checkpoint was
+    trained on (``tokens294B``, ``3T``, ``1431k``). Of two different ones none is chosen, nor where a mixture's name
+    counts experts (``8x7B``) or, alone, the active parameters (``A2.7B``); of ``30B-A3B`` the first.
     """
-    return max((float(number) * _SCALE[unit.lower()] for number, unit in _PARAMETERS.findall(model)), default=None)
+    sizes = {size for part in _SEPARATE.split(_OF_TRAINING.sub(" ", model)) if (size := _size_in(part)) is not None}
+    if len(sizes) != 1 or re.search(r"\d[xX]\d", model):
+        return None
+    return sizes.pop()
+
+
+def _size_in(part: str) -> float | None:
+    """Return the size that a part of a name is, or ends with (``stories15M``); None where it is none."""
+    if match := _UNIT_IN_PLACE_OF_POINT.fullmatch(part):
+        whole, unit, rest = match.groups()
+        return float(f"{whole}.{rest}") * _SCALE[unit.lower()]
+    match = re.fullmatch(r"([A-Za-z]*?)" + _BY_UNIT.pattern, part)
+    if match is None or match[1].lower() in _NO_SIZES:
+        return None
+    return float(match[2].replace("_", ".")) * _SCALE[match[3].lower()]
 
 
 def _differences(sides: Sequence[ComparedPrompts], pairs: Pairs | None, all_pairs: bool) -> ComparisonPlan:
@@ -128,6 +152,9 @@ def _size(sides: Sequence[ComparedPrompts], against: str) -> ComparisonPlan:
             notes.append(f"{dataset}: no slope, since all its runs have {sizes[0]:g} {against}")
             continue
         coefficients = slope_coefficients([math.log2(size) for size in sizes])
+        if against == "parameters":
+            taken = ", ".join(f"{side.name} {size:.3g}" for side, size in zip(ordered, sizes))
+            notes.append(f"{dataset}: numbers of parameters as the names tell them: {taken}")
         planned.append(
             PlannedContrast(f"slope over {len(group)} runs on {dataset}", tuple(ordered), tuple(coefficients.tolist()))
         )
@@ -145,8 +172,8 @@ def _size_of(side: ComparedPrompts, against: str) -> float:
     parameters = parameters_of(side.model)
     if parameters is None:
         raise OptionError(
-            f"The name {side.model!r} does not tell the number of parameters (as '-1.5B' would), and runs do not "
-            "hold it. Compare against='blocks' (--against blocks)."
+            f"The name {side.model!r} does not tell one number of parameters (as '-1.5B' would), and runs do not hold "
+            "it. Survey it from a folder whose name does, or compare against='blocks' (--against blocks)."
         )
     return parameters
 
@@ -217,6 +244,11 @@ def _by_level(side: ComparedPrompts, by: str | None, alone: bool) -> list[Compar
     members = members_by_value(side.prompts, name)
     if len(members) < 2:
         raise OptionError(f"All prompts of {side.name} have the same {name} ({list(members)}); a comparison needs two.")
+    if fault := order_fault(members):
+        raise OptionError(
+            f"No level of {name} is known to be harder than another: {fault}. Label prompts with numbers, or compare "
+            f"groups without an order: group(by={name!r})."
+        )
     prefix = "" if alone else f"{side.name}, "
     return [
         side.where(members_of_level, f"{prefix}{name} {level_name(level)}")

@@ -113,13 +113,13 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
         return f"No {what} of depth can be tested: {_reason(comparison, number)}{_both_depths(comparison, number, row)}"
     if differs(row):
         return _state_difference(comparison, number, row)
-    prompts = _count_prompts(comparison, number)
     needed = prompts_needed(comparison, number)
-    rest = f"a difference of this size would need {needed}"
-    if not needed.startswith("more"):
-        rest = f"{needed} would be needed"
-    of_prompts = f"{prompts} prompt{'' if prompts == 1 else 's'}"
-    depths = _both_depths(comparison, number, row)
+    rest = f"{needed} would be needed"
+    if not needed:
+        rest = "they all agree, which does not tell how many would be needed"
+    elif needed.startswith("more"):
+        rest = f"a difference of this size would need {needed}"
+    of_prompts, depths = _prompts_text(comparison, number), _both_depths(comparison, number, row)
     return f"No {what} of depth is proved on {of_prompts}{depths}; {rest}{_differing_costs(comparison, number)}"
 
 
@@ -146,10 +146,9 @@ def support(comparison: HasDifferences, number: int = 0) -> str:
     """Return what stands behind the sentence: interval, pairing, p, and how many estimators agree."""
     row = head_row(comparison, number)
     kind = str(comparison.data["kind"].values[number])
-    prompts = _count_prompts(comparison, number)
-    pairing = {"paired": f"the same {prompts} prompts", "two-sample": f"{prompts} prompts of both together"}.get(
-        kind, f"{prompts} prompts"
-    )
+    prompts = _prompts_text(comparison, number)
+    together = "of both together" if comparison.quantity == DIFFERENCE else "of all runs together"
+    pairing = {"paired": f"the same {prompts}", "two-sample": f"{prompts} {together}"}.get(kind, prompts)
     parts = []
     if row is not None and not math.isnan(row.p):
         parts.append(f"{difference_text(comparison, row)}, {pairing}, p {_p_text(row.p)}.")
@@ -216,11 +215,14 @@ def _their(row: ComparedDepth) -> str:
 
 
 def prompts_needed(comparison: HasDifferences, number: int = 0) -> str:
-    """Return how many prompts would prove a difference of the size seen, such as ``about 40``; empty without a test."""
+    """Return how many prompts would prove a difference of the size seen, such as ``about 40``.
+
+    Copies of a prompt count once. Empty without a test, and where prompts that all agree show no spread.
+    """
     row = head_row(comparison, number)
-    if row is None or math.isnan(row.p):
+    if row is None or math.isnan(row.p) or (row.error == 0 and row.difference != 0):
         return ""
-    prompts = _count_prompts(comparison, number)
+    prompts = _head_counts(comparison, number)[1]
     quantiles = float(stats.norm.ppf((1 + comparison.level) / 2) + stats.norm.ppf(POWER))
     size = math.inf
     # The standard error falls with the root of the prompts.
@@ -247,8 +249,22 @@ def _tests_text(comparison: HasDifferences) -> str:
     return "1 test" if tests == 1 else f"{tests} tests"
 
 
-def _count_prompts(comparison: HasDifferences, number: int) -> int:
-    return int(comparison.data["n_prompts"].values[number].max())
+def _head_counts(comparison: HasDifferences, number: int) -> tuple[int, int]:
+    """Return the prompts that the head is of, and how many of them are drawn independently; of all without a head."""
+    row = head_row(comparison, number)
+    if row is None:
+        prompts = int(comparison.data["n_prompts"].values[number].max())
+        return prompts, prompts
+    counts = comparison.readings.isel(comparison=number).sel(reading=row.estimator)
+    return int(counts["n_prompts"]), int(counts["n_units"])
+
+
+def _prompts_text(comparison: HasDifferences, number: int) -> str:
+    """Return ``12 prompts``, ``12 different prompts`` where others are copies, or ``12 prompts in 4 clusters``."""
+    prompts, units = _head_counts(comparison, number)
+    if "cluster" in comparison.data.attrs:
+        return f"{prompts} prompts in {units} clusters"
+    return f"{units}{' different' if units < prompts else ''} prompt{'' if units == 1 else 's'}"
 
 
 def _points(share: float) -> str:
