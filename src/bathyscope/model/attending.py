@@ -45,8 +45,10 @@ def _somebodys_functions(hf: nn.Module) -> Iterator[tuple[str, str, str, Any]]:
     """Yield the functions that are not the library's own: place of the configuration, kind, name and the function."""
     for path, config in _configurations(hf):
         name = getattr(config, "_attn_implementation", None)
+        if not isinstance(name, str):
+            continue
         for kind, table in _TABLES:
-            function = table[name] if isinstance(name, str) and name in table else None
+            function = table[name] if name in table else None
             if function is not None and not _is_of_library(function):
                 yield path, kind, name, function
 
