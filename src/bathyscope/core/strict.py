@@ -3,9 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 # YAML 1.2's core types; 1.1 reads 1:30 as 90, 010 as 8, yes and no as truth values, and dates
 _YAML_TYPES = {
@@ -27,6 +27,7 @@ DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeE
 Lack of memory is no damage, and says so itself.
 """
 
+_MERGE = "tag:yaml.org,2002:merge"
 _TOO_DEEP = "nested too deep to be read; write it shorter"
 
 
@@ -103,6 +104,51 @@ def read_yaml(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from error
     except (KeyError, IndexError, AttributeError, OverflowError, TypeError) as error:
         raise ValueError(f"a value that its tag does not allow ({type(error).__name__}: {error})") from error
+
+
+class YamlScalar(NamedTuple):
+    """A value in a YAML document, and where it stands.
+
+    ``key`` is the name that it, or the list that it is in, is given under; ``tag`` is empty for YAML's own types.
+    """
+
+    key: str
+    tag: str
+    text: str
+
+
+def yaml_scalars(text: str) -> Iterator[YamlScalar]:
+    """Yield the values of a YAML document and the tags of its lists and mappings; none of them is made into an object.
+
+    Raises:
+        ValueError: no YAML, or nested too deep.
+    """
+    import yaml
+
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    own_tags = yaml.SafeLoader.yaml_constructors.keys()
+    waiting, seen = [("", node)] if node is not None else [], set[tuple[str, int]]()
+    while waiting:
+        key, node = waiting.pop()
+        # an alias is the same node again
+        if (key, id(node)) in seen:
+            continue
+        seen.add((key, id(node)))
+        is_scalar = isinstance(node, yaml.ScalarNode)
+        # the merge of YAML 1.1 has a tag without a constructor
+        tag = "" if node.tag in own_tags or node.tag == _MERGE else node.tag
+        if is_scalar or tag:
+            yield YamlScalar(key, tag, node.value if is_scalar else "")
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(key, item) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                waiting += [("", name), (name.value if isinstance(name, yaml.ScalarNode) else "", value)]
 
 
 def _written_out(node: Any, sizes: dict[int, float]) -> float:

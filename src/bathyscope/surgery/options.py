@@ -42,6 +42,7 @@ class PruneOptions:
         data: rows of a task from a file instead of the hub, as NAME=FILE; may be given several times.
         limit: how many first documents of each task; not given = all.
         batch_size: of their requests in one forward.
+        allow_code: run code that the YAML file of a task names (functions, scripts of metrics and data).
         out: folder of the result; finished results there are stored, the same command resumes, and tasks may be added
             to what is finished. Not given = memory alone.
     """
@@ -64,6 +65,7 @@ class PruneOptions:
     data: Annotated[Sequence[str] | None, Repeatable()] = None
     limit: Annotated[int, Range(1)] | None = None
     batch_size: Annotated[int, Range(1)] = 8
+    allow_code: bool = False
     out: str | None = None
 
 
@@ -156,6 +158,7 @@ class EvaluateOptions:
         batch_size: requests in one forward; prompts with written answers share a forward with those of their own
             length, where padding would change the answers.
         arguments: masks and rotary tables follow the block or the slot.
+        allow_code: run code that the YAML file of a task names (functions, scripts of metrics and data).
         out: folder of the results; finished results there are not computed again (not given = runs/MODEL-benchmarks).
     """
 
@@ -164,6 +167,7 @@ class EvaluateOptions:
     limit: Annotated[int, Range(1)] | None = None
     batch_size: Annotated[int, Range(1)] = 8
     arguments: Arguments = "block"
+    allow_code: bool = False
     out: str | None = None
 
 

@@ -21,6 +21,7 @@ from bathyscope.surgery.benchmarks.benchmarks import Benchmark, require_harness,
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
+from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part
@@ -57,6 +58,7 @@ def prune(
     data: Mapping[str, str | Path] | None = None,
     limit: Annotated[int, Range(1)] | None = None,
     batch_size: Annotated[int, Range(1)] = 8,
+    allow_code: bool = False,
     out: str | Path | None = None,
     progress: bool = True,
 ) -> Plan:
@@ -94,6 +96,7 @@ def prune(
         data: task → file whose rows are used instead of the hub's.
         limit: how many first documents of each task; None = all.
         batch_size: of their requests in one forward.
+        allow_code: run code that the YAML file of a task names, as for ``bathyscope.evaluate``.
         out: folder of the result; what is finished there is stored, and the same call resumes it; tasks may be added to
             what is finished. None = in memory alone.
         progress: show a progress bar on standard error when it takes long.
@@ -119,6 +122,7 @@ def prune(
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
+            require_no_task_code(evaluate, allow_code)
         kinds = kinds_of(parts)
         folder = None if out is None else folder_path(out, "out")
         if folder is not None:
@@ -136,7 +140,7 @@ def prune(
             beyond_context=beyond_context,
             folder=folder,
         )
-        tasks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
+        tasks = require_answerable(ready, evaluate, data, limit, batch_size, allow_code) if evaluate else ()
         if kinds != BLOCKS:
             warn_of_unwritable(ready, units)
             if tasks:
