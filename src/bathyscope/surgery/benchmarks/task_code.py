@@ -49,13 +49,12 @@ def confine_templates() -> None:
     The harness has one environment of templates for the whole process, without a sandbox; a template could reach any
     function of Python by the attributes of what it is given. All that is set there stays.
     """
-    from jinja2.sandbox import SandboxedEnvironment
-
+    sandboxed: Any = importlib.import_module("jinja2.sandbox").SandboxedEnvironment
     utils: Any = importlib.import_module("lm_eval.utils")
     open_environment = utils.env
-    if isinstance(open_environment, SandboxedEnvironment):
+    if isinstance(open_environment, sandboxed):
         return
-    environment = SandboxedEnvironment(
+    environment = sandboxed(
         loader=open_environment.loader,
         undefined=open_environment.undefined,
         keep_trailing_newline=open_environment.keep_trailing_newline,
