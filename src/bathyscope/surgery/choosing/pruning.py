@@ -14,7 +14,7 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.options import Coverage, Range, Resamples, checked
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.runs.folder import folder_path
+from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, require_harness, require_known_tasks
@@ -127,6 +127,7 @@ def prune(
         folder = None if out is None else folder_path(out, "out")
         if folder is not None:
             require_writable(folder, holds="a pruning")
+            require_own_folder(folder / _BENCHMARKS, "the evaluation of a pruning is a folder of its own")
         ready = loaded(model, *each_source(calibration), *each_source(test))
         units = units_of(ready, kinds)
         trial = read_trial(
