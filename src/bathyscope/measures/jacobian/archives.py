@@ -13,6 +13,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import Final
 
+from bathyscope.core.foreign import open_regular
+
 _BEGINNING: Final = b"PK\x03\x04"
 _PICKLE: Final = "data.pkl"
 _MOST_BYTES: Final = 1 << 24
@@ -37,11 +39,11 @@ def require_plain_archive(path: Path) -> None:
         ValueError: says what it holds.
         OSError, zipfile.BadZipFile: it cannot be read.
     """
-    with path.open("rb") as stream:
+    with open_regular(path) as stream:
         # the beginning decides how PyTorch reads it; archives are looked for at the end
         if stream.read(len(_BEGINNING)) != _BEGINNING:
             raise ValueError("it is no archive of torch.save")
-    with zipfile.ZipFile(path) as archive:
+        archive = zipfile.ZipFile(stream)
         entries = archive.infolist()
         packed = next((entry for entry in entries if entry.compress_type != zipfile.ZIP_STORED), None)
         if packed is not None:
