@@ -33,6 +33,8 @@ _TOO_DEEP = "nested too deep to be read; write it shorter"
 
 _MOST_DIGITS = 18
 _MOST_VALUES = 100_000
+_SEPARATORS = ",:\n\r\x85\u2028\u2029[{?"
+_MOST_SEPARATORS = 20_000
 
 
 def whole_number_in(text: str) -> int | None:
@@ -96,6 +98,7 @@ def read_yaml(text: str) -> Any:
     """
     import yaml
 
+    _require_few(text)
     try:
         return yaml.load(text, _yaml_loader())
     except yaml.YAMLError as error:
@@ -104,6 +107,12 @@ def read_yaml(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from error
     except (KeyError, IndexError, AttributeError, OverflowError, TypeError) as error:
         raise ValueError(f"a value that its tag does not allow ({type(error).__name__}: {error})") from error
+
+
+def _require_few(text: str) -> None:
+    """Refuse a document of very many values, each of which costs a reader as much as a page of plain text."""
+    if sum(map(text.count, _SEPARATORS)) > _MOST_SEPARATORS:
+        raise ValueError(f"it has more than {_MOST_SEPARATORS:,} lines, commas, colons and brackets; write it shorter")
 
 
 class YamlScalar(NamedTuple):
@@ -125,6 +134,7 @@ def yaml_scalars(text: str) -> Iterator[YamlScalar]:
     """
     import yaml
 
+    _require_few(text)
     try:
         node = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
