@@ -12,6 +12,8 @@ from bathyscope.errors import OptionError
 
 _REMOTE_CODE = "trust_remote_code"
 _MEASURES = "measures"
+_ADDRESS = "address"
+"""Of a cluster: its machines are sent the work as objects of Python, and send back theirs."""
 _MOST_LISTED = 5
 _LONGEST_CODE = 200
 _LONGEST_REASON = 200
@@ -40,7 +42,9 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
 
 
 def code_of(recipe: Mapping[str, Any]) -> list[str]:
-    """Return what a recipe would run besides this program: code of checkpoints, and measures from files or modules.
+    """Return what a recipe would run besides this program.
+
+    Code of checkpoints, measures from files or modules, and what a cluster at an address sends.
 
     Example:
         >>> code_of({"model": "m", "trust_remote_code": True, "measures": ["lens", "mine.py:Wobble"]})
@@ -54,6 +58,8 @@ def code_of(recipe: Mapping[str, Any]) -> list[str]:
     for name, value in recipe.items():
         if name == _REMOTE_CODE and value is not False and value is not None:
             codes.append(f"{name}: {str(value).lower()}")
+        elif name == _ADDRESS and value is not None:
+            codes.append(f"{name}: {value}")
         elif name == _MEASURES:
             names = [part.strip() for text in _texts_in(value) for part in text.split(",")]
             codes += [f"{name}: {part}" for part in names if ":" in part]
