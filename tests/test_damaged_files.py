@@ -5,6 +5,7 @@ Run as thorough tests for a few thousand files; ``make test-all`` tries some of 
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
@@ -14,19 +15,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 import torch
+import xarray as xr
 from support import waves, zoo
 from support.damage import Damage, damaged_bytes, damaged_lines, damaged_results, damaged_safetensors, damaged_text
 from support.gguf_files import write_llama
 
 import bathyscope
+from bathyscope.analysis.between.maps import maps
 from bathyscope.core.recipes import read_recipe
-from bathyscope.errors import BathyscopeError
+from bathyscope.errors import BathyscopeError, StoreError
 from bathyscope.model.files import require_whole
 from bathyscope.model.gguf import open_gguf
 from bathyscope.pages.papers.json_record import score
+from bathyscope.runs.shards import decode, encode_results
 from bathyscope.surgery.checkpoint.json_record import export_record
+from bathyscope.surgery.scheduled.speed import Speeds
 from bathyscope.surveying.training.folder import read_about
 
 FEW, MANY = 20, 220
@@ -138,9 +145,10 @@ def _open_lens(folder: Path, name: str) -> object:
 def _repair(folder: Path) -> str:
     folder.mkdir()
     prompts = {"name": "p", "hash": "h", "prompts": 4, "tokens": 40}
-    rung = {"name": "linear", "cost": 0.1, "cost_low": 0.0, "cost_high": 0.2}
+    costs = {"cost": 0.1, "cost_low": 0.0, "cost_high": 0.2, "gain": 0.1, "gain_low": 0.05, "gain_high": 0.2}
+    rungs = [{"name": name, "calibration_cost": 0.1, "recovered": 0.5, **costs} for name in ("none", "linear")]
     record = {
-        "rungs": [rung],
+        "rungs": rungs,
         "model": {"name": "m", "n_blocks": 4},
         "settings": {"units": "prompts", "chosen": "linear", "level": 0.95},
         "schedule": "drop:1",
@@ -151,7 +159,26 @@ def _repair(folder: Path) -> str:
 
 
 def _open_repair(folder: Path, name: str) -> object:
-    return repr(bathyscope.open_repaired(folder))
+    repaired = bathyscope.open_repaired(folder)
+    text = json.dumps(repaired.record(), ensure_ascii=False).encode()
+    return repr(repaired), repaired.evidence, repaired.to_dataframe(), text
+
+
+def _maps(folder: Path) -> str:
+    folder.mkdir()
+    maps(
+        waves.loaded("llama"), waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (30,) * 12), progress=False
+    ).save(folder / "maps.nc")
+    return "maps.nc"
+
+
+def _open_maps(folder: Path, name: str) -> object:
+    """Open maps that say nothing of what they held, as a file does whose author fits its hash."""
+    with h5py.File(folder / name, "r+") as file:
+        for mark in [mark for mark in file.attrs if "sha256" in str(mark) or str(mark).startswith("kept")]:
+            del file.attrs[mark]
+    result = bathyscope.open(folder / name)
+    return repr(result), result.record(), result.to_dataframe()
 
 
 def _export(folder: Path) -> str:
@@ -204,6 +231,7 @@ KINDS = {
     "plan": Kind(_plan, _open_plan, damaged_text),
     "plan's results": Kind(_plan_result, _open_rehashed_plan, damaged_results),
     "run's results": Kind(_make_run("shard-00000.nc"), _open_rehashed, damaged_results),
+    "maps": Kind(_maps, _open_maps, damaged_results),
     "evaluation": Kind(_evaluation, _open_evaluation, damaged_text),
     "lens": Kind(_lens, _open_lens, damaged_safetensors),
     "published lens": Kind(_published, _open_lens, damaged_bytes),
@@ -262,3 +290,46 @@ def test_a_damaged_file_is_read_or_refused(honest: tuple[Kind, Path, str]) -> No
 @pytest.mark.filterwarnings("ignore")
 def test_many_damaged_files_are_read_or_refused(honest: tuple[Kind, Path, str]) -> None:
     _try(honest, range(FEW, FEW + MANY))
+
+
+@pytest.mark.parametrize("value", [[1], {"a": 1}, "x", True, "\ud800", []])
+@pytest.mark.parametrize("name", ["name", "cost", "gain", "gain_low", "recovered", "calibration_cost", "why_not"])
+def test_entries_of_a_repair_are_of_their_kind(name: str, value: object, tmp_path: Path) -> None:
+    folder = tmp_path / "repair"
+    _repair(folder)
+    record = json.loads((folder / "repair.json").read_text())
+    record["rungs"][1][name] = value
+    (folder / "repair.json").write_text(json.dumps(record))
+    if value == "x" and name in ("why_not", "name"):
+        assert getattr(bathyscope.open_repaired(folder).rungs[1], name) == "x"
+        return
+    with pytest.raises(StoreError, match=r"repair\.json cannot be read"):
+        _open_repair(folder, "repair.json")
+
+
+@pytest.mark.parametrize("value", [[1.0], "1", None, True])
+def test_speeds_are_numbers(value: object) -> None:
+    record = {"before": 1.0, "after": 2.0, "ratio_low": 1.0, "ratio_high": 3.0, "tokens": 8, "repeats": 3}
+    assert Speeds.from_record({**record, "ratio": 9.0}).ratio == 2.0
+    for name in record:
+        with pytest.raises(TypeError, match=f"its {name} is no number"):
+            Speeds.from_record({**record, name: value})
+
+
+@pytest.mark.parametrize("value", [[4], "4", 4.0, True])
+def test_a_number_of_blocks_is_a_whole_number(value: object, tmp_path: Path) -> None:
+    _run(tmp_path / "run")
+    manifest = json.loads((tmp_path / "run" / "manifest.json").read_text())
+    manifest["identity"]["n_blocks"] = value
+    (tmp_path / "run" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=r"n_blocks is .*, not a whole number"):
+        bathyscope.open(tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", ["scale_factor", "add_offset"])
+def test_results_in_another_scale_are_refused_when_they_are_opened(name: str) -> None:
+    content = io.BytesIO(encode_results({"a": xr.Dataset({"x": ("n", np.arange(3))})}))
+    with h5py.File(content, "r+") as file:
+        file["a/x"].attrs[name] = "text"
+    with pytest.raises(StoreError, match="x is stored in another scale"):
+        decode(content.getvalue())

@@ -113,8 +113,14 @@ def _escape(letter: str) -> str:
     return letter.encode("unicode_escape").decode("ascii")
 
 
+_LONGEST_NAME = 200
+"""Letters of a name that others are compared with; comparing takes as long as both are long."""
+
+
 def did_you_mean(name: str, allowed: Iterable[str]) -> str:
     """`` Did you mean 'lens'?`` (leading blank) for a near miss, else the empty string."""
+    if len(name) > _LONGEST_NAME:
+        return ""
     others = [word for word in allowed if word != name]  # the word itself cannot be what was meant
     close = difflib.get_close_matches(name, others, n=1, cutoff=0.5)
     return f" Did you mean {close[0]!r}?" if close else ""

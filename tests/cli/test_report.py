@@ -63,3 +63,16 @@ def test_wrong_requests(
 ) -> None:
     assert main(["report", *(a.format(run=lens_run, tmp=tmp_path) for a in arguments)]) == code
     assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["2-lens", "side-by-side"])
+def test_figures_are_not_written_through_a_link(
+    name: str, lens_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outside, figures = tmp_path / "outside", tmp_path / "figures"
+    outside.mkdir()
+    figures.mkdir()
+    (figures / name).symlink_to(outside)
+    assert main(["report", str(lens_run), str(lens_run), "--figures", str(figures), "--formats", "svg"]) == 5
+    assert f"{name}' is a link" in " ".join(capsys.readouterr().err.split())
+    assert list(outside.iterdir()) == []

@@ -95,6 +95,7 @@ def test_a_recipe_runs_no_code_by_itself(tmp_path: Path) -> None:
         ("measures: lens,package.module:Wobble", "measures: package.module:Wobble"),
         ("trust_remote_code: true", "trust_remote_code: true"),
         ("trust_remote_code: 1", "trust_remote_code: 1"),
+        ("engine: ray\naddress: 10.0.0.1:6379", "address: 10.0.0.1:6379"),
     ):
         recipe = written(tmp_path, f"model: m\nprompts: p.jsonl\n{line}\n")
         with pytest.raises(OptionError, match=r"would run code \(.*Read that code first") as caught:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bathyscope.core.strict import read_json, read_yaml
+from bathyscope.core.strict import read_json, read_yaml, yaml_scalars
 
 
 @pytest.mark.parametrize(
@@ -76,3 +76,12 @@ def test_json_is_read_exactly() -> None:
 def test_what_cannot_be_read_is_a_value_error(read: Any, text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         read(text)
+
+
+@pytest.mark.parametrize("entry", ["{a: 1},", "- a\n", "[],", "a: 1\r", "? a\n"])
+def test_documents_of_very_many_values_are_refused_before_they_are_read(entry: str) -> None:
+    for read in (read_yaml, lambda text: list(yaml_scalars(text))):
+        with pytest.raises(ValueError, match="it has more than 20,000 lines, commas, colons and brackets"):
+            read("lens: [" + entry * 95_000 + "]")
+    # a long text is one value
+    assert len(read_yaml("a: " + "x " * 100_000)["a"]) == 199_999

@@ -4,7 +4,17 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from bathyscope.core.text import elided, literal_markdown, markdown_table, scaled, shown, signed
+from bathyscope.core.text import (
+    elided,
+    left_over_place,
+    literal_markdown,
+    markdown_table,
+    scaled,
+    shown,
+    signed,
+    true_minus,
+    without_places,
+)
 
 
 @pytest.mark.parametrize(
@@ -71,3 +81,67 @@ def test_a_signed_number_is_0_only_where_it_is(value: float) -> None:
     assert text[0] == ("-" if value < 0 else "+")
     assert (float(text) == 0) == (value == 0)
     assert abs(float(text) - value) <= max(0.05, 0.5 * abs(value)) * (1 + 1e-9)
+
+
+PIECES = [
+    "a.",
+    "a-",
+    "a+",
+    "a:b",
+    "/",
+    "\\",
+    "../",
+    "...",
+    ".../",
+    "C:\\",
+    "C:\\a",
+    "%a",
+    "%%",
+    "%u%\\",
+    "~",
+    "~a",
+    "~.-",
+    "~-",
+    "~/",
+    "'~/",
+    "'/a",
+    "'/a\"",
+    "'\"'\"'",
+    "'/'\"'\"'",
+    "\"~/'",
+    "$a",
+    "${",
+    "a/",
+    "file:",
+    "file:/",
+    "http://",
+    "a://",
+    "a.://",
+    "%2f",
+    "&#47;",
+    "\\x2f",
+    "/home",
+    "/home//",
+    "/mnt/",
+    "</",
+    "</a",
+    "x:/",
+    "a",
+]
+
+
+@pytest.mark.parametrize("piece", [*PIECES, " a", " a\\a", " -a/a", "'/a\n", "\"/a'/b"])
+def test_no_text_is_looked_through_more_than_a_few_times(piece: str) -> None:
+    # a pattern that begins anew at every letter would take hours for these; each is read in one pass
+    text = piece * (500_000 // len(piece))
+    assert len(without_places(text)) <= len(text)
+    assert len(left_over_place(text)) <= 60
+    assert len(true_minus(text)) == len(text)
+    assert len(literal_markdown(text)) >= len(text)
+
+
+@pytest.mark.parametrize("separator", ["/", "\\", "%2f", "&#47;", "\\x2f"])
+@given(before=st.integers(1, 40), behind=st.integers(1, 40))
+def test_a_home_is_recognised_behind_any_number_of_separators(separator: str, before: int, behind: int) -> None:
+    leftover = left_over_place(f"see {separator * before}Home{separator * behind}ada")
+    assert leftover.startswith(f"{separator}Home{separator}")

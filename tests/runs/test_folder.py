@@ -13,7 +13,7 @@ from support.synthetic_runs import identity, small_shard, small_summary
 
 import bathyscope
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.runs.folder import Folder, Kind, plain_name, read_manifest
+from bathyscope.runs.folder import Folder, Kind, plain_name, read_manifest, require_own_folder
 from bathyscope.runs.run import open_run
 from bathyscope.runs.writer import RunWriter
 
@@ -190,3 +190,16 @@ def test_paths_that_no_system_has_are_refused() -> None:
 def test_measures_are_asked_for_by_name(finished: Path, measure: Any) -> None:
     with pytest.raises(OptionError, match="This run has no measure"):
         open_run(finished)[measure]
+
+
+def test_links_on_the_way_to_a_folder_of_results_are_refused(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    (outside / "b").mkdir(parents=True)
+    given = tmp_path / "given"
+    given.symlink_to(outside)
+    for names in (["a"], ["a", "b"], ["a", "b", "c"]):
+        require_own_folder(given.joinpath(*names), "it is not", given)
+    (outside / "a").symlink_to(tmp_path)
+    for names in (["a"], ["a", "b"], ["a", "b", "c"]):
+        with pytest.raises(StoreError, match=r"given/a' is a link, and it is not\. Remove it"):
+            require_own_folder(given.joinpath(*names), "it is not", given)

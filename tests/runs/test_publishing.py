@@ -120,3 +120,13 @@ def test_prompts_that_cannot_be_read_are_not_published(line: bytes) -> None:
         StoreError, match=r"The prompts of the run cannot be read .* Restore prompts\.jsonl from a copy"
     ):
         _prompts_without_places(b'{"dataset": "a"}\n' + line + b"\n", Places({}))
+
+
+def test_a_manifest_of_many_paths_is_looked_for_in_few_patterns() -> None:
+    deep = "/a" * 2000
+    tree = {"paths": [f"/srv/{number}/model" for number in range(5000)], "deep": deep, "command": "/b" * 100_000}
+    places = Places(tree)
+    assert places.without(f"at {deep} and /srv/3/model") == "at a and model"
+    pattern = places._known
+    assert pattern is not None
+    assert len(pattern.pattern) < 1_000_000

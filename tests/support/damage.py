@@ -111,7 +111,7 @@ def damaged_results(content: bytes, chance: random.Random) -> bytes:
         place = chance.choice(places)
         act = chance.choice(("attribute", "attribute", "no attribute", "remove", "rename", "values", "all attributes"))
         if act == "attribute":
-            name = chance.choice([*place.attrs, "x"])
+            name = chance.choice([*place.attrs, "x", "scale_factor", "add_offset"])
             place.attrs.pop(name, None)
             place.attrs[name] = chance.choice(("", "x\x1b[31m", "[" * 9000, "{", -1, 2.5, [1, 2], ["a", "b"], 2**62))
         elif act == "no attribute" and len(place.attrs):

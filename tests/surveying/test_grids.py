@@ -15,7 +15,7 @@ import pytest
 from support import waves, zoo
 
 import bathyscope
-from bathyscope import ModelError, OptionError
+from bathyscope import ModelError, OptionError, StoreError
 from bathyscope.cli import main
 from bathyscope.surveying import grids
 from bathyscope.surveying.computing import Computation
@@ -197,3 +197,19 @@ def test_a_text_is_the_list_of_the_names_in_it(here: Path, found: bathyscope.sur
     runs = bathyscope.grid(recipe, here / "texts", progress=False)
     assert runs.table["cell"].tolist() == ["nowhere-ten.jsonl", "tiny-ten.jsonl"]
     assert runs.table["state"].tolist() == ["failed", "done"]
+
+
+def test_a_survey_of_a_grid_does_not_follow_a_link(here: Path, tmp_path: Path) -> None:
+    outside, out = tmp_path / "outside", tmp_path / "runs"
+    outside.mkdir()
+    out.mkdir()
+    recipe = {"models": [str(here / "tiny")], "prompts": [str(here / "ten.jsonl")], "measures": "residual"}
+    (out / "tiny-ten.jsonl").symlink_to(outside)
+    with pytest.raises(StoreError, match=r"tiny-ten\.jsonl' is a link, and the surveys of a grid are folders"):
+        bathyscope.grid(recipe, out, progress=False)
+    assert list(outside.iterdir()) == []
+    # a folder that the user names may be a link
+    (out / "tiny-ten.jsonl").unlink()
+    (tmp_path / "link").symlink_to(out)
+    done = bathyscope.grid(recipe, tmp_path / "link", progress=False)
+    assert [cell.state for cell in done.cells] == ["done"]

@@ -33,4 +33,7 @@ TaskRows = Annotated[
     Sequence[str] | None, Repeatable("NAME=FILE"), Doc("rows of a task from a file instead of the hub.")
 ]
 TaskLimit = Annotated[Annotated[int, Range(1)] | None, Doc("how many first documents of each task; None = all.")]
+AllowTaskCode = Annotated[
+    bool, Doc("run code that the YAML file of a task names: functions, and scripts of metrics and data.")
+]
 Progress = Annotated[bool, Doc("show a progress bar on standard error when it takes long.")]

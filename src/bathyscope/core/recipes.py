@@ -1,27 +1,31 @@
 """A recipe: the Python call's arguments in a YAML file. Flags override it, one option at a time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from bathyscope.core.foreign import read_text
 from bathyscope.core.paths import given_path
 from bathyscope.core.strict import read_yaml
-from bathyscope.core.text import elided, shown
+from bathyscope.core.text import elided
 from bathyscope.errors import OptionError
 
 _REMOTE_CODE = "trust_remote_code"
 _MEASURES = "measures"
+_ADDRESS = "address"
+"""Of a cluster: its machines are sent the work as objects of Python, and send back theirs."""
 _MOST_LISTED = 5
+_LONGEST_CODE = 200
 _LONGEST_REASON = 200
-_LARGEST = 1 << 20
+MOST_RECIPE: Final = 1 << 20
+"""Bytes of a recipe, at most."""
 _KINDS = {list: "list", str: "text", int: "number", float: "number", bool: "truth value"}
 
 
 def read_recipe(path: str | Path) -> dict[str, Any]:
     """The arguments that a recipe gives."""
     try:
-        content = read_yaml(read_text(given_path(path, "recipe"), most=_LARGEST))
+        content = read_yaml(read_text(given_path(path, "recipe"), most=MOST_RECIPE))
     except OSError as error:
         raise OptionError(f"The recipe {str(path)!r} cannot be read: {error.strerror}. Give a YAML file.") from error
     except ValueError as error:
@@ -38,7 +42,9 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
 
 
 def code_of(recipe: Mapping[str, Any]) -> list[str]:
-    """Return what a recipe would run besides this program: code of checkpoints, and measures from files or modules.
+    """Return what a recipe would run besides this program.
+
+    Code of checkpoints, measures from files or modules, and what a cluster at an address sends.
 
     Example:
         >>> code_of({"model": "m", "trust_remote_code": True, "measures": ["lens", "mine.py:Wobble"]})
@@ -52,6 +58,8 @@ def code_of(recipe: Mapping[str, Any]) -> list[str]:
     for name, value in recipe.items():
         if name == _REMOTE_CODE and value is not False and value is not None:
             codes.append(f"{name}: {str(value).lower()}")
+        elif name == _ADDRESS and value is not None:
+            codes.append(f"{name}: {value}")
         elif name == _MEASURES:
             names = [part.strip() for text in _texts_in(value) for part in text.split(",")]
             codes += [f"{name}: {part}" for part in names if ":" in part]
@@ -81,12 +89,28 @@ def require_no_code(recipe: Mapping[str, Any], path: str | Path, allowed: bool) 
     Raises:
         OptionError: names the code.
     """
-    codes = code_of(recipe)
+    help_ = "give these as flags, or --allow-code (allow_code=True)"
+    require_allowed(f"The recipe {str(path)!r}", code_of(recipe), allowed, help_)
+
+
+def require_allowed(subject: str, codes: Sequence[str], allowed: bool, help_: str) -> None:
+    """Refuse a file that would run code, unless the user says that it may.
+
+    Args:
+        subject: what the file is called in a sentence.
+        codes: what it would run.
+        allowed: the user has said so.
+        help_: how the user says so.
+
+    Raises:
+        OptionError: names the code.
+    """
     if codes and not allowed:
-        listed = ", ".join(map(shown, codes[:_MOST_LISTED])) + (" …" if len(codes) > _MOST_LISTED else "")
+        listed = ", ".join(elided(code, _LONGEST_CODE) for code in codes[:_MOST_LISTED])
+        more = " …" if len(codes) > _MOST_LISTED else ""
         raise OptionError(
-            f"The recipe {str(path)!r} would run code ({listed}), and a recipe from elsewhere is no program. Read that "
-            "code first; then give these as flags, or --allow-code (allow_code=True)."
+            f"{subject} would run code ({listed}{more}), and a file from elsewhere is no program. Read that code "
+            f"first; then {help_}."
         )
 
 

@@ -3,9 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 # YAML 1.2's core types; 1.1 reads 1:30 as 90, 010 as 8, yes and no as truth values, and dates
 _YAML_TYPES = {
@@ -27,11 +27,14 @@ DAMAGED = (OSError, ValueError, TypeError, LookupError, AttributeError, RuntimeE
 Lack of memory is no damage, and says so itself.
 """
 
+_MERGE = "tag:yaml.org,2002:merge"
 _TOO_DEEP = "nested too deep to be read; write it shorter"
 
 
 _MOST_DIGITS = 18
 _MOST_VALUES = 100_000
+_SEPARATORS = ",:\n\r\x85\u2028\u2029[{?"
+_MOST_SEPARATORS = 20_000
 
 
 def whole_number_in(text: str) -> int | None:
@@ -95,6 +98,7 @@ def read_yaml(text: str) -> Any:
     """
     import yaml
 
+    _require_few(text)
     try:
         return yaml.load(text, _yaml_loader())
     except yaml.YAMLError as error:
@@ -103,6 +107,58 @@ def read_yaml(text: str) -> Any:
         raise ValueError(_TOO_DEEP) from error
     except (KeyError, IndexError, AttributeError, OverflowError, TypeError) as error:
         raise ValueError(f"a value that its tag does not allow ({type(error).__name__}: {error})") from error
+
+
+def _require_few(text: str) -> None:
+    """Refuse a document of very many values, each of which costs a reader as much as a page of plain text."""
+    if sum(map(text.count, _SEPARATORS)) > _MOST_SEPARATORS:
+        raise ValueError(f"it has more than {_MOST_SEPARATORS:,} lines, commas, colons and brackets; write it shorter")
+
+
+class YamlScalar(NamedTuple):
+    """A value in a YAML document, and where it stands.
+
+    ``key`` is the name that it, or the list that it is in, is given under; ``tag`` is empty for YAML's own types.
+    """
+
+    key: str
+    tag: str
+    text: str
+
+
+def yaml_scalars(text: str) -> Iterator[YamlScalar]:
+    """Yield the values of a YAML document and the tags of its lists and mappings; none of them is made into an object.
+
+    Raises:
+        ValueError: no YAML, or nested too deep.
+    """
+    import yaml
+
+    _require_few(text)
+    try:
+        node = yaml.compose(text, yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    own_tags = yaml.SafeLoader.yaml_constructors.keys()
+    waiting, seen = [("", node)] if node is not None else [], set[tuple[str, int]]()
+    while waiting:
+        key, node = waiting.pop()
+        # an alias is the same node again
+        if (key, id(node)) in seen:
+            continue
+        seen.add((key, id(node)))
+        is_scalar = isinstance(node, yaml.ScalarNode)
+        # the merge of YAML 1.1 has a tag without a constructor
+        tag = "" if node.tag in own_tags or node.tag == _MERGE else node.tag
+        if is_scalar or tag:
+            yield YamlScalar(key, tag, node.value if is_scalar else "")
+        if isinstance(node, yaml.SequenceNode):
+            waiting += [(key, item) for item in node.value]
+        elif isinstance(node, yaml.MappingNode):
+            for name, value in node.value:
+                waiting += [("", name), (name.value if isinstance(name, yaml.ScalarNode) else "", value)]
 
 
 def _written_out(node: Any, sizes: dict[int, float]) -> float:

@@ -14,6 +14,8 @@ _ACTING: Final = re.compile(r"[\\`*{}\[\]#|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9]
 _HYPHEN_AS_SIGN: Final = re.compile(r"(?<![\w)\]-])-(?=[\d.])")
 _ENTITIES: Final = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 _VISIBLE: Final = {" ": "␣", "\n": "⏎", "\t": "⇥"}
+# Of texts of others, so that no pattern may look through the same letters again from each place where it could begin:
+# what has no end is followed by what it cannot hold, or begins where nothing of its kind stands before it.
 # an absolute path: from the root, a home or a drive; not what follows a letter, a colon or a slash, as in https://a/b
 _WEB: Final = r"(?P<web>\b(?i:https?|ftp|hf|git|s3|gs)://[^\s'\"<>]*)"
 _HOMES: Final = r"/(?:home|Users|root|mnt|media)/(?=[^\s/])"
@@ -24,7 +26,7 @@ _PLACE: Final = re.compile(
     + r"""|(?P<quote>['"])(?:~[\w.-]*/|/(?=[^/])|[A-Za-z]:[/\\](?![/\\])|\\\\)"""
     + r"""(?:'"'"'|(?!(?P=quote)).)*(?=(?P=quote))"""
     # addresses that are no web's: of files, of programs on this machine, of machines
-    + r"""|(?i:file):/+[^\s'",;)\]}>|]*|\b[A-Za-z][\w+.-]*://[^\s'",;)\]}>|]*/[^\s'",;)\]}>|]*"""
+    + r"""|(?i:file):/+[^\s'",;)\]}>|]*|\b[A-Za-z][\w+.-]{0,30}://[^\s'",;)\]}>|]*/[^\s'",;)\]}>|]*"""
     # the blanks of Windows' folders, as long as more folders follow
     + r"""|(?<!\w)(?:[A-Za-z]:|%\w+%)\\(?!\\)[^\s'",;:)\]}>|]*(?:\ [^\s'",;:)\]}>|\\]+\\[^\s'",;:)\]}>|]*)*"""
     + r"""|(?:(?<=[\s'"]-[A-Za-z])|(?<=\A-[A-Za-z])|(?<=\w\.)|(?<=\.\.\.)|(?<=<))/(?=[^\s/>]+/)"""
@@ -37,7 +39,7 @@ _PLACE: Final = re.compile(
     + _REST
 )
 _LEFT_OVER: Final = re.compile(
-    rf"{_WEB}|(?i:[/\\]|%2f|&#47;|\\x2f)+(?i:home|users|root)(?i:[/\\]|%2f|&#47;|\\x2f)+[\w.-]"
+    rf"{_WEB}|(?i:[/\\]|%2f|&#47;|\\x2f)(?i:home|users|root)(?i:[/\\]|%2f|&#47;|\\x2f)+[\w.-]"
     r"|%(?i:userprofile|home\w*)%"
 )
 # Letters of these kinds leave no mark, or change the letters around them: controls, formats, separators, unassigned.

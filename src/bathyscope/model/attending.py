@@ -48,7 +48,7 @@ def _somebodys_functions(hf: nn.Module) -> Iterator[tuple[str, str, str, Any]]:
         if not isinstance(name, str):
             continue
         for kind, table in _TABLES:
-            function = table[name] if name in table else None
+            function = table.get(name)
             if function is not None and not _is_of_library(function):
                 yield path, kind, name, function
 

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, TextIO
 
+from bathyscope.core.expanding import unpacked
 from bathyscope.core.foreign import UnsafeFileError, open_regular, require_regular
 from bathyscope.core.paths import similar_file
 from bathyscope.core.strict import read_json
@@ -51,7 +52,7 @@ def open_text(path: str | Path, inside: Path | None = None) -> Iterator[TextIO]:
             is_piped = inside is None and path.as_posix().startswith(_OPENED)
             stream: Any = stack.enter_context(path.open("rb") if is_piped else open_regular(path, inside))
             if path.suffix == ".gz":
-                stream = stack.enter_context(gzip.GzipFile(fileobj=stream))
+                stream = stack.enter_context(unpacked(path, stream))
             yield stack.enter_context(TextIOWrapper(stream, encoding="utf-8-sig"))
     except UnsafeFileError as error:
         raise PromptError(

@@ -151,18 +151,24 @@ class Folder:
         self.close()
 
 
-def require_own_folder(path: Path, what: str) -> None:
+def require_own_folder(path: Path, what: str, inside: Path | None = None) -> None:
     """Refuse a link in place of a folder inside of a folder of results: nothing behind it is read or written.
 
     Args:
         path: of the folder, which need not exist.
         what: such folders are, for the message, such as ``the controls of a run are folders of its own``.
+        inside: the folder that the user gave, which may be a link; every folder between it and ``path`` is looked at
+            too. None = ``path`` lies right in it.
 
     Raises:
         StoreError: it is a link.
     """
-    if path.is_symlink():
-        raise StoreError(f"{str(path)!r} is a link, and {what}. Remove it, or copy what it leads to into its place.")
+    between = [] if inside is None else [inside / part for part in path.relative_to(inside).parents][:-1]
+    for folder in (path, *between):
+        if folder.is_symlink():
+            raise StoreError(
+                f"{str(folder)!r} is a link, and {what}. Remove it, or copy what it leads to into its place."
+            )
 
 
 def folder_path(path: object, name: str = "path") -> Path:

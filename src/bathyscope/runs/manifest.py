@@ -96,6 +96,8 @@ class Identity:
         for names, kind in ((_TEXTS, str), (("prompts", "seed"), int), (("measures",), dict)):
             for name in names:
                 _require_type(getattr(self, name), kind, name)
+        if self.n_blocks is not None:
+            _require_type(self.n_blocks, int, "n_blocks")
         ranges = tuple((int(first), int(last)) for first, last in self.plan)
         object.__setattr__(self, "plan", ranges)
         # Shards without gaps: merged in order they are the prompts, and no result needs their numbers.

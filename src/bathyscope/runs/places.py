@@ -9,9 +9,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
 
+from bathyscope.core.paths import impossible
 from bathyscope.core.text import left_over_place, without_folders, without_places
 from bathyscope.errors import StoreError
 
+_MOST_NAMED: Final = 1000
+"""Paths of a run that are looked for wherever they stand, at most."""
+_MOST_DEEP: Final = 64
+"""Folders in one of them, at most."""
+_LONGEST_TEXT: Final = 1 << 16
+"""Letters of a text that may be a command, at most."""
 _ROOTS: Final = ("/", "~/")
 _WEB: Final = r"\b[a-z]\w+://[^\s'\"<>]*"
 _IN_WORD: Final = re.compile(r"(?:\A|[=:@,])(~?/.*)", re.DOTALL)
@@ -31,7 +38,9 @@ class Places:
         named = {place for text in _texts(tree) for place in _named(text)}
         named |= {str(folder) for folder in (Path.home(), Path.cwd(), *folders) if folder.is_absolute()}
         folders_of_places = {
-            str(place) for path in named for place in (PurePosixPath(path), *PurePosixPath(path).parents)
+            str(place)
+            for path in sorted(named)[:_MOST_NAMED]
+            for place in (PurePosixPath(path), *PurePosixPath(path).parents)
         }
         # /home alone says nothing, and would be found everywhere
         forms = {form for place in folders_of_places if place.count("/") > 1 for form in _forms(place)}
@@ -88,14 +97,22 @@ def _texts(value: Any) -> Iterator[str]:
 def _named(text: str) -> Iterator[str]:
     """Yield the absolute paths that a text is, or that stand in it as words of a command."""
     if text.startswith(_ROOTS):
-        yield _BEHIND.sub("", text)
+        yield from _possible(_BEHIND.sub("", text))
+    if len(text) > _LONGEST_TEXT:
+        return
     try:
         words = shlex.split(text)
     except ValueError:
         return
     for word in words:
         if match := _IN_WORD.search(word):
-            yield _BEHIND.sub("", match[1])
+            yield from _possible(_BEHIND.sub("", match[1]))
+
+
+def _possible(path: str) -> Iterator[str]:
+    """Yield a path that a run may have been in; others are shortened as paths that nobody knows."""
+    if path.count("/") <= _MOST_DEEP and not impossible(path):
+        yield path
 
 
 def _forms(place: str) -> set[str]:

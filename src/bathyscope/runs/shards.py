@@ -28,6 +28,9 @@ _DIGEST = "kept_sha256"
 _NO_COORDINATE = "_nc4_non_coord_"
 """Before the name of a variable that is called as a dimension and is not its coordinate."""
 
+_SCALES = frozenset({"scale_factor", "add_offset"})
+"""Attributes by which other programs pack numbers; what they unpack to is larger than the file says."""
+
 
 def read_shard(folder: Path, name: str, sha256: str, marks: Mapping[str, str]) -> Datasets:
     """Datasets of a run's file, wholly in memory.
@@ -167,7 +170,11 @@ def _group(group: h5py.Group, allowance: Allowance) -> xr.Dataset:
         if isinstance(stored, h5py.Dataset) and not _is_length(stored, allowance)
     }
     raw = xr.Dataset(variables, attrs=_attributes(group.attrs, allowance))
-    return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).drop_encoding()
+    scaled = next((name for name, variable in variables.items() if _SCALES & variable.attrs.keys()), None)
+    if scaled is not None:
+        raise ValueError(f"{scaled} is stored in another scale, as no results of ours are")
+    # now, while an error is one of this file; left to be decoded later it would come from wherever it is used
+    return xr.decode_cf(raw, decode_times=False, decode_timedelta=False).load().drop_encoding()
 
 
 def _is_length(stored: h5py.Dataset, allowance: Allowance) -> bool:

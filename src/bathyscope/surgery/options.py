@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from bathyscope.core.common_options import (
+    AllowTaskCode,
     BeyondContext,
     Level,
     PromptCluster,
@@ -81,6 +82,7 @@ class PruneOptions:
     data: Annotated[TaskRows, _OF_TASKS] = None
     limit: Annotated[TaskLimit, _OF_TASKS] = None
     batch_size: Annotated[int, Range(1)] = 8
+    allow_code: AllowTaskCode = False
     out: str | None = None
 
 
@@ -171,6 +173,7 @@ class EvaluateOptions:
     limit: TaskLimit = None
     batch_size: Annotated[int, Range(1)] = 8
     arguments: Arguments = "block"
+    allow_code: AllowTaskCode = False
     out: Annotated[str | None, Unset("in memory alone", shell="runs/MODEL-benchmarks")] = None
 
 

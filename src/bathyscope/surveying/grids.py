@@ -22,7 +22,7 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
 from bathyscope.options import items_of
 from bathyscope.prompts.source import label_of
-from bathyscope.runs.folder import folder_path, refuse_holder
+from bathyscope.runs.folder import folder_path, refuse_holder, require_own_folder
 from bathyscope.runs.run import Run
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey
@@ -246,6 +246,7 @@ def _cells(recipe: str | Path | Mapping[str, Any], out: Path, allow_code: bool) 
                 "another name (name: ...)."
             )
         names.add(cell.name)
+        require_own_folder(cell.folder, "the surveys of a grid are folders of its own")
         yield cell
 
 

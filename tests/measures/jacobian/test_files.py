@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
+from collections import OrderedDict
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +92,94 @@ def test_matrices_that_are_the_same_numbers_are_not_made_several(tmp_path: Path)
     torch.save(published(J=dict.fromkeys(range(1000), shared), d_model=4), tmp_path / "lens.pt")
     with pytest.raises(StoreError, match=r"is no Jacobian lens: several of its matrices are the same numbers\. Give"):
         open_lens(tmp_path / "lens.pt")
+
+
+def with_pickle(path: Path, pickled: bytes, name: str = "data.pkl", further: bytes | None = None) -> Path:
+    """Write an archive of ``torch.save`` with another pickle in it."""
+    honest = BytesIO()
+    torch.save(published(), honest)
+    with zipfile.ZipFile(honest) as source, zipfile.ZipFile(path, "w") as archive:
+        for entry in source.infolist():
+            if not entry.filename.endswith("data.pkl"):
+                archive.writestr(entry.filename, source.read(entry))
+                continue
+            archive.writestr(entry.filename.replace("data.pkl", name), pickled)
+            if further is not None:
+                archive.writestr(entry.filename.replace("data.pkl", "DATA.pkl"), further)
+    return path
+
+
+def calling(module: str, name: str, arguments: bytes) -> bytes:
+    """Return a pickle that calls a function; ``arguments`` leaves their tuple."""
+    return b"\x80\x02}X\x01\x00\x00\x00xc" + f"{module}\n{name}\n".encode() + arguments + b"Rs."
+
+
+GIGABYTES = b"J" + (2**31 - 1).to_bytes(4, "little") + b"\x85"
+SAFE = b"\x80\x02}."
+HOSTILE: dict[str, tuple[bytes, str]] = {
+    "bytearray": (calling("__builtin__", "bytearray", GIGABYTES), "it calls __builtin__.bytearray"),
+    "builtins": (calling("builtins", "bytearray", GIGABYTES), "it calls builtins.bytearray"),
+    "encode": (calling("_codecs", "encode", b"X\x01\x00\x00\x00x\x85"), "it calls _codecs.encode"),
+    "sparse": (calling("torch._utils", "_rebuild_sparse_tensor", b")"), "it calls torch._utils._rebuild_sparse_tensor"),
+    "a tensor of any size": (calling("torch", "empty", GIGABYTES), "it calls torch.empty"),
+    "a step of objects": (b"\x80\x02}ccollections\nOrderedDict\n)\x81.", "it takes the step NEWOBJ"),
+    "tuples of tuples": (
+        b"\x80\x02Nq\x00" + b"".join(bytes([104, i, 104, i, 134, 113, i + 1]) for i in range(40)) + b".",
+        "it holds one tuple twice",
+    ),
+    "a number taken again": (b"\x80\x02Nq\x00Nq\x00.", "it numbers its values out of order"),
+    "a step that drops": (b"\x80\x02}N0.", "it takes the step POP"),
+    "cut short": (b"\x80\x02}", "exhausted"),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_what_asks_for_more_than_tensors_is_refused_before_it_is_read(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pickled, message = HOSTILE[kind]
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("the file is read"))
+    for name in ("data.pkl", "DATA.PKL"):
+        with pytest.raises(StoreError) as refusal:
+            open_lens(with_pickle(tmp_path / "lens.pt", pickled, name))
+        assert message in str(refusal.value)
+        assert "Give a file with the entries J, n_prompts and d_model" in str(refusal.value)
+
+
+def test_archives_that_another_reader_reads_otherwise_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("the file is read"))
+    twice = with_pickle(tmp_path / "twice.pt", SAFE, further=calling("builtins", "bytearray", GIGABYTES))
+    with pytest.raises(StoreError, match="two of its entries have one name"):
+        open_lens(twice)
+    # the reader of PyTorch takes this for a pickle, with an archive behind it
+    behind = tmp_path / "behind.pt"
+    behind.write_bytes(calling("builtins", "bytearray", GIGABYTES) + with_pickle(tmp_path / "a.pt", SAFE).read_bytes())
+    torch.save(published(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
+    for file in (behind, tmp_path / "old.pt"):
+        with pytest.raises(StoreError, match="it is no archive of torch"):
+            open_lens(file)
+
+
+@pytest.mark.parametrize("name", ["n_prompts", "d_model"])
+def test_values_that_are_no_numbers_are_not_written_out(name: str, tmp_path: Path) -> None:
+    nested: list[Any] = []
+    for _ in range(60):
+        nested = [nested, nested]
+    torch.save(published(**{name: nested}), tmp_path / "lens.pt")
+    with pytest.raises(StoreError, match=f"its {name} is no number"):
+        open_lens(tmp_path / "lens.pt")
+
+
+def test_every_kind_of_dense_tensor_is_read(tmp_path: Path) -> None:
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        matrices = {layer: torch.eye(4, dtype=dtype) for layer in range(3)}
+        extra = {
+            "dtype": torch.float32,
+            "rows": torch.nn.Parameter(torch.ones(2)),
+            "shape": (2, 3),
+            "of": [1, None, "a"],
+        }
+        torch.save({**published(J=OrderedDict(matrices)), **extra}, tmp_path / "lens.pt")
+        assert torch.equal(open_lens(tmp_path / "lens.pt").matrix(3), torch.eye(4))

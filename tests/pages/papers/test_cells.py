@@ -11,7 +11,7 @@ import xarray as xr
 from support import stand_ins
 
 import bathyscope
-from bathyscope.errors import OptionError, PromptError
+from bathyscope.errors import OptionError, PromptError, StoreError
 from bathyscope.pages.papers import cells as module
 from bathyscope.pages.papers.cells import measured, plan_cells
 from bathyscope.pages.papers.data import local_data, read_prompts_option, takes_own_prompts
@@ -169,3 +169,12 @@ def test_a_run_of_other_prompts_or_measures_is_not_taken_for_the_asked_one(tmp_p
 def test_an_option_that_loading_lacks_is_refused_before_anything_is_planned() -> None:
     with pytest.raises(TypeError, match=r"^reproduce\(\): got an unexpected keyword .*'dtyp'\. Did you mean 'dtype'\?"):
         bathyscope.reproduce("no paper", dtyp="float32")
+
+
+@pytest.mark.parametrize("link", ["csordas2025", "csordas2025/one", "csordas2025/one/gsm8k"])
+def test_results_are_not_written_through_a_link(link: str, tmp_path: Path) -> None:
+    place = tmp_path / "out" / link
+    place.parent.mkdir(parents=True)
+    place.symlink_to(tmp_path)
+    with pytest.raises(StoreError, match=f"{link}' is a link, and the results of a reproduction are in folders of its"):
+        plan([NamedModel("one", "./one", None)], "gsm8k", out=tmp_path / "out")

@@ -502,3 +502,11 @@ def test_idle_blocks_share_the_bootstraps() -> None:
     of_idle = [shares[f"drop:{block}"] for block in idle]
     assert 0 < of_idle[0] < 1
     np.testing.assert_allclose(of_idle, of_idle[0])
+
+
+def test_the_evaluation_of_a_pruning_does_not_follow_a_link(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "benchmarks").symlink_to(tmp_path / "outside")
+    with pytest.raises(StoreError, match=r"benchmarks' is a link, and the evaluation of a pruning is a folder"):
+        bathyscope.prune("no/model", "a.txt", "b.txt", drop=1, out=tmp_path / "out")

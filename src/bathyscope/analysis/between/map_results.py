@@ -16,6 +16,8 @@ import xarray as xr
 
 from bathyscope.core.commands import name_command
 from bathyscope.core.result import LabelledResult, tabulate_over
+from bathyscope.core.strict import DAMAGED
+from bathyscope.core.text import elided
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.shards import encode_results, read_results
@@ -163,7 +165,16 @@ def open_maps(path: str | Path) -> LabelledResult:
     groups = read_results(path, GROUP)
     if GROUP not in groups:
         raise StoreError(f"{str(path)!r} holds no maps; give a file that {name_command('maps')} --out FILE.nc wrote.")
-    return maps_result(groups[GROUP])
+    try:
+        result = maps_result(groups[GROUP])
+        # everything that is said of maps is read once
+        _ = repr(result), result.record(), result.to_dataframe()
+    except DAMAGED as error:
+        raise StoreError(
+            f"{str(path)!r} holds no whole maps ({type(error).__name__}: {elided(error, 80)}). Restore it from a copy, "
+            "or compute them again."
+        ) from error
+    return result
 
 
 def maps_result(data: xr.Dataset) -> LabelledResult:

@@ -80,7 +80,9 @@ def evaluate_command(
     ):
         # Tasks and files are checked before the model is loaded, which may take minutes.
         task_names = [task.strip() for task in tasks.split(",") if task.strip()]
-        benchmarks = load_benchmarks(task_names, read_task_files(options.pop("data", ())))
+        benchmarks = load_benchmarks(
+            task_names, read_task_files(options.pop("data", ())), options.get("allow_code", False)
+        )
         say(f"Loading {place}; the results go to {out}.", quiet)
         evaluation = bathyscope.evaluate(bathyscope.load(place, **loading), benchmarks, **options, progress=not quiet)
     say(f"Written: {out}", quiet)

@@ -50,7 +50,9 @@ def prune_command(
     **options: Any,
 ) -> int:
     """Choose blocks to leave out."""
+    from bathyscope.options import items_of
     from bathyscope.runs.folder import folder_path, refuse_foreign
+    from bathyscope.surgery.benchmarks.task_code import require_no_task_code
     from bathyscope.surgery.choosing.removable import kinds_of, require_size
     from bathyscope.surgery.plan.plan import PRUNING
     from bathyscope.surgery.trial.domains import domains_of
@@ -60,6 +62,7 @@ def prune_command(
     # Everything that can be wrong is refused before the model is loaded, which may take minutes.
     require_size(options.get("drop"), options.get("max_cost"))
     kinds_of(options.get("parts", "block"))
+    require_no_task_code(items_of(options.get("evaluate") or ()), options.get("allow_code", False))
     if options.get("out") is not None:
         refuse_foreign(folder_path(options["out"], "out"), PRUNING)
     sources = read_domain_sources(calibration), read_domain_sources(test)

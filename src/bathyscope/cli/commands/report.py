@@ -18,7 +18,9 @@ from bathyscope.core.progress import announce_if_long
 from bathyscope.errors import OptionError
 from bathyscope.pages.figures.options import FigureOptions
 from bathyscope.pages.options import FileOptions, PageOptions
+from bathyscope.runs.folder import require_own_folder
 
+_SIDE_BY_SIDE = "side-by-side"
 _EXAMPLES = """\
 Examples:
   bathyscope report runs/qwen --out qwen.html
@@ -159,7 +161,7 @@ def _write_figures(runs: list[bathyscope.Run], folder: Path, request: _Request) 
         names = request.page_options.get("names")
         paths += save_side_by_side(
             runs,
-            folder / "side-by-side",
+            folder / _SIDE_BY_SIDE,
             options=request.figure_options,
             names=names,
             **request.file_options,
@@ -172,7 +174,10 @@ def _folders_of(runs: list[bathyscope.Run], folder: Path) -> list[Path]:
     if len(runs) == 1:
         return [folder]
     names = [run.path.name if run.path else "run" for run in runs]
-    return [folder / f"{number}-{name}" for number, name in enumerate(names, start=1)]
+    folders = [folder / f"{number}-{name}" for number, name in enumerate(names, start=1)]
+    for path in (*folders, folder / _SIDE_BY_SIDE):
+        require_own_folder(path, "the figures of each run are in a folder of their own")
+    return folders
 
 
 app = make_app(

@@ -20,6 +20,7 @@ from bathyscope.core.paths import given_path
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.core.text import elided
 from bathyscope.errors import StoreError
+from bathyscope.measures.jacobian.archives import require_plain_archive
 from bathyscope.measures.jacobian.matrices import FittedLens, LensOrigin
 from bathyscope.measures.jacobian.writing import FORMAT
 
@@ -139,7 +140,7 @@ def _published(place: Path) -> FittedLens:
     """Read a file of the reference implementation: {"J": {layer: [d, d]}, "n_prompts", "d_model", …}."""
     advice = "Give a file with the entries J, n_prompts and d_model, or a .safetensors file."
     try:
-        _require_stored(place)
+        require_plain_archive(place)
         content: Any = torch.load(place, map_location="cpu", weights_only=True)
         return _lens_in(place, content, advice)
     except (*DAMAGED, pickle.UnpicklingError, zipfile.BadZipFile, struct.error, EOFError, AssertionError) as error:
@@ -149,20 +150,15 @@ def _published(place: Path) -> FittedLens:
         raise StoreError(f"{place} holds more than plain tensors, or is damaged ({reason}). {advice}") from error
 
 
-def _require_stored(place: Path) -> None:
-    """Refuse an archive whose entries are packed: a small file could unpack to more than there is memory."""
-    if zipfile.is_zipfile(place):
-        with zipfile.ZipFile(place) as archive:
-            packed = [entry.filename for entry in archive.infolist() if entry.compress_type != zipfile.ZIP_STORED]
-        if packed:
-            raise ValueError(f"{packed[0]} is compressed, which no file of torch.save is")
-
-
 def _lens_in(place: Path, content: Any, advice: str) -> FittedLens:
     """Return the lens in the content of a published file."""
     if not isinstance(content, dict) or not content.keys() >= _PUBLISHED or not isinstance(content["J"], dict):
         raise StoreError(f"{place} is no Jacobian lens. {advice}")
     width, matrices = content["d_model"], content["J"]
+    # values of other kinds are not written into sentences: lists may hold each other
+    other = next((name for name in ("d_model", "n_prompts") if not isinstance(content[name], int | float)), None)
+    if other is not None:
+        raise StoreError(f"{place} is no Jacobian lens: its {other} is no number. {advice}")
     if not matrices or not all(_is_matrix(layer, matrix, width) for layer, matrix in matrices.items()):
         raise StoreError(f"{place} is no Jacobian lens: J is not one {width} × {width} matrix for each layer. {advice}")
     stored = {matrix.untyped_storage().data_ptr(): matrix.untyped_storage().nbytes() for matrix in matrices.values()}

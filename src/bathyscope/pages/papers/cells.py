@@ -9,7 +9,8 @@ from bathyscope.errors import BathyscopeError, ModelError, OptionError
 from bathyscope.model import Model, load
 from bathyscope.pages.papers.data import takes_own_prompts
 from bathyscope.pages.papers.models import NamedModel
-from bathyscope.pages.papers.verbs import TAKES, Result, WorkCell
+from bathyscope.pages.papers.verbs import BENCHMARKS, TAKES, Result, WorkCell
+from bathyscope.runs.folder import require_own_folder
 from bathyscope.surveying.papers.reproduction import Figure, Reproduction
 
 
@@ -42,6 +43,9 @@ def plan_cells(
         models: in order; a work of two models takes the first two that it shows.
         works: names of the works behind the figures and tables → measures of their surveys.
         data, count, own_prompts: as in ``WorkCell``.
+
+    Raises:
+        StoreError: one of these folders is a link.
     """
     cells = []
     tabled = {name for table in paper.tables.values() for name in table.data}
@@ -54,6 +58,7 @@ def plan_cells(
         for group in groups:
             lacks = f"it takes {takes} models; give them with --models SOURCE TARGET" if len(group) < takes else ""
             place = out / preset / "-".join(model.name for model in group) / work.name
+            require_own_folder(place / BENCHMARKS, "the results of a reproduction are in folders of its own", out)
             taken = own_prompts if takes_own_prompts(work) else None
             cells.append(WorkCell(group, work, place, preset, measures, data, count, lacks, taken))
     # All work of one model is done before the next model is loaded.

@@ -30,6 +30,7 @@ from bathyscope.surveying.papers.reproduction import Verb, Work
 
 Result = Run | xr.Dataset
 
+BENCHMARKS = "benchmarks"
 _FILE: Final = "results.nc"
 _ASKED: Final = "asked"
 
@@ -145,7 +146,7 @@ def _compute_maps(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr
 def _compute_benchmarks(cell: WorkCell, models: Sequence[Model], progress: bool) -> xr.Dataset:
     tasks = str(cell.work.data).split(",")
     files = {task: file for task, file in cell.data.items() if task in tasks}
-    settings: dict[str, Any] = {"limit": cell.count, "out": cell.folder / "benchmarks", **cell.work.options}
+    settings: dict[str, Any] = {"limit": cell.count, "out": cell.folder / BENCHMARKS, **cell.work.options}
     return evaluate(models[0], tasks, data=files, progress=progress, **settings).data.assign_attrs(
         n_blocks=models[0].n_blocks
     )

@@ -14,11 +14,11 @@ from unittest.mock import patch
 from bathyscope.core.text import counted
 from bathyscope.errors import OptionError, PromptError, describe_value, did_you_mean, warn
 from bathyscope.prompts.files import check_exists, read_rows
+from bathyscope.surgery.benchmarks.task_code import YAML_FILES, confine_templates, require_no_task_code
 from bathyscope.surgery.benchmarks.task_names import installed_names
 
 WRITTEN = "generate_until"
 _SCORED = ("loglikelihood", "multiple_choice", WRITTEN)
-_YAML = (".yaml", ".yml")
 _NEEDED = ("lm_eval", "accelerate")
 
 
@@ -37,18 +37,19 @@ class Benchmark:
 
 
 def load_benchmarks(
-    tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None
+    tasks: Sequence[str | Benchmark], data: Mapping[str, str | Path] | None = None, allow_code: bool = False
 ) -> tuple[Benchmark, ...]:
     """Load the tasks with these names, ready to be asked zero-shot.
 
     Args:
         tasks: names that the harness knows (tasks, groups, tags), YAML files of one task in the harness's form, or
-            benchmarks, which are taken as they are. Python functions that a YAML file names are run, as by the harness.
+            benchmarks, which are taken as they are.
         data: task → file (.jsonl, .csv or .parquet) whose rows are used instead of the hub's. HellaSwag's rows may
             have ``ctx`` alone instead of the hub's ``ctx_a`` and ``ctx_b``.
+        allow_code: run the Python functions, and scripts of metrics and data, that a YAML file names.
 
     Raises:
-        OptionError: the extra is not installed, or a task or a file for one is not allowed.
+        OptionError: the extra is not installed, a task or a file for one is not allowed, or a YAML file names code.
         PromptError: documents, or a YAML file of a task, cannot be read or do not suit.
     """
     require_harness()
@@ -65,7 +66,9 @@ def load_benchmarks(
             )
     benchmarks = [task for task in tasks if isinstance(task, Benchmark)]
     texts = [task for task in tasks if isinstance(task, str)]
-    own_tasks = {text: _read_task(Path(text).expanduser()) for text in texts if text.endswith(_YAML)}
+    require_no_task_code(texts, allow_code)
+    confine_templates()
+    own_tasks = {text: _read_task(Path(text).expanduser()) for text in texts if text.endswith(YAML_FILES)}
     listed = tuple(text for text in texts if text not in own_tasks)
     _require_own_names(own_tasks, listed)
     names = [own_tasks[text].name if text in own_tasks else text for text in texts]
@@ -104,7 +107,7 @@ def require_known_tasks(tasks: Sequence[str | Benchmark]) -> None:
         OptionError: the first unknown name, and the nearest one that is defined.
     """
     defined = installed_names()
-    names = [task for task in tasks if isinstance(task, str) and not task.endswith(_YAML)]
+    names = [task for task in tasks if isinstance(task, str) and not task.endswith(YAML_FILES)]
     unknown = next((name for name in names if name not in defined), None)
     if unknown is not None:
         raise OptionError(

@@ -48,6 +48,7 @@ def evaluate(
     arguments: Arguments = "block",
     out: str | Path | None = None,
     progress: bool = False,
+    allow_code: bool = False,
 ) -> Evaluation:
     """Run tasks of lm-evaluation-harness zero-shot, under the normal model and under every schedule asked for.
 
@@ -67,7 +68,7 @@ def evaluate(
 
     Raises:
         OptionError: the extra is missing, an unknown task or schedule, a limit or batch size below 1, a schedule that
-            cannot be run by slot.
+            cannot be run by slot, a file of a task that would run code.
         PromptError: the model has no tokenizer, or documents cannot be had.
         ModelError: a schedule cannot run, or gives NaN or Inf.
         StoreError: the folder holds another evaluation, cannot be written, or has a damaged file.
@@ -91,7 +92,7 @@ def evaluate(
         for plan_of_model in plans:
             require_same_model(plan_of_model, model)
         requested = variants(schedules, model.n_blocks)
-        benchmarks = require_answerable(model, tasks, data, limit, batch_size)
+        benchmarks = require_answerable(model, tasks, data, limit, batch_size, allow_code)
         # Imported late: the harness takes seconds to import, and the refusals above need none of it.
         from bathyscope.surgery.benchmarks import harness
 
@@ -138,13 +139,14 @@ def require_answerable(
     data: Mapping[str, str | Path] | None,
     limit: int | None,
     batch_size: int,
+    allow_code: bool,
 ) -> tuple[Benchmark, ...]:
     """Load the tasks, and refuse without a forward what ``evaluate`` refuses of them."""
     for name, value in (("limit", limit), ("batch_size", batch_size)):
         if value is not None and value < 1:
             raise OptionError(f"{name}={value} is out of range; allowed: 1 or more.")
     listed = [tasks] if isinstance(tasks, Benchmark) else items_of(tasks)
-    benchmarks = load_benchmarks(listed, data)
+    benchmarks = load_benchmarks(listed, data, allow_code)
     if model.tokenizer is None:
         raise PromptError(_no_tokenizer(model.name))
     if model.tokenizer.bos_token_id is None and model.tokenizer.eos_token_id is None:

@@ -15,13 +15,14 @@ from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.source import Source
-from bathyscope.runs.folder import folder_path
+from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.surgery.benchmarks.benchmarks import Benchmark, require_harness, require_known_tasks
 from bathyscope.surgery.benchmarks.evaluating import evaluate as evaluate_tasks
 from bathyscope.surgery.benchmarks.evaluating import require_answerable
 from bathyscope.surgery.benchmarks.result import against_full
+from bathyscope.surgery.benchmarks.task_code import require_no_task_code
 from bathyscope.surgery.choosing.deciding import Request, choose
 from bathyscope.surgery.choosing.removable import BLOCKS, kinds_of, require_size, size_of, units_of, warn_of_unwritable
 from bathyscope.surgery.options import Joint, Part, PruneOptions
@@ -58,6 +59,7 @@ def prune(
     data: Mapping[str, str | Path] | None = None,
     limit: int | None = None,
     batch_size: int = 8,
+    allow_code: bool = False,
     out: str | Path | None = None,
     progress: Progress = True,
 ) -> Plan:
@@ -94,10 +96,12 @@ def prune(
         if evaluate:
             require_harness()
             require_known_tasks(evaluate)
+            require_no_task_code(evaluate, allow_code)
         kinds = kinds_of(parts)
         folder = None if out is None else folder_path(out, "out")
         if folder is not None:
             require_writable(folder, holds="a pruning")
+            require_own_folder(folder / _BENCHMARKS, "the evaluation of a pruning is a folder of its own")
         ready = loaded(model, *each_source(calibration), *each_source(test))
         units = units_of(ready, kinds)
         trial = read_trial(
@@ -111,7 +115,7 @@ def prune(
             beyond_context=beyond_context,
             folder=folder,
         )
-        tasks = require_answerable(ready, evaluate, data, limit, batch_size) if evaluate else ()
+        tasks = require_answerable(ready, evaluate, data, limit, batch_size, allow_code) if evaluate else ()
         if kinds != BLOCKS:
             warn_of_unwritable(ready, units)
             if tasks:

@@ -375,9 +375,11 @@ def with_tasks(plan: Plan, content: bytes) -> Plan:
 def with_speeds(plan: Plan, content: bytes) -> Plan:
     """Return the plan with its speeds, from the bytes of their file."""
     try:
-        return replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
+        plan = replace(plan, speeds=Speeds.from_record(read_json(content, MOST_DEEP)))
+        _ = plan.text, plan.record()
     except DAMAGED as error:
         raise unreadable(SPEED, PRUNING, error) from error
+    return plan
 
 
 def result(
@@ -412,7 +414,9 @@ def decoded(content: bytes, model: Any = None) -> Plan:
         # everything that is said of a plan is read once
         for role in ("calibration", "test"):
             plan.source(role)
-        _ = plan.text, repr(plan), plan.before_after, plan.record()
+        if plan.data["indistinguishable"].dtype != bool:
+            raise TypeError("its indistinguishable holds no truth values")
+        _ = plan.text, repr(plan), plan.before_after, plan.record(), cells(plan.data)
     except DAMAGED as error:
         raise _damaged(RESULT, error) from error
     return plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +19,7 @@ import xarray as xr
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.result import result_html
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import literal_markdown, markdown_table
+from bathyscope.core.text import elided, literal_markdown, markdown_table
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
@@ -310,12 +310,33 @@ def open_repaired(folder: str | Path) -> Repaired:
             {name: nan if value is None else value for name, value in row.items()} for row in record["rungs"]
         ]
         rungs = tuple(Rung(**row) for row in rows)
+        for rung in rungs:
+            _require_kinds(rung)
+        if NONE not in [rung.name for rung in rungs]:
+            raise ValueError("it has nothing to compare a repair with")
         settings = dict(record["settings"])
         about = Provenance(record["model"], record["data"], settings, str(settings.pop("units")))
         settings.pop("chosen")
-        return Repaired(Schedule.parse(record["schedule"], int(record["model"]["n_blocks"])), rungs, about)
+        repaired = Repaired(Schedule.parse(record["schedule"], int(record["model"]["n_blocks"])), rungs, about)
+        # everything that is said of a repair is read once; half a character could not be printed
+        text = json.dumps([repaired.record(), repr(repaired), repaired.text, repaired.evidence], ensure_ascii=False)
+        text.encode()
     except DAMAGED as error:
         raise StoreError(
             f"There is no repair in {str(folder)!r}: {REPAIR} cannot be read ({reason(error)}). Give the folder that "
             "bathyscope repair wrote (its --out ...)."
         ) from error
+    return repaired
+
+
+def _require_kinds(rung: Rung) -> None:
+    """Refuse a rung whose names are no texts, or whose costs are no numbers.
+
+    Raises:
+        TypeError: names the entry.
+    """
+    for entry in fields(rung):
+        value = getattr(rung, entry.name)
+        kinds = str if entry.type in (str, "str") else (int, float)
+        if not isinstance(value, kinds) or isinstance(value, bool):
+            raise TypeError(f"its {entry.name} is {elided(repr(value), 40)}")

@@ -27,8 +27,16 @@ class Speeds:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Speeds:
-        """Return the speeds of a record; the ratio follows from them, also where an earlier version stored another."""
-        return cls(**{field.name: record[field.name] for field in fields(cls)})
+        """Return the speeds of a record; the ratio follows from them, also where an earlier version stored another.
+
+        Raises:
+            KeyError, TypeError: an entry is missing, or no number.
+        """
+        numbers = {field.name: record[field.name] for field in fields(cls)}
+        for name, value in numbers.items():
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise TypeError(f"its {name} is no number")
+        return cls(**numbers)
 
     @property
     def ratio(self) -> float:

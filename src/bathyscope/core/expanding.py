@@ -1,0 +1,60 @@
+"""Packed files that somebody else made: what they unpack to is counted while it is read, and refused beyond a bound."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from io import BufferedReader, RawIOBase
+from pathlib import Path
+from typing import Any, Final
+
+from bathyscope.core.foreign import MOST, MOST_TEXT, UnsafeFileError
+from bathyscope.core.text import in_bytes
+
+SMALL: Final = 1 << 26
+"""Bytes that any packed file may unpack to: 64 MiB."""
+_MOST_TIMES: Final = 100
+"""Bytes for each of a larger file, at most; texts have three to ten, and tables of few values some dozens."""
+
+
+def unpacked(path: Path, stream: BufferedReader) -> BufferedReader:
+    """Return what a gzipped stream holds, as a stream that ends in an error where it is more than texts are.
+
+    Args:
+        path: of the file, for the message.
+        stream: of the packed file, from its beginning.
+
+    Raises:
+        UnsafeFileError: while it is read: it has too many bytes, or a line of too many.
+    """
+    return BufferedReader(_Counted(path, stream))
+
+
+class _Counted(RawIOBase):
+    """The bytes of a gzipped stream, counted; ``most`` in all, and ``MOST_TEXT`` between two ends of lines."""
+
+    def __init__(self, path: Path, stream: BufferedReader) -> None:
+        self._path = path
+        self._stream = gzip.GzipFile(fileobj=stream)
+        self._packed = os.fstat(stream.fileno()).st_size
+        self._most = min(max(SMALL, _MOST_TIMES * self._packed), MOST)
+        self._bytes = self._bytes_in_line = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._stream.readinto(buffer)
+        self._bytes += count
+        last = bytes(buffer[:count]).rfind(b"\n")
+        self._bytes_in_line = count - last - 1 if last >= 0 else self._bytes_in_line + count
+        if self._bytes > self._most:
+            size = f"{in_bytes(self._packed)}" if self._packed >= 1 << 20 else f"{self._packed:,} bytes"
+            self._refuse(f"its {size} unpack to more than {in_bytes(self._most)}, as no text's do")
+        if self._bytes_in_line > MOST_TEXT:
+            self._refuse(f"it has a line of more than {in_bytes(MOST_TEXT)}")
+        return count
+
+    def _refuse(self, why: str) -> None:
+        raise UnsafeFileError(self._path, errno.EFBIG, why)

@@ -1,0 +1,61 @@
+"""Gzipped files: what they unpack to is read as it is, and refused beyond what texts are."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from bathyscope.core import expanding
+from bathyscope.errors import PromptError
+from bathyscope.prompts.files import open_text, read_prompts, read_rows
+
+
+def bomb(path: Path, beginning: bytes = b"", ending: bytes = b"") -> Path:
+    """Write a file of some hundred kilobytes that unpacks to 65 MiB."""
+    with gzip.open(path, "wb") as stream:
+        stream.write(beginning)
+        for _ in range(65):
+            stream.write(b"a" * (1 << 20))
+        stream.write(ending)
+    assert path.stat().st_size < 1 << 18
+    return path
+
+
+def test_files_that_unpack_to_more_than_texts_do_are_refused_while_they_are_read(tmp_path: Path) -> None:
+    lines = bomb(tmp_path / "p.jsonl.gz", b'{"text": "', b'"}\n')
+    table = bomb(tmp_path / "p.csv.gz", b"text\n", b"\n")
+    text = bomb(tmp_path / "p.txt.gz")
+    message = r"p\.\w+\.gz cannot be read: its [\d,]+ bytes unpack to more than 64 MiB, as no text's do"
+    with pytest.raises(PromptError, match=message):
+        read_prompts(str(lines), count=1)
+    with pytest.raises(PromptError, match=message):
+        list(read_rows(table))
+    with pytest.raises(PromptError, match=message), open_text(text) as file:
+        file.read()
+
+
+def test_a_line_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expanding, "MOST_TEXT", 1 << 20)
+    file = tmp_path / "p.txt.gz"
+    file.write_bytes(gzip.compress(b"b" * (1 << 19) + b"\n" + b"a" * (1 << 19) + b"\n" + b"a" * (1 << 21)))
+    lengths: list[int] = []
+    with pytest.raises(PromptError, match="it has a line of more than 1 MiB"), open_text(file) as stream:
+        lengths.extend(map(len, stream))
+    assert lengths == [(1 << 19) + 1] * 2
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
+@given(
+    lines=st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=40)),
+    members=st.integers(1, 3),
+)
+def test_honest_files_are_read_as_they_are(lines: list[str], members: int, tmp_path: Path) -> None:
+    file = tmp_path / "p.txt.gz"
+    content = "".join(f"{line}\n" for line in lines)
+    file.write_bytes(gzip.compress(content.encode()) * members)
+    with open_text(file) as stream:
+        assert stream.read() == content * members
