@@ -12,7 +12,7 @@ import bathyscope
 from bathyscope.pages.comparison.table import difference_rows, remarks, signed, title
 from bathyscope.pages.text.table import estimator_name
 
-FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12)], resamples=400)
+FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12, uneven=0.02)], resamples=400)
 
 
 def test_a_row_says_what_the_arrays_say() -> None:
@@ -21,10 +21,12 @@ def test_a_row_says_what_the_arrays_say() -> None:
     cells = dict(zip(headings, row, strict=True))
     settle = FOUND.data.sel(estimator="settle").isel(comparison=0)
     assert cells["Reference"] == f"{settle['reference_ratio'].item():.3f}"
-    assert cells["Difference"] == "+0.120"
+    shifts = 0.12 * (1 + 0.02 * np.arange(6))
+    assert cells["Difference"] == f"+{shifts.mean():.3f}"
     assert cells["95% interval"] == f"+{settle['ci_low'].item():.3f} to +{settle['ci_high'].item():.3f}"
-    assert cells["Blocks"] == "+1.2"
-    assert (cells["> 0"], cells["d"]) == ("100%", "–")
+    assert cells["Blocks"] == "+1.3"
+    assert cells["> 0"] == "100%"
+    assert float(cells["d"]) == pytest.approx(shifts.mean() / shifts.std(ddof=1), rel=0.05)
     assert float(cells["p"]) == pytest.approx(1 / 401, abs=5e-4)
     whole = next(row for row in rows if row[0] == "KL")
     assert dict(zip(headings, whole))["p"] == "–"

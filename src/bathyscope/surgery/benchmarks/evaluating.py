@@ -139,7 +139,7 @@ def require_answerable(
     data: Mapping[str, str | Path] | None,
     limit: int | None,
     batch_size: int,
-    allow_code: bool,
+    allow_code: bool = False,
 ) -> tuple[Benchmark, ...]:
     """Load the tasks, and refuse without a forward what ``evaluate`` refuses of them."""
     for name, value in (("limit", limit), ("batch_size", batch_size)):

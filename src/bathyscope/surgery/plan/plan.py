@@ -407,15 +407,17 @@ def decoded(content: bytes, model: Any = None) -> Plan:
     """
     groups = decode(content)
     try:
-        plan = Plan(groups[_GROUP], model)
+        data = groups[_GROUP]
+        # a file may hold truth values as numbers
+        if not np.isin(data["indistinguishable"].values, (0, 1)).all():
+            raise TypeError("its indistinguishable holds no truth values")
+        plan = Plan(data.assign(indistinguishable=data["indistinguishable"].astype(bool)), model)
         for name, value in plan.data.attrs.items():
             if name in _NUMBERS and not isinstance(value, int | float):
                 raise TypeError(f"its {name} is {elided(repr(value), 40)}")
         # everything that is said of a plan is read once
         for role in ("calibration", "test"):
             plan.source(role)
-        if plan.data["indistinguishable"].dtype != bool:
-            raise TypeError("its indistinguishable holds no truth values")
         _ = plan.text, repr(plan), plan.before_after, plan.record(), cells(plan.data)
     except DAMAGED as error:
         raise _damaged(RESULT, error) from error

@@ -281,7 +281,7 @@ def _logits_on_cache(hf: nn.Module, ids_BT: Tensor) -> Tensor | str:
     """Return logits [2, T, V] with the last tokens run one at a time; or why that cannot be done."""
     name = next((name for name in CACHE_NAMES if name in inspect.signature(hf.forward).parameters), None)
     if name is None:
-        return "it takes no cache of the library's kind"
+        return _reason_of_own_state(hf, ids_BT) or "it takes no cache of the library's kind"
     cache: dict[str, Any] = {name: DynamicCache(config=hf.config)}  # type: ignore[arg-type]
     pieces = [ids_BT[:, :-_CONTINUED], *ids_BT[:, -_CONTINUED:].split(1, dim=1)]
     outs = []
