@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,15 @@ def test_honest_files_are_read_as_they_are(lines: list[str], members: int, tmp_p
     file.write_bytes(gzip.compress(content.encode()) * members)
     with open_text(file) as stream:
         assert stream.read() == content * members
+
+
+def test_what_is_read_again_from_the_beginning_is_counted_again(tmp_path: Path) -> None:
+    packed = tmp_path / "a.txt.gz"
+    packed.write_bytes(gzip.compress(b"One line.\nTwo lines.\n"))
+    with packed.open("rb") as stream:
+        text = TextIOWrapper(expanding.unpacked(packed, stream), encoding="utf-8")
+        assert text.read() == "One line.\nTwo lines.\n"
+        text.seek(0)
+        assert text.read() == "One line.\nTwo lines.\n"
+        with pytest.raises(OSError, match="read from its beginning"):
+            text.buffer.seek(5)

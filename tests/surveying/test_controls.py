@@ -207,6 +207,16 @@ def test_an_order_that_cannot_be_said_is_refused_before_compute(monkeypatch: pyt
         bathyscope.survey(hf, zoo.prompts(hf), MEASURES, control="shuffled_blocks", progress=False)
 
 
+def test_text_that_cannot_be_shuffled_is_no_control(model: Model) -> None:
+    def survey(*ids: list[int]) -> bathyscope.Run:
+        return bathyscope.survey(model, list(ids), ["lens"], control="shuffled_text", progress=False)
+
+    with pytest.raises(OptionError, match=r"no prompt has two different tokens .* nothing could be shuffled"):
+        survey([5, 6], [5, 7, 7, 7])
+    with pytest.warns(UserWarning, match="shuffled_text: 1 of 2 prompts have no two different tokens"):
+        survey([5, 6], [5, 7, 8, 9])
+
+
 def test_shuffled_text_keeps_first_token_and_answer() -> None:
     given = Prompts(tuple(TokenizedPrompt(str(n), tuple(range(30)), answer_tokens=4) for n in range(2)), "numbers")
     first, second = shuffled_text(given, 0).items

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import gzip
 import os
-from io import BufferedReader, RawIOBase
+from io import BufferedReader, RawIOBase, UnsupportedOperation
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,6 +43,21 @@ class _Counted(RawIOBase):
 
     def readable(self) -> bool:
         return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Go back to the beginning, from where everything is counted again; elsewhere nothing leads uncounted."""
+        if (offset, whence) == (0, os.SEEK_CUR):
+            return self.tell()
+        if (offset, whence) != (0, os.SEEK_SET):
+            raise UnsupportedOperation("a packed file is read from its beginning")
+        self._bytes = self._bytes_in_line = 0
+        return self._stream.seek(0)
 
     def readinto(self, buffer: Any) -> int:
         count = self._stream.readinto(buffer)

@@ -54,7 +54,7 @@ class Control:
         return f"{self.kind}-{self.seed}"
 
     def require(self, model: Model) -> None:
-        """Refuse what cannot be made, before any compute.
+        """Refuse what cannot be made of a model, before any compute.
 
         Raises:
             ModelError: a second copy of the weights does not fit, or the blocks are streamed; parts that cannot be
@@ -66,6 +66,15 @@ class Control:
             require_initialisable(model.hf)
         elif self.kind == "shuffled_blocks":
             _require_order(model, self.seed)
+
+    def require_prompts(self, prompts: Prompts) -> None:
+        """Refuse prompts that the control would leave as they are, and warn of some among them.
+
+        Raises:
+            OptionError: no prompt has tokens that could be in another order.
+        """
+        if self.kind == "shuffled_text":
+            _require_shuffled(prompts)
 
     def of(self, model: Model, prompts: Prompts) -> tuple[Model, Prompts]:
         """Return model and prompts of the control.
@@ -221,15 +230,35 @@ def shuffled_order(n_blocks: int, seed: int) -> tuple[int, ...]:
     return tuple(order)
 
 
+def _shuffled_part(prompt: TokenizedPrompt) -> slice:
+    """Return which tokens are shuffled: those behind the first one and before the answer."""
+    return slice(1, max(1, len(prompt) - (prompt.answer_tokens or 0)))
+
+
+def _require_shuffled(prompts: Prompts) -> None:
+    """Refuse prompts none of which can be in another order, and warn of those that stay as they are."""
+    alike = sum(len(set(prompt.ids[_shuffled_part(prompt)])) < 2 for prompt in prompts.items)
+    if alike == len(prompts.items):
+        raise OptionError(
+            "control='shuffled_text' (--control): no prompt has two different tokens between its first one and its "
+            "answer, so that nothing could be shuffled. Give longer prompts, or leave this control out."
+        )
+    if alike:
+        warn(
+            f"shuffled_text: {alike} of {len(prompts.items)} prompts have no two different tokens between their first "
+            "one and their answer, and stay as they are."
+        )
+
+
 def shuffled_text(prompts: Prompts, seed: int) -> Prompts:
     """Return prompts with their tokens in another order; the first one and those of the answer stay."""
 
     def shuffled(number: int, prompt: TokenizedPrompt) -> TokenizedPrompt:
-        end = len(prompt) - (prompt.answer_tokens or 0)
-        middle = list(prompt.ids[1:end])
+        part = _shuffled_part(prompt)
+        middle = list(prompt.ids[part])
         # a draw of its own for each prompt, which does not change when prompts come behind
         random.Random(f"{seed}/{number}").shuffle(middle)
-        return replace(prompt, ids=(*prompt.ids[:1], *middle, *prompt.ids[max(1, end) :]))
+        return replace(prompt, ids=(*prompt.ids[:1], *middle, *prompt.ids[part.stop :]))
 
     items = tuple(shuffled(number, prompt) for number, prompt in enumerate(prompts.items))
     return replace(prompts, items=items, dataset=f"{prompts.dataset}, shuffled (seed {seed})", record=None)

@@ -198,6 +198,7 @@ def _survey_with_controls(
     # before the first one is surveyed, which may take hours
     for control in controls:
         control.require(plan.model)
+        control.require_prompts(plan.prompts)
     run = carry_out(plan, folder, command, progress, part, grow)
     # those that are asked for are read when their own folders are whole again
     asked_for = {control.label for control in controls}

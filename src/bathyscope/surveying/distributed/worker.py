@@ -145,6 +145,7 @@ class Worker:
             )
             for control in self._order.controls:
                 control.require(self._plans[""].model)
+                control.require_prompts(self._plans[""].prompts)
         if label not in self._plans:
             model_plan = self._plans[""]
             # one control at a time: each may be a copy of the model
