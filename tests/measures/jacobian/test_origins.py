@@ -173,7 +173,7 @@ def test_what_a_lens_was_fitted_to_is_not_read_with_it(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"n_prompts": 0}, r"it is of 0 prompts, and a whole number from 1 on is needed"),
-        ({"n_prompts": "ten"}, r"it is of 'ten' prompts"),
+        ({"n_prompts": "ten"}, r"its n_prompts is no number"),
         ({"n_prompts": float("inf")}, r"it is of inf prompts"),
         ({"n_prompts": -3}, r"it is of -3 prompts"),
         ({"n_prompts": True}, r"it is of True prompts"),
