@@ -196,6 +196,24 @@ REFUSED: dict[str, tuple[Any, Any, dict[str, Any], str]] = {
         {},
         "does not fit .*size mismatch",
     ),
+    "a rank that no file holds": (
+        lambda settings: settings.update(r=10**9),
+        None,
+        {},
+        "declares a rank of 1,000,000,000, and",
+    ),
+    "a rank of some layers": (
+        lambda settings: settings.update(rank_pattern={"q_proj": 10**9}),
+        None,
+        {},
+        "declares a rank of 1,000,000,000, and its file holds no matrix of that size",
+    ),
+    "an embedding without width": (
+        None,
+        lambda tensors: {**tensors, "base_model.model.model.embed_tokens.weight": torch.empty(10**12, 0)},
+        {},
+        "does not fit|has weights for layers",
+    ),
     "streamed": (None, None, {"placement": "stream"}, "is an adapter, .* and cannot be streamed. Merge it"),
     "revision": (None, None, {"revision": "main"}, "which holds what it holds"),
 }

@@ -30,6 +30,7 @@ _PICKLE: Final = "adapter_model.bin"
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 _OTHER_CODE: Final = ("megatron_config",)
 """Settings by which the library imports a module that the file names."""
+_RANKS: Final = ("r", "init_r", "rank")
 _PREFIX: Final = "base_model.model."
 """What the library writes before the paths of a model's modules."""
 
@@ -43,12 +44,14 @@ class Adapter:
         folder: where its files are.
         base: folder or hub name of the model it is put into.
         base_revision: of a base on the hub, as the adapter says; None = the newest.
+        rank: the largest that its settings declare; 0 where they declare none.
     """
 
     name: str
     folder: Path
     base: str
     base_revision: str | None
+    rank: int = 0
 
     @property
     def has_tokenizer(self) -> bool:
@@ -65,6 +68,12 @@ class Adapter:
         from peft import PeftModel
 
         shapes = _shapes(self)
+        # the library makes matrices of the declared rank before it looks at those of the file
+        if self.rank > max((size for shape in shapes.values() for size in shape), default=0):
+            raise ModelError(
+                f"The adapter {self.name} declares a rank of {self.rank:,}, and its file holds no matrix of that size. "
+                "Download it, or save the adapter, again."
+            )
         _fit_embedding(self, hf, shapes)
         paths = {path for path, _ in hf.named_modules()}
         try:
@@ -132,7 +141,14 @@ def find_adapter(name: str, revision: str | None = None, base: str | Path | None
     if not isinstance(chosen, str) or not chosen.strip():
         raise ModelError(f"{name} is an adapter that does not say of which model; give it (base=, --base).")
     revised = settings.get("revision") if base is None else None
-    return Adapter(name, folder, chosen, revised if isinstance(revised, str) and revised else None)
+    return Adapter(name, folder, chosen, revised if isinstance(revised, str) and revised else None, _rank_of(settings))
+
+
+def _rank_of(settings: Mapping[str, Any]) -> int:
+    """Return the largest rank that settings declare, of all layers or of some."""
+    pattern = settings.get("rank_pattern")
+    ranks = [*map(settings.get, _RANKS), *(pattern.values() if isinstance(pattern, Mapping) else ())]
+    return max((rank for rank in ranks if isinstance(rank, int)), default=0)
 
 
 def _folder_of(name: str, revision: str | None, *, expected: bool) -> Path | None:
@@ -220,7 +236,8 @@ def _fit_embedding(adapter: Adapter, hf: PreTrainedModel, shapes: Mapping[str, t
     stored = shapes.get(f"{paths[embedding]}.weight")
     weight = embedding.weight
     assert isinstance(weight, Tensor)
-    if stored is None or stored[:1] == weight.shape[:1]:
+    # of another width it does not fit, which is said where it is put in
+    if stored is None or len(stored) != 2 or stored[0] == weight.shape[0] or stored[1] != weight.shape[1]:
         return
     tied = head is None or head.weight is weight
     hf.resize_token_embeddings(stored[0], mean_resizing=False)
