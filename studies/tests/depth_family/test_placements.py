@@ -59,7 +59,10 @@ def test_each_seed_stands_beside_the_reference_of_its_own(found: xr.Dataset) -> 
     assert found["placement"].values.tolist() == ["depth_12_peri − depth_12"] * 3
     # settle depths of these runs are the same for each prompt but for the shift
     np.testing.assert_allclose(found["difference"].sel(estimator="settle"), PAIRED, atol=1e-12)
-    np.testing.assert_allclose(found["difference_low"].sel(estimator="settle"), PAIRED, atol=1e-12)
+    # of six prompts that agree a share of all may be unlike them, with differences down to −1
+    unseen = 1 - 0.025 ** (1 / 6)
+    low = PAIRED - unseen * (PAIRED + 1)
+    np.testing.assert_allclose(found["difference_low"].sel(estimator="settle"), low, atol=1e-12)
 
 
 def test_seeds_together_have_students_interval(found: xr.Dataset) -> None:

@@ -19,10 +19,12 @@ REAL = ["interpolated_cosine", "interpolated_kl", "interpolated_overlap", "settl
 """Estimators that are no whole numbers."""
 
 
-def family(slope: float, seeds: int = 1, between: float = 0.0) -> list[Run]:
+def family(slope: float, seeds: int = 1, between: float = 0.0, **changes: float) -> list[Run]:
     """Models whose curves cross ``slope`` later, as a share of depth, for each doubling, and ``between`` for a seed."""
     return [
-        a_run(model=f"own/{blocks}-{seed}", blocks=blocks, prompts=12, shift=slope * n + between * (seed - 0.5))
+        a_run(
+            model=f"own/{blocks}-{seed}", blocks=blocks, prompts=12, shift=slope * n + between * (seed - 0.5), **changes
+        )
         for n, blocks in enumerate(BLOCKS)
         for seed in range(seeds)
     ]
@@ -45,9 +47,13 @@ def test_a_planted_slope_is_found_and_no_slope_is_stable() -> None:
 
 def test_prompts_are_paired() -> None:
     """What a prompt does to all models alike does not widen the slope's interval."""
-    found = depth_trend(family(0.0), resamples=300).sel(estimator="settle")
-    own = float((found["prompt_high"] - found["prompt_low"]).values)
-    assert own < 1e-6
+
+    def width(spread: float) -> float:
+        trend = depth_trend(family(0.02, spread=spread, uneven=0.05), resamples=300).sel(estimator="settle")
+        return float(trend["prompt_high"] - trend["prompt_low"])
+
+    assert width(0.05) == pytest.approx(width(0.0), rel=1e-6)
+    assert width(0.0) > 0
 
 
 @pytest.mark.thorough
@@ -112,7 +118,9 @@ def with_idle(run: Run, count: int) -> Run:
 
 
 def test_seeds_widen_the_interval() -> None:
-    one, two = depth_trend(family(0.02), resamples=200), depth_trend(family(0.02, 2, between=0.1), resamples=200)
+    one = depth_trend(family(0.02, uneven=0.05), resamples=200)
+    # prompts that all agree would leave open what others are
+    two = depth_trend(family(0.02, 2, between=0.1, uneven=1e-8), resamples=200)
     assert bool(one["model_low"].isnull().all())
     assert not one["stable"].sel(estimator="settle")
     settle = two.sel(estimator="settle")
