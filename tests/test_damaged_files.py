@@ -25,6 +25,7 @@ from support.damage import Damage, damaged_bytes, damaged_lines, damaged_results
 from support.gguf_files import write_llama
 
 import bathyscope
+from bathyscope.analysis.between.map_results import encode_maps
 from bathyscope.analysis.between.maps import maps
 from bathyscope.core.recipes import read_recipe
 from bathyscope.errors import BathyscopeError, StoreError
@@ -166,9 +167,10 @@ def _open_repair(folder: Path, name: str) -> object:
 
 def _maps(folder: Path) -> str:
     folder.mkdir()
-    maps(
+    found = maps(
         waves.loaded("llama"), waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (30,) * 12), progress=False
-    ).save(folder / "maps.nc")
+    )
+    (folder / "maps.nc").write_bytes(encode_maps(found.data))
     return "maps.nc"
 
 
