@@ -1,12 +1,14 @@
 """Which class of transformers opens a checkpoint: the causal one, or that of models that read images as well."""
 
-from typing import Any
+from typing import Any, Final
 
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
 )
+
+_ENTRIES: Final = ("model_type", "auto_map")
 
 
 def class_for(config: Any) -> Any:
@@ -21,4 +23,6 @@ def class_for(config: Any) -> Any:
     return AutoModelForImageTextToText if images_alone and not code else AutoModelForCausalLM
 
 
-_ENTRIES = ("model_type", "auto_map")
+def loads_by_itself(config: Any) -> bool:
+    """Whether transformers opens a checkpoint of this configuration as one that writes text."""
+    return type(config) in class_for(config)._model_mapping

@@ -60,7 +60,12 @@ def test_a_changed_table_is_refused_by_name_and_a_rounded_one_is_not(name: str, 
         for path, table in computed_with(hf).items():
             before = table.clone()
             table.mul_(1.5)
-            assert f"{path} of this {type(hf).__name__} {REFUSAL}" in refusal_of(hf, tmp_path / path)
+            assert path in changed_tables(hf)
+            # what transformers opens by no class of its own is refused for that, whatever its tables are
+            if loads_by_itself(hf.config):
+                assert f"{path} of this {type(hf).__name__} {REFUSAL}" in refusal_of(hf, tmp_path / path)
+            else:
+                assert "no checkpoint of one can be loaded by itself" in refusal_of(hf, tmp_path / path)
             assert not (tmp_path / path).exists()
             table.copy_(before)
         assert REFUSAL not in refusal_of(hf.to(torch.bfloat16), tmp_path / "rounded")

@@ -22,7 +22,7 @@ from bathyscope.model import config_hash
 from bathyscope.model.anatomy.gaps import random_ids
 from bathyscope.model.anatomy.mode import evaluating
 from bathyscope.model.attending import registered_in_words
-from bathyscope.model.classes import class_for
+from bathyscope.model.classes import class_for, loads_by_itself
 from bathyscope.model.constants import changed_tables, rounded_tables
 from bathyscope.model.files import INDEX, SINGLE, require_whole
 from bathyscope.model.in_hand import (
@@ -92,9 +92,10 @@ def write_export(
     lacking += _note_cache(source.config, config)
     lacking += _note_rounded(source)
     notes = [*notes, *lacking]
+    loader = class_for(source.config).__name__
     if not claimed(folder, record, sum(tensor.size for tensor in tensors)):
         if evidence.strip():
-            rewrite_card(folder, card(record, class_for(source.config).__name__, notes, evidence))
+            rewrite_card(folder, card(record, loader, notes, evidence))
         return folder
     require_sound(source)
 
@@ -110,7 +111,7 @@ def write_export(
         config.save_pretrained(place)
         companions(source, place)
         (place / RECORD).write_text(record.text(), encoding="utf-8")
-        (place / CARD).write_text(card(record, class_for(source.config).__name__, notes, evidence), encoding="utf-8")
+        (place / CARD).write_text(card(record, loader, notes, evidence), encoding="utf-8")
         for name, text in (files or {}).items():
             (place / name).write_text(text, encoding="utf-8")
 
@@ -202,7 +203,7 @@ def require_plain(source: Source) -> None:
             f"{kind} models cannot be exported: their type is made known by {type(config).__module__.split('.')[0]}, "
             "and an exported checkpoint is one that transformers loads by itself."
         )
-    if type(config) not in class_for(config)._model_mapping:
+    if not loads_by_itself(config):
         raise ModelError(
             f"{kind} models cannot be exported: transformers has no causal language model of a "
             f"{type(config).__name__} alone, so that no checkpoint of one can be loaded by itself."
