@@ -359,24 +359,23 @@ def test_training_is_said_to_move_what_it_moved_alone() -> None:
     assert found.own.null is not None
     assert found.own.null.differs
     begins = (
-        "Against 3 untrained models of this shape, training moved the depth by which 90 % of the effect is done "
-        "2.4 blocks later (95 % interval 2.4 to 2.4); "
+        "Against 3 untrained models of this shape, training moved the effect (the depth by which 90 % of the effect is "
+        "done) 2.4 blocks later (95 % interval 2.4 to 2.4); "
     )
-    assert (
-        f"{begins}whether training moved the depth from which half of the tokens keep their prediction (" in found.text
-    )
+    depth = "the depth from which half of the tokens keep their prediction"
+    assert f"{begins}whether training moved the prediction ({depth}: " in found.text
     assert found.text.endswith(" blocks) is open.")
 
 
 def test_no_difference_is_said_only_within_a_block() -> None:
     same = {f"untrained-{seed}": beside(2.0 + 0.01 * (-1) ** seed + 0.003 * seed, EARLY) for seed in range(4)}
     assert verdict_of(beside(2.0, EARLY), same).text.endswith(
-        "In 4 untrained models of this shape the depth from which half of the tokens keep their prediction and the "
-        "depth by which 90 % of the effect is done are the same within a block."
+        "In 4 untrained models of this shape the prediction (the depth from which half of the tokens keep their "
+        "prediction) and the effect (the depth by which 90 % of the effect is done) are the same within a block."
     )
     apart = {f"untrained-{seed}": beside(2.0 + (-1) ** seed + 0.003 * seed, EARLY) for seed in range(4)}
     text = verdict_of(beside(2.0, EARLY), apart).text
-    same_within = "the depth by which 90 % of the effect is done is the same within a block; whether"
+    same_within = "the effect (the depth by which 90 % of the effect is done) is the same within a block; whether"
     assert f"Against 4 untrained models of this shape, {same_within}" in text
 
 
@@ -387,7 +386,8 @@ def test_untrained_models_without_a_reading_are_not_compared() -> None:
     )
     only_lens = {"lens": beside(2.0, EARLY)["lens"]}
     controls = {f"untrained-{seed}": {"lens": beside(1.0, EARLY)["lens"]} for seed in range(3)}
-    moved = "training moved the depth from which half of the tokens keep their prediction 1.0 blocks later"
+    depth = "the depth from which half of the tokens keep their prediction"
+    moved = f"training moved the prediction ({depth}) 1.0 blocks later"
     assert f"{moved} (95 % interval 1.0 to 1.0)." in verdict_of(only_lens, controls).text
     # and the other way round
     controls = {f"untrained-{seed}": {"lens": beside(3.0, EARLY)["lens"]} for seed in range(3)}

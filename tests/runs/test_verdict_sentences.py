@@ -157,23 +157,36 @@ def half_moved(case: Case) -> float | None:
 
 
 def training_interval(case: Case, reading: str) -> tuple[float, float, float] | None:
-    """Mean difference and its interval, of prompts that each count for themselves; None where nothing is paired."""
+    """Mean difference and its interval; None where nothing is paired.
+
+    A prompt counts for itself, or its cluster does; of clusters of unequal sizes the interval is in no closed form.
+    """
     difference = case.truth[reading] - case.untrained[reading]
-    paired = difference[:, ~np.isnan(difference).any(0)]
+    read = ~np.isnan(difference).any(0)
+    paired = difference[:, read]
     if paired.size == 0:
         return None
-    moved, (seeds, prompts) = float(paired.mean()), paired.shape
+    moved = float(paired.mean())
+    if case.cluster is not None:
+        names, members = np.unique(np.array(case.cluster)[read], return_counts=True)
+        if len(names) > 1 and np.ptp(members) > 0:
+            return moved, NAN, NAN
+        paired = np.stack([paired[:, np.array(case.cluster)[read] == name].mean(1) for name in names], axis=1)
+    seeds, prompts = paired.shape
     if prompts < 2:
         return moved, NAN, NAN
     parts = [(paired.mean(0).var(ddof=1) / prompts, prompts - 1)]
     if seeds > 1:
         parts.append(((1 + 1 / seeds) * paired.mean(1).var(ddof=1), seeds - 1))
     total = sum(variance for variance, _ in parts)
-    if total == 0:
-        return moved, moved, moved
-    freedom = total**2 / sum(variance**2 / df for variance, df in parts)
-    reach = stats.t.ppf(0.975, freedom) * math.sqrt(total)
-    return moved, moved - reach, moved + reach
+    reach = 0.0
+    if total > 0:
+        freedom = total**2 / sum(variance**2 / df for variance, df in parts)
+        reach = stats.t.ppf(0.975, freedom) * math.sqrt(total)
+    # of prompts that agree, as many as this many would not show may be unlike them, with depths anywhere from 0 to L
+    unseen = 1 - 0.025 ** (1 / prompts) if np.ptp(paired.mean(0)) < 1e-9 else 0.0
+    below, above = math.hypot(reach, unseen * (L + moved)), math.hypot(reach, unseen * (L - moved))
+    return moved, max(moved - below, -L), min(moved + above, L)
 
 
 def constructed() -> Iterator[Case]:
@@ -390,7 +403,7 @@ def check_control(case: Case, text: str) -> None:
     number = r"(\d+\.\d+|\de-\d+)"
     claims = {
         subject: re.search(
-            rf"{subject} {number} blocks (earlier|later)(?: \(95 % interval {number} to {number}\))?", text
+            rf"{subject}\) {number} blocks (earlier|later)(?: \(95 % interval {number} to {number}\))?", text
         )
         for subject in SUBJECTS
     }
@@ -416,7 +429,7 @@ def check_control(case: Case, text: str) -> None:
         if claims[subject]:
             size, way, nearer, farther = claims[subject].groups()  # type: ignore[union-attr]
             assert (1 if way == "later" else -1) * float(size) == pytest.approx(moved, abs=0.0501), text
-            if nearer is not None and reading == "own":
+            if nearer is not None and reading == "own" and not math.isnan(low):
                 ends = sorted(abs(end) for end in (low, high))
                 assert [float(nearer), float(farther)] == pytest.approx(ends, abs=0.0501), text
         # of half of the tokens the interval is the bootstrap's, and not in closed form
@@ -444,7 +457,7 @@ def check_advice(case: Case, said: str, verdict: Any) -> None:
     if match := re.search(r"Only (\d+) of (\d+) (\w+)s has the reading (\w+)", said):
         assert (int(match[1]), int(match[2]), match[3]) == (units[match[4]], everything, unit), said
         assert units[match[4]] == 1, said
-    few = re.search(r"(\d+) (?:prompts|clusters of prompts) are too few", said)
+    few = re.search(r"(\d+) (?:(?:different )?prompts|clusters of prompts) are too few", said)
     range_ = re.search(r"survey about (\d+) to (\d+) ", said)
     if case.has_skip and case.part == "block" and 2 <= min(units.values()) < 5:
         assert few, said

@@ -295,8 +295,8 @@ def test_nothing_depends_on_training_in_an_untrained_model() -> None:
     one = untrained(bathyscope.load(zoo.build("llama")), 11)
     found = bathyscope.survey(one, zoo.prompts(one.hf, (24,) * 24), MEASURES, control="untrained:4", progress=False)
     assert found.verdict.text.endswith(
-        "In 4 untrained models of this shape the depth from which half of the tokens keep their prediction and the "
-        "depth by which 90 % of the effect is done are the same within a block."
+        "In 4 untrained models of this shape the prediction (the depth from which half of the tokens keep their "
+        "prediction) and the effect (the depth by which 90 % of the effect is done) are the same within a block."
     )
     assert "uses" not in found.verdict.text
 

@@ -35,7 +35,9 @@ __all__ = ["CLOSE", "DepthReading", "Null", "Verdict", "verdict_of"]
 
 Row = dict[str, str | float]
 
-_SUBJECTS: Final = {
+_SUBJECTS: Final = {"half": "the prediction", "readable": "the prediction", "own": "the effect"}
+"""What training moves, in a word; the sentence says in brackets which depth of it is meant."""
+_DEPTHS: Final = {
     "half": "the depth from which half of the tokens keep their prediction",
     "readable": "the mean depth from which tokens keep their prediction",
     "own": "the depth by which 90 % of the effect is done",
@@ -256,12 +258,13 @@ class Verdict:
         if not nulls:
             return f"Nothing can be said of training: no prompt has a reading here and in the {models} of this shape."
         if seeds == 1:  # which shows nothing of how far untrained models lie apart
-            values = " and ".join(f"{null.value:.1f} ({_SUBJECTS[name]})" for name, null in nulls.items())
+            values = " and ".join(f"{null.value:.1f} ({_DEPTHS[name]})" for name, null in nulls.items())
             return f"One untrained model of this shape reads {values}; at least three would tell what training moved."
-        moved = [f"{_SUBJECTS[name]} {null.in_words}" for name, null in nulls.items() if null.differs]
-        same = [_SUBJECTS[name] for name, null in nulls.items() if null.same and not null.differs]
+        subjects = {name: f"{_SUBJECTS[name]} ({_DEPTHS[name]})" for name in nulls}
+        moved = [f"{subjects[name]} {null.in_words}" for name, null in nulls.items() if null.differs]
+        same = [subjects[name] for name, null in nulls.items() if null.same and not null.differs]
         unclear = [
-            f"{_SUBJECTS[name]} ({null.in_brackets} blocks)"
+            f"{_SUBJECTS[name]} ({_DEPTHS[name]}: {null.in_brackets} blocks)"
             for name, null in nulls.items()
             if not null.same and not null.differs
         ]
