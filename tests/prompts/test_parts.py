@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bathyscope.errors import OptionError
-from bathyscope.prompts.parts import clusters, clusters_in, label_values, levels_in_order, members_by_value, parts
+from bathyscope.prompts.parts import (
+    SCALES,
+    clusters,
+    clusters_in,
+    label_values,
+    levels_in_order,
+    members_by_value,
+    parts,
+    rank,
+)
 from bathyscope.prompts.prompt import TokenizedPrompt
 
 
@@ -91,3 +101,10 @@ def test_equal_numbers_are_one_group_however_they_are_written(values: list[Any])
     members = members_by_value(prompts, "level")
     assert len(members) == len({float(value) for value in values})
     assert sum(member.sum() for member in members.values()) == len(values)
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=lambda scale: scale[0])
+def test_words_of_one_scale_stand_in_its_order_whatever_others_say(scale: tuple[str, ...]) -> None:
+    # a word of two scales, such as intermediate, has one place that suits both
+    assert sorted(sorted(scale), key=rank) == list(scale)
+    assert sorted(random.Random(0).sample(scale, len(scale)), key=rank) == list(scale)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from graphlib import TopologicalSorter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -96,7 +98,7 @@ def rank(level: Any) -> tuple[int, float, str]:
     if level in CLASSES:
         return 1, float(CLASSES.index(level)), ""
     number = number_in(level)
-    if number is None and (place := _place_on_scale(level)) is not None:
+    if number is None and (place := _places().get(level.strip().lower())) is not None:
         return 3, place, ""
     return 2, np.inf if number is None else number, level
 
@@ -123,10 +125,14 @@ def order_fault(levels: Iterable[Any]) -> str:
     return "" if len(unnumbered) == len(texts) and scales else f"{unnumbered[0]!r} tells no order"
 
 
-def _place_on_scale(level: str) -> float | None:
-    return next(
-        (float(scale.index(word)) for word in [level.strip().lower()] for scale in SCALES if word in scale), None
-    )
+@cache
+def _places() -> dict[str, float]:
+    """Return a place for every word of the scales, such that each scale rises; a word of several has one place."""
+    easier: dict[str, list[str]] = {}
+    for scale in SCALES:
+        for place, word in enumerate(scale):
+            easier.setdefault(word, []).extend(scale[:place])
+    return {word: float(place) for place, word in enumerate(TopologicalSorter(easier).static_order())}
 
 
 def level_name(level: Any) -> str:

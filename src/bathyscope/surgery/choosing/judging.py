@@ -14,7 +14,7 @@ from bathyscope.statistics.best import Compared, compared_with_best
 from bathyscope.surgery.choosing.search import RANDOM, Candidates, Search, Subset
 from bathyscope.surgery.choosing.stability import JOINT, count_distinct, shares_again, transfer_table
 from bathyscope.surgery.order.model_of_plan import CHOSEN_BY
-from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, weighted_mean
+from bathyscope.surgery.plan.combining import PROMPT_DOMAIN, counted_mean
 from bathyscope.surgery.plan.plan import encoded, result
 from bathyscope.surgery.trial.domains import DOMAIN
 from bathyscope.surgery.trial.ledger import Ledger
@@ -132,7 +132,7 @@ class Proof:
         if self._strata is None:
             return values_CP.mean(axis=1)
         weights_CP = self._strata.weights(cost_CP)
-        return np.array([weighted_mean(weights, values) for weights, values in zip(weights_CP, values_CP)])
+        return np.array([counted_mean(weights, values) for weights, values in zip(weights_CP, values_CP)])
 
     def _prompt_domains(self) -> dict[str, NDArray[np.object_]]:
         """Return the domain of each test prompt, where there are domains."""

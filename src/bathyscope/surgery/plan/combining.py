@@ -59,7 +59,7 @@ class Combining:
 
     def combine(self, values_P: FloatArray) -> float:
         """Return the combined mean of values by prompt; NaN where it is unknown how they are combined."""
-        return weighted_mean(self.weight_P, values_P) if self.weight_P is not None else float("nan")
+        return counted_mean(self.weight_P, values_P) if self.weight_P is not None else float("nan")
 
     @property
     def loss(self) -> str:
@@ -76,8 +76,8 @@ class Combining:
         return " as the mean over domains" if self.joint else ""
 
 
-def weighted_mean(weight_P: FloatArray, values_P: FloatArray) -> float:
-    """Return the mean of the prompts that count."""
+def counted_mean(weight_P: FloatArray, values_P: FloatArray) -> float:
+    """Return the mean of the prompts that count; NaN where one of them has no value."""
     # a prompt that does not count may hold no number
     return float(np.where(weight_P > 0, weight_P * values_P, 0.0).sum())
 
