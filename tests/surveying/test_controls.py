@@ -356,8 +356,13 @@ def test_a_part_of_a_run_is_not_saved_as_if_it_were_whole(run: bathyscope.Run, t
         (3, "control=3 is no control. Allowed: untrained, shuffled_blocks, shuffled_text, or a list of them."),
         (
             "untrained:2,untrained:3",
-            "control='untrained:2,untrained:3' gives untrained two numbers of seeds (2 and 3). "
-            "Name it once: untrained:3.",
+            "control='untrained:2,untrained:3' names untrained twice. "
+            "Name it once, with its number of seeds: untrained:3.",
+        ),
+        (
+            ["untrained", "untrained"],
+            "control=['untrained', 'untrained'] names untrained twice. "
+            "Name it once, with its number of seeds: untrained:2.",
         ),
         (
             f"untrained:{'9' * 5000}",
@@ -365,7 +370,7 @@ def test_a_part_of_a_run_is_not_saved_as_if_it_were_whole(run: bathyscope.Run, t
         ),
     ],
 )
-def test_controls_of_other_kinds_or_of_two_numbers_are_refused(control: object, message: str) -> None:
+def test_controls_of_other_kinds_or_named_twice_are_refused(control: object, message: str) -> None:
     with pytest.raises(OptionError) as caught:
         controls_of(control)  # type: ignore[arg-type]
     assert str(caught.value) == message

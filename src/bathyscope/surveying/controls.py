@@ -93,7 +93,7 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
     """Parse controls: ``untrained:3`` (seeds 0, 1, 2), ``untrained:3,shuffled_text``, or a list of such texts.
 
     Raises:
-        OptionError: no such control, two numbers of seeds for one, or no number of seeds from 1 to 100.
+        OptionError: no such control, one named twice, or no number of seeds from 1 to 100.
     """
     if request is None:
         return ()
@@ -120,11 +120,12 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
             raise OptionError(
                 f"control={elided(repr(text), 40)}: give a number of seeds from 1 to {MOST_SEEDS}, such as {kind}:3."
             )
-        if seeds_of.setdefault(kind, seeds) != seeds:
+        if kind in seeds_of:
             raise OptionError(
-                f"control={elided(repr(request), 60)} gives {kind} two numbers of seeds ({seeds_of[kind]} and "
-                f"{seeds}). Name it once: {kind}:{max(seeds, seeds_of[kind])}."
+                f"control={elided(repr(request), 60)} names {kind} twice. Name it once, with its number of seeds: "
+                f"{kind}:{max(2, seeds, seeds_of[kind])}."
             )
+        seeds_of[kind] = seeds
     return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
 
 
