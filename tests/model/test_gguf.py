@@ -8,7 +8,9 @@ import tracemalloc
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import torch
@@ -68,6 +70,19 @@ def test_its_tokenizer_is_the_one_in_the_file(written: Written) -> None:
     tokenizer = bathyscope.load(written.path).tokenizer
     assert tokenizer.convert_ids_to_tokens(tokenizer("the one").input_ids) == ["the", "Ġon", "e"]
     assert tokenizer.decode(tokenizer("the one").input_ids) == "the one"
+
+
+def test_no_vocabulary_is_read_an_array_a_token(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model, its tokenizer and its estimate read the header of a file in lists."""
+    parts = gguf.GGUFReader._get_field_parts
+
+    def of_one_value(self: gguf.GGUFReader, place: int, kind: int) -> Any:
+        assert kind != gguf.GGUFValueType.ARRAY
+        return parts(self, place, kind)
+
+    monkeypatch.setattr(gguf.GGUFReader, "_get_field_parts", of_one_value)
+    assert len(bathyscope.load(written.path).tokenizer) == len(VOCABULARY)
+    assert bathyscope.estimate(str(written.path), tokens=64)
 
 
 def test_weights_are_unpacked_to_the_precision_that_is_asked_for(written: Written) -> None:

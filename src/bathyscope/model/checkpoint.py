@@ -15,6 +15,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from transformers.utils import cached_file, logging
 
+from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError
 from bathyscope.model.adapter import find_adapter
@@ -152,13 +153,14 @@ def _read_gguf(request: CheckpointRequest, file: GgufFile) -> Checkpoint:
             f"{name} is a GGUF file, and GGUF files cannot be streamed: their weights are unpacked in memory. Load it "
             "with placement='resident'."
         )
-    _gguf_config(name, file)
+    config = _gguf_config(name, file)
     # without this, versions of transformers that can compute with packed weights would leave them packed
     kinds: Any = getattr(transformers, "GgufConfig", None)
     unpacked = {} if kinds is None else {"quantization_config": kinds(dequantize=True)}
-    with loading_errors(name, device), _without_bar():
+    with loading_errors(name, device), _without_bar(), quick_headers():
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             str(file.path.parent),
+            config=config,
             gguf_file=file.path.name,
             dtype=request.dtype or torch.float32,
             output_loading_info=True,
@@ -207,7 +209,8 @@ def forget_packing(hf: PreTrainedModel) -> None:
 def _gguf_config(name: str, file: GgufFile) -> Any:
     """Return the configuration that transformers makes of a GGUF file's header."""
     try:
-        config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
+        with quick_headers():
+            config = AutoConfig.from_pretrained(str(file.path.parent), gguf_file=file.path.name)
     except Exception as error:
         if "upported" in str(error) or isinstance(error, KeyError):
             raise ModelError(

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from bathyscope.core.gguf_headers import quick_headers
 from bathyscope.core.network import cache_alone_without_network
 from bathyscope.errors import ModelError, warn
 
@@ -86,7 +87,8 @@ def load_gguf_tokenizer(file: Path) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
+        with quick_headers():
+            tokenizer = AutoTokenizer.from_pretrained(str(file.parent), gguf_file=file.name)
     except Exception as error:  # transformers raises whatever its parsers raise
         reason = str(error).strip().split("\n")[0].rstrip(".") or type(error).__name__
         raise ModelError(
