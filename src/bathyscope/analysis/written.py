@@ -20,6 +20,7 @@ from scipy import stats
 from bathyscope.analysis.options import WrittenOptions
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
@@ -74,18 +75,19 @@ class WrittenDepth:
         """What was found, in two sentences."""
         counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts."
         first = self.data.sel(quantity="deep_thinking_ratio")
-        rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
-        if math.isnan(rho):
+        rho, p = Estimate.of(first, "correlation"), float(first["p"])
+        if math.isnan(rho.value):
             return f"{counted} No correlation with depth can be told: all answers, or all depths, are alike."
         # the test and the interval are of two kinds, and may part where there are few prompts; where no two prompts are
         # out of order there is no interval, and one prompt that is right, or wrong, shows nothing
-        is_apart = min(self.solved, self.prompts - self.solved) > 1 if math.isnan(low) else low > 0 or high < 0
+        is_apart = min(self.solved, self.prompts - self.solved) > 1
+        if rho.has_interval:
+            is_apart = rho.low > 0 or rho.high < 0
         is_shown = p <= 1 - float(self.data.attrs["level"]) and is_apart
-        relation = ("goes with" if rho > 0 else "goes against") if is_shown else "is not shown to go with"
-        interval = "" if math.isnan(low) else f" {low:+.2f} to {high:+.2f},"
+        relation = ("goes with" if rho.value > 0 else "goes against") if is_shown else "is not shown to go with"
         return (
-            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation {rho:+.2f},"
-            f"{interval} p = {p:.2g})."
+            f"{counted} A larger share of tokens that settle late {relation} being right (rank correlation "
+            f"{rho.write_in_brackets('+.2f')}, p = {p:.2g})."
         )
 
     def to_dataframe(self) -> pd.DataFrame:

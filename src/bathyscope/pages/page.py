@@ -1,6 +1,5 @@
 """One self-contained HTML page of one or several runs: tables, figures, provenance; it loads no other file."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from markupsafe import Markup
 
 from bathyscope.core.calls import takes
 from bathyscope.core.cycles import with_address
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.own_files import require_own_page
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.core.text import capitalised
@@ -211,10 +211,7 @@ def _tabulate_curves(run: Run, figure: str, drawing: Drawing) -> tuple[list[str]
 
 
 def _format_point(point: Number) -> str:
-    mean, low, high = point["mean"], point["low"], point["high"]
-    if math.isnan(mean):
-        return "–"
-    return f"{mean:.4g}" if math.isnan(low) else f"{mean:.4g} ({low:.4g} to {high:.4g})"
+    return f"{Estimate(point['mean'], point['low'], point['high']):.4g}"
 
 
 def _write_noise_note(run: Run) -> str:

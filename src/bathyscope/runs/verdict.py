@@ -19,6 +19,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import counted, signed
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import copies_in_words
@@ -26,7 +27,6 @@ from bathyscope.runs.departures import Departure, Settings, departures, protecte
 from bathyscope.runs.head import RunHead, head_of
 from bathyscope.runs.kept import QUANTILES, kept_readings
 from bathyscope.runs.readings import CLOSE, LEVEL, RESAMPLES, Datasets, DepthReading, Null, readings_by_prompt
-from bathyscope.statistics.bootstrap import Interval
 from bathyscope.statistics.difference import Contrast, paired_difference
 from bathyscope.statistics.sample_size import FEWEST, units_needed
 from bathyscope.statistics.sampling import Sampling
@@ -189,7 +189,7 @@ class Verdict:
             return ""
         # each from the prompts that have both, as the difference is
         tokens, effect = self.apart.estimates
-        interval = Interval(self.apart.ci_low, self.apart.ci_high)
+        apart = Estimate(self.apart.estimate, self.apart.ci_low, self.apart.ci_high)
         agreement_words = {
             WITHIN: "within one block of each other",
             DIFFERENT: "different",
@@ -197,7 +197,7 @@ class Verdict:
         }[self.agreement]
         return (
             f"At equal shares, 90 % of the tokens keep their prediction from {tokens:.1f} on and 90 % of the effect is "
-            f"done by {effect:.1f}: {agreement_words} ({signed(self.apart.estimate)}{_ends(interval)})."
+            f"done by {effect:.1f}: {agreement_words} ({apart.write_in_brackets(signed)})."
         )
 
     @property
@@ -396,8 +396,3 @@ def verdict_of(
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
         copies=copies,
     )
-
-
-def _ends(interval: Interval) -> str:
-    """``, low to high``, empty where there is no interval."""
-    return "" if math.isnan(interval.low) else f", {signed(interval.low)} to {signed(interval.high)}"

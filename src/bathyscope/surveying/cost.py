@@ -53,7 +53,7 @@ Fit = Literal["fits", "streams", "does not fit"]
 
 
 @dataclass(frozen=True, repr=False)
-class Estimate:
+class CostEstimate:
     """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
 
     Args:
@@ -207,7 +207,7 @@ def estimate(
     trust_remote_code: bool = False,
     rates: Callable[[Model, int, torch.device], Rates] | None = None,
     **options: Any,
-) -> Estimate:
+) -> CostEstimate:
     """Estimate a survey without loading any weight.
 
     Args:
@@ -264,7 +264,7 @@ def estimate(
     return cost_of_plan(plan, machine, count / planned if prompts is None else 1, place)
 
 
-def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> Estimate:
+def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.device) -> CostEstimate:
     """Return the cost of the planned prompts, each taken ``copies`` times."""
     anatomy, lengths = plan.facts.anatomy, [len(p) for p in plan.prompts]
     item = torch.empty(0, dtype=plan.model.dtype).element_size()
@@ -302,7 +302,7 @@ def cost_of_plan(plan: SurveyPlan, rates: Rates, copies: float, device: torch.de
     # when all calls have been made
     readouts = {name: count / tokens for name, count in read.items()}
     chunk = Reader.of(anatomy).bytes_at_once(sum(readouts.values()) * longest, device)
-    return Estimate(
+    return CostEstimate(
         model=plan.model.name,
         family=anatomy.family.name,
         dtype=str(plan.model.dtype).removeprefix("torch."),

@@ -15,6 +15,7 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.commands import name_command
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.strict import DAMAGED
 from bathyscope.core.text import elided
@@ -204,7 +205,7 @@ def _conclude(data: xr.Dataset) -> str:
 
 
 def _estimate(data: xr.Dataset, name: str, direction: str) -> str:
-    value, low, high = (float(data[f"{name}{end}"].sel(direction=direction)) for end in ("", "_low", "_high"))
-    if np.isnan(value):
+    estimate = Estimate.of(data.sel(direction=direction), name)
+    if np.isnan(estimate.value):
         return "missing (all have the same best one)" if name == "rank_correlation" else "missing"
-    return f"{value:.2f} " + ("(no interval)" if np.isnan(low) else f"({low:.2f} to {high:.2f})")
+    return f"{estimate:.2f}"

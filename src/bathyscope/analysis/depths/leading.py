@@ -16,6 +16,7 @@ import xarray as xr
 
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.arrays import FloatArray
+from bathyscope.core.estimates import Estimate
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.by_place import cost_of_leaving_out
 from bathyscope.statistics.correction import holm
@@ -158,7 +159,7 @@ def _reading_text(readings: xr.Dataset) -> str:
     several = readings.sizes["comparison"] > 1
     named = [
         f"{readings['reading'].values[reading]}{f' of {readings.comparison.values[row]}' if several else ''} "
-        f"{readings['difference'].values[row, reading]:+.3f} ({low[row, reading]:+.3f} to {high[row, reading]:+.3f})"
+        f"{Estimate.of(readings.isel(comparison=row, reading=reading), 'difference'):+.3f}"
         for row, reading in np.argwhere(differs)[:_NAMED]
     ]
     listed = f": {', '.join(named)}{_more(int(differs.sum()))} of the depth" if named else ""

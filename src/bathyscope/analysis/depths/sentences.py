@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from bathyscope.analysis.depths.questions import DIFFERENCE
+from bathyscope.core.estimates import Estimate, write_signed
 from bathyscope.core.text import capitalised
 
 if TYPE_CHECKING:
@@ -173,8 +174,7 @@ def _state_estimators(comparison: HasDifferences, number: int, row: ComparedDept
 def difference_text(comparison: HasDifferences, row: ComparedDepth) -> str:
     """Return ``−3.7 points (−6.1 to −1.2)``; of a slope in points of each doubling."""
     unit = "points" if comparison.quantity == DIFFERENCE else "points a doubling"
-    interval = "" if math.isnan(row.low) else f" ({_points(row.low)} to {_points(row.high)})"
-    return f"{_points(row.difference)} {unit}{interval}"
+    return Estimate(row.difference, row.low, row.high).write(_points, f" {unit}")
 
 
 def percents(row: ComparedDepth) -> tuple[str, str]:
@@ -268,8 +268,7 @@ def _prompts_text(comparison: HasDifferences, number: int) -> str:
 
 
 def _points(share: float) -> str:
-    text = f"{abs(100 * share):.1f}"
-    return text if float(text) == 0 else f"{'−' if share < 0 else '+'}{text}"
+    return write_signed(100 * share, 1)
 
 
 def _p_text(p: float) -> str:

@@ -19,6 +19,7 @@ from bathyscope.analysis.probes.logistic import Fit, Settings, accuracy, fit
 from bathyscope.analysis.probes.wic_rows import Rows, WordPair, read_pairs
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.errors import ModelError
 from bathyscope.labels import Label, Table, interval, labelled
@@ -107,10 +108,9 @@ def _tabulate(data: xr.Dataset) -> pd.DataFrame:
 def _conclude(data: xr.Dataset) -> str:
     """Return where word meaning is read best."""
     best = data.stack(place=("features", "boundary")).isel(place=int(data["accuracy"].values.argmax()))
-    accuracy, low, high = (float(best[name]) for name in ("accuracy", "ci_low", "ci_high"))
     return (
         f"Word meaning is read best at boundary {int(best['boundary'])}, by {best['features'].item()}: accuracy "
-        f"{accuracy:.3f} ({low:.3f} to {high:.3f}). Majority label: {float(data['majority']):.3f}."
+        f"{Estimate.of(best, 'accuracy', 'ci'):.3f}. Majority label: {float(data['majority']):.3f}."
     )
 
 

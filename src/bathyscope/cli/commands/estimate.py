@@ -18,7 +18,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.surveying.options import EstimateOptions
 
 if TYPE_CHECKING:
-    from bathyscope.surveying.cost import Estimate
+    from bathyscope.surveying.cost import CostEstimate
 
 _EXAMPLES = """\
 Examples:
@@ -42,7 +42,7 @@ def estimate_command(model: str, /, *, format: Literal["table", "json"] = "table
     return 0
 
 
-def _view(estimate: Estimate) -> View:
+def _view(estimate: CostEstimate) -> View:
     rates = estimate.rates
     blocks, readout = scaled(estimate.block_flops), scaled(estimate.readout_flops)
     rows = [
@@ -70,7 +70,7 @@ def _view(estimate: Estimate) -> View:
     )
 
 
-def _describe_room(estimate: Estimate) -> str:
+def _describe_room(estimate: CostEstimate) -> str:
     """Return in a sentence whether the model and the survey have room on the device."""
     free = "" if estimate.free_bytes is None else f" into the {in_bytes(estimate.free_bytes)} that are free"
     device = f"on {estimate.rates.device}"

@@ -20,6 +20,7 @@ from bathyscope.cli.arguments import (
 )
 from bathyscope.cli.commands.survey import Sources, read_source
 from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.estimates import Estimate
 from bathyscope.surgery.options import ExitAdviceOptions
 
 if TYPE_CHECKING:
@@ -86,8 +87,7 @@ def _view(advice: ExitAdvice) -> View:
 def _write_cell(row: Any, name: str) -> str:
     """Return a number, with its interval where it has one."""
     ends = "measured" if name == "measured_share" else name
-    value = str(int(row[name])) if name == "draft" else f"{row[name]:.3g}"
-    return f"{value} ({row[f'{ends}_low']:.3g} to {row[f'{ends}_high']:.3g})" if f"{ends}_low" in row else value
+    return str(int(row[name])) if name == "draft" else f"{Estimate.of(row, name, ends):.3g}"
 
 
 app = make_app(exit_advice_command, _EXAMPLES, ExitAdviceOptions, loading=LOADING)

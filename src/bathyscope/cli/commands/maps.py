@@ -14,6 +14,7 @@ from bathyscope.cli.arguments import LOADING_SEVERAL, Quiet, ResultFormat, make_
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import say
 from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.own_files import require_own, require_own_picture
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
@@ -101,9 +102,8 @@ def _table(data: xr.Dataset) -> TextTable:
             rows.append([str(source), source_depth, "–", "–", "–", "–"])
             continue
         pair = data.isel(source=source, target=target)
-        error, low, high = (float(pair[f"relative_error{end}"]) for end in ("", "_low", "_high"))
         target_depth = f"{float(pair['relative_depth_target']):.2f}"
-        interval = f"{error:.3g} ({low:.3g} to {high:.3g})"
+        interval = f"{Estimate.of(pair, 'relative_error'):.3g}"
         rows.append([str(source), source_depth, str(target), target_depth, interval, f"{float(pair['r2']):.3f}"])
     headings = ("source", "relative depth", "best target", "relative depth", "relative error", "R²")
     return TextTable(headings, rows)

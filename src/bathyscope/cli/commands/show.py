@@ -14,6 +14,7 @@ from bathyscope.cli.arguments import OptionalText, Partial, make_app, open_run
 from bathyscope.cli.console import Format, say, terminal_width, write
 from bathyscope.cli.printing import TextTable, View, frame_table, print_result
 from bathyscope.cli.summary import effective_depth_table, headline_lines
+from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.result import TableResult, rows_of
 from bathyscope.errors import OptionError
 from bathyscope.prompts.parts import resampled
@@ -216,9 +217,9 @@ def _bar_table(rows: pd.DataFrame) -> TextTable:
     addresses = _addresses(rows)
     cells: list[list[str]] = []
     for place, mean, low, high in zip(*columns, strict=True):
-        interval = "–" if low != low else f"{low:.4g} to {high:.4g}"
-        estimate = "–" if mean != mean else f"{mean:.4g}"
-        cells.append([f"{place}{addresses[len(cells)]}", estimate, interval, _draw_bar(mean, largest, longest)])
+        interval = Estimate(mean, low, high).interval(".4g")
+        bar = _draw_bar(mean, largest, longest)
+        cells.append([f"{place}{addresses[len(cells)]}", write_number(mean, ".4g"), interval, bar])
     return TextTable(["Place", "Mean", "95 % interval", ""], cells)
 
 

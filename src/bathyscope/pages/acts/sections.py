@@ -13,6 +13,7 @@ import xarray as xr
 
 from bathyscope.analysis.between.diff_text import parting_tokens
 from bathyscope.analysis.between.parting import Difference, without_words
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import true_minus, visible, without_folders
 from bathyscope.pages.acts.plan_head import plan_html
 from bathyscope.pages.explorer import html
@@ -111,16 +112,13 @@ def _show_difference(result: Difference, anchor: str, text: bool) -> dict[str, A
 
 
 def _with_interval(data: xr.Dataset, name: str) -> str:
-    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
-    return true_minus(
-        "–" if isnan(value) else f"{value:+.2f}" + ("" if isnan(low) else f" ({low:+.2f} to {high:+.2f})")
-    )
+    return true_minus(f"{Estimate.of(data, name):+.2f}")
 
 
 def _with_ends(data: xr.Dataset, name: str) -> str:
     """Return mean and interval over prompts; of a curve its last place."""
     value, low, high = (float(np.ravel(data[f"{name}_{end}"].values)[-1]) for end in ("mean", "low", "high"))
-    return true_minus(f"{value:.4g}" + ("" if isnan(low) else f" ({low:.4g} to {high:.4g})"))
+    return true_minus(f"{Estimate(value, low, high):.4g}")
 
 
 def _show_plan(plan: Plan, anchor: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """The tables that stand first in a comparison: the verdict's readings, and what each block costs."""
 
-import math
 from typing import NamedTuple
 
 import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
-from bathyscope.pages.comparison.table import show_p, show_ratio, signed
+from bathyscope.core.estimates import Estimate, write_number, write_signed
+from bathyscope.pages.comparison.table import show_p
 
 
 class FirstTable(NamedTuple):
@@ -27,10 +27,10 @@ def leading_tables(comparison: Comparison, number: int) -> list[FirstTable]:
         rows = [
             [
                 str(row["reading"].item()),
-                show_ratio(float(row["reference_ratio"])),
-                show_ratio(float(row["other_ratio"])),
-                signed(float(row["difference"])),
-                _write_interval(row),
+                write_number(float(row["reference_ratio"]), ".3f"),
+                write_number(float(row["other_ratio"]), ".3f"),
+                write_signed(float(row["difference"])),
+                Estimate.of(row, "difference").interval(write_signed),
                 show_p(float(row["p_value"])),
             ]
             for row in _rows(readings, "reading")
@@ -42,10 +42,10 @@ def leading_tables(comparison: Comparison, number: int) -> list[FirstTable]:
         rows = [
             [
                 str(row["block"].item()),
-                signed(float(row["reference_cost"])),
-                signed(float(row["other_cost"])),
-                signed(float(row["difference"])),
-                _write_interval(row),
+                write_signed(float(row["reference_cost"])),
+                write_signed(float(row["other_cost"])),
+                write_signed(float(row["difference"])),
+                Estimate.of(row, "difference").interval(write_signed),
                 show_p(float(row["p_value"])),
                 show_p(float(row["p_holm"])),
             ]
@@ -59,8 +59,3 @@ def leading_tables(comparison: Comparison, number: int) -> list[FirstTable]:
 
 def _rows(data: xr.Dataset, dimension: str) -> list[xr.Dataset]:
     return [data.isel({dimension: place}) for place in range(data.sizes[dimension])]
-
-
-def _write_interval(row: xr.Dataset) -> str:
-    low, high = float(row["difference_low"]), float(row["difference_high"])
-    return "–" if math.isnan(low) else f"{signed(low)} to {signed(high)}"

@@ -3,7 +3,6 @@
 Groups of prompts are tables as well: one of every group's depths, one of every pair's differences.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Final
@@ -11,6 +10,7 @@ from typing import Final
 import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.estimates import Estimate, write_number, write_signed
 from bathyscope.pages.text.table import estimator_name, group_names
 
 LEGEND: Final = (
@@ -65,26 +65,9 @@ def remarks(differences: xr.Dataset) -> list[str]:
     return [f"{'; '.join(names)}: {reason}." for reason, names in names_by_reason.items()]
 
 
-def signed(value: float, digits: int = 3) -> str:
-    """Write ``+0.125``, ``−0.250`` or ``0.000``; a dash for a missing value."""
-    if math.isnan(value):
-        return "–"
-    text = f"{abs(value):.{digits}f}"
-    if float(text) == 0:
-        return text
-    return f"{'−' if value < 0 else '+'}{text}"
-
-
-def show_ratio(value: float) -> str:
-    """Write ``0.125``; a dash for a missing value."""
-    return "–" if math.isnan(value) else f"{value:.3f}"
-
-
 def show_p(value: float) -> str:
     """Write ``0.034`` or ``<0.001``; a dash for a missing value."""
-    if math.isnan(value):
-        return "–"
-    return "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "<0.001" if value < 0.001 else write_number(value, ".3f")
 
 
 def group_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
@@ -94,11 +77,7 @@ def group_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
     for estimator in data["estimator"].values.tolist():
         values = data.sel(estimator=estimator)
         cells = zip(*(values[name].values.tolist() for name in ("value", "ci_low", "ci_high")))
-        texts = [
-            show_ratio(value) if math.isnan(low) else f"{value:.3f} ({low:.3f}–{high:.3f})"
-            for value, low, high in cells
-        ]
-        rows.append([estimator_name(estimator), *texts])
+        rows.append([estimator_name(estimator), *(f"{Estimate(*cell):.3f}" for cell in cells)])
     return ["Estimator", *(f"{name} ({prompts})" for name, prompts in groups)], rows
 
 
@@ -116,19 +95,19 @@ def _tabulate_differences(differences: xr.Dataset, what: str, level: float) -> t
     """Return headings and rows of one comparison, with the columns whose variables it has."""
     frame = differences.to_dataframe().dropna(subset="difference")
     columns: dict[str, tuple[str, Callable[[float], str]]] = {
-        "Reference": ("reference_ratio", show_ratio),
-        "Other": ("other_ratio", show_ratio),
-        what: ("difference", signed),
+        "Reference": ("reference_ratio", partial(write_number, form=".3f")),
+        "Other": ("other_ratio", partial(write_number, form=".3f")),
+        what: ("difference", write_signed),
         f"{level:.0%} interval": ("interval", str),
-        "Blocks": ("depth_difference", partial(signed, digits=1)),
+        "Blocks": ("depth_difference", partial(write_signed, digits=1)),
         "p": ("p_value", show_p),
         "Holm": ("p_holm", show_p),
         "p none": ("p_equivalence", show_p),
-        "d": ("effect_size", partial(signed, digits=1)),
-        "> 0": ("positive_share", lambda share: "–" if math.isnan(share) else f"{share:.0%}"),
+        "d": ("effect_size", partial(write_signed, digits=1)),
+        "> 0": ("positive_share", partial(write_number, form=".0%")),
     }
-    ends = zip(frame["ci_low"], frame["ci_high"])
-    frame["interval"] = ["–" if math.isnan(low) else f"{signed(low)} to {signed(high)}" for low, high in ends]
+    estimates = map(Estimate, frame["difference"], frame["ci_low"], frame["ci_high"])
+    frame["interval"] = [estimate.interval(write_signed) for estimate in estimates]
     if "depth_difference" in frame and frame["depth_difference"].isna().all():
         del frame["depth_difference"]
     present = {heading: column for heading, column in columns.items() if column[0] in frame}

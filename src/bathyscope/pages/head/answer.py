@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.model.identity import ModelIdentity, compare_models
 from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.text.provenance import loading_warnings
@@ -194,9 +195,7 @@ def _name_costly_blocks(cost: ByPlace | None) -> str:
 
 
 def _format_estimate(cost: ByPlace, place: int) -> str:
-    low, high = cost.intervals[place]
-    between = "" if math.isnan(low) else f", {low:+.2g} to {high:+.2g}"
-    return f"{cost.mean[place]:+.2g}{between}"
+    return Estimate(cost.mean[place], *cost.intervals[place]).write_in_brackets("+.2g")
 
 
 def format_blocks(blocks: Sequence[int]) -> str:

@@ -12,6 +12,7 @@ import xarray as xr
 from bathyscope.core.arrays import BoolArray
 from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
 from bathyscope.core.text import shown
@@ -132,11 +133,11 @@ class RepeatScan:
         """Return a window with what it does and the interval of that."""
         window = self.data.sel(window=name)
         if "gain" in self.data:
-            low, high = float(window["gain_low"]), float(window["gain_high"])
             full = float(self.data.attrs["full_accuracy"])
-            return f"{name} ({float(window['accuracy']):.3g} instead of {full:.3g}; {low:+.3g} to {high:+.3g})"
-        cost, low, high = (float(window[f"cost{end}"]) for end in ("", "_low", "_high"))
-        return f"{name} ({cost:+.3g} nats; {low:+.3g} to {high:+.3g})"
+            interval = Estimate.of(window, "gain").interval("+.3g")
+            return f"{name} ({float(window['accuracy']):.3g} instead of {full:.3g}; {interval})"
+        cost = Estimate.of(window, "cost")
+        return f"{name} ({cost.value:+.3g} nats; {cost.interval('+.3g')})"
 
 
 @takes(RepeatScanOptions)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import result_html
 from bathyscope.core.text import shown
 from bathyscope.labels import Label, interval
@@ -147,10 +148,10 @@ class ExitAdvice:
     def _advise(self) -> str:
         at, attrs, (exit_, draft) = self._at, self.data.attrs, self._best
         drafts = f"drafts of {draft} token{'s' * (draft > 1)}"
-        acceptance, per_pass = _interval_text(at, "acceptance"), _interval_text(at, "tokens_per_pass")
+        acceptance, per_pass = (f"{Estimate.of(at, name):.3g}" for name in ("acceptance", "tokens_per_pass"))
         numbers = (
             f"{acceptance} of the generated tokens are predicted there, {per_pass} come of each full pass, and that is "
-            f"{_interval_text(at, 'speed')} times as fast as plain greedy decoding"
+            f"{Estimate.of(at, 'speed'):.3g} times as fast as plain greedy decoding"
         )
         trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
         trial += f"{float(attrs['level']):.0%} intervals"
@@ -238,8 +239,3 @@ def _preference(data: xr.Dataset) -> xr.DataArray:
     if "measured_speed" in data:
         levels = levels + (is_reliable & (data["measured_speed"] > 1))
     return data["speed"] + levels * (1 + data["speed"].max())
-
-
-def _interval_text(data: xr.Dataset, name: str) -> str:
-    value, low, high = (float(data[f"{name}{end}"]) for end in ("", "_low", "_high"))
-    return f"{value:.3g} ({low:.3g} to {high:.3g})"

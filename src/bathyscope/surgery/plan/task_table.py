@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import xarray as xr
 
+from bathyscope.core.estimates import MISSING, Estimate
 from bathyscope.core.text import counted
 from bathyscope.labels import Label, interval, labelled
 
@@ -43,8 +44,8 @@ def task_cells(data: xr.Dataset) -> list[list[str]]:
     return [
         [
             *(str(data[name].values[row]) for name in ("task", "metric", "documents")),
-            *(_interval_text(data, row, name) for name in ("full", "pruned")),
-            _interval_text(data, row, "difference", "+"),
+            *(f"{Estimate.of(data.isel(row=row), name):.3g}" for name in ("full", "pruned")),
+            f"{Estimate.of(data.isel(row=row), 'difference'):+.3g}",
         ]
         for row in range(data.sizes["row"])
     ]
@@ -60,17 +61,10 @@ def task_sentences(data: xr.Dataset) -> list[str]:
         rows = [row for row, name in enumerate(tasks) if name == task]
         kinds = [metrics[row].partition(",")[0] for row in rows]
         row = next((rows[kinds.index(name)] for name in _FIRST if name in kinds), rows[0])
-        gap = _interval_text(data, row, "difference", "+")
+        gap = f"{Estimate.of(data.isel(row=row), 'difference'):+.3g}"
         sentences.append(
             f"On {task} ({counted(int(data['documents'].values[row]), 'document')}) {metrics[row]} is "
             f"{float(data['pruned'].values[row]):.3g} without them and {float(data['full'].values[row]):.3g} with them"
-            + ("." if gap == "–" else f": {gap}.")
+            + ("." if gap == MISSING else f": {gap}.")
         )
     return sentences
-
-
-def _interval_text(data: xr.Dataset, row: int, name: str, sign: str = "") -> str:
-    value, low, high = (float(data[f"{name}{end}"].values[row]) for end in ("", "_low", "_high"))
-    if np.isnan(value):
-        return "–"
-    return f"{value:{sign}.3g}" + ("" if np.isnan(low) else f" ({low:{sign}.3g} to {high:{sign}.3g})")

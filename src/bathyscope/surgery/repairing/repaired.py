@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
+from bathyscope.core.estimates import Estimate, write_number
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.result import result_html
 from bathyscope.core.strict import DAMAGED, read_json
@@ -69,17 +70,15 @@ class Rung:
         The ``loss`` is what is gained, with the other sign.
         """
         number = "gain" if name == "loss" else name
-        value, low, high = (getattr(self, f"{number}{end}") for end in ("", "_low", "_high"))
+        estimate = Estimate.of(vars(self), number)
         if name == "loss":
             # subtracted from 0, since −0 would be printed with its sign
-            value, low, high = 0.0 - value, 0.0 - high, 0.0 - low
-        if isnan(value):
-            return "–"
-        return format(value, form) + ("" if isnan(low) else f" ({low:{form}} to {high:{form}})")
+            estimate = Estimate(0.0 - estimate.value, 0.0 - estimate.high, 0.0 - estimate.low)
+        return estimate.write(form)
 
     def cells(self) -> list[str]:
         """Return the rung as a row of the printed table."""
-        calibration = "–" if isnan(self.calibration_cost) else f"{self.calibration_cost:.4f}"
+        calibration = write_number(self.calibration_cost, ".4f")
         gain = "–" if self.name == NONE else self.interval_text("gain", "+.4f")
         recovered = "nothing; worse" if self.recovered < 0 else self.interval_text("recovered", ".0%")
         return [

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import LabelledResult
 from bathyscope.core.text import counted, signed
 from bathyscope.errors import StoreError, warn
@@ -225,8 +226,8 @@ def _conclude(data: xr.Dataset, n_blocks: int) -> str:
         ends = [f"{float(data[name][place]):.1f}" for place in (0, -1)]
         blocks = counted(n_blocks, "block")
         text += f" {subject} from {ends[0]} of {blocks} on at step {first}, and from {ends[1]} at {last}"
-        change, low, high = (float(data[f"change{end}"].sel(reading=name)) for end in ("", "_low", "_high"))
-        text += "." if np.isnan(low) else f" (change {signed(change)}, {signed(low)} to {signed(high)})."
+        change = Estimate.of(data.sel(reading=name), "change")
+        text += f" (change {change.write_in_brackets(signed)})." if change.has_interval else "."
     if "idle_blocks" in data and data["idle_blocks"].notnull().all():
         counts = [int(data["idle_blocks"][place]) for place in (0, -1)]
         text += f" Blocks shown to be idle: {counts[0]} at step {first}, {counts[1]} at {last}."

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
@@ -95,7 +96,7 @@ def _list_readings(run: Run, options: FigureOptions) -> Iterator[tuple[EstimateR
 def _describe_readings(lines: Sequence[tuple[EstimateRow, table.DepthRow | None]]) -> str:
     """Write the verdict's readings with their intervals; empty without any."""
     readings = [row for row, estimate in lines if estimate is None and not math.isnan(row.value)]
-    texts = (f"{row.label} {row.value:.1f} (interval {row.low:.1f} to {row.high:.1f})" for row in readings)
+    texts = (f"{row.label} {Estimate(row.value, row.low, row.high):.1f}" for row in readings)
     return f"Verdict: {'; '.join(texts)}." if readings else ""
 
 

@@ -12,6 +12,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths.grouping import SHARE
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import elided
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
@@ -70,7 +71,7 @@ def _describe_groups(data: xr.Dataset) -> str:
         estimates = data.sel(estimator=name)
         columns = (estimates[column].values for column in ("value", "ci_low", "ci_high"))
         values = ", ".join(
-            f"{group} {value:.2f} ({low:.2f} to {high:.2f})" if np.isfinite(low) else f"{group} {value:.2f}"
+            f"{group} {Estimate(value, low, high):.2f}"
             for group, value, low, high in zip(data["group"].values, *columns)
             if np.isfinite(value)
         )

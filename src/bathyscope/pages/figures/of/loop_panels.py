@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
@@ -45,8 +46,8 @@ def describe_exits(data: xr.Dataset) -> str:
 
 
 def _describe_advantage(data: xr.Dataset) -> str:
-    value, low, high = (float(data[f"gate_advantage{end}"]) for end in ("", "_low", "_high"))
-    return f"Mean gap of the two lines, gate over confidence: {value:+.3f} ({low:+.3f} to {high:+.3f}; 0 = no better)."
+    gap = Estimate.of(data, "gate_advantage")
+    return f"Mean gap of the two lines, gate over confidence: {gap:+.3f}; 0 = no better."
 
 
 def _draw_exits(figure: FigureBase, data: xr.Dataset) -> None:

@@ -14,6 +14,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel, Shared
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis, log_axis, whole_numbers
@@ -167,7 +168,7 @@ def _draw_evidence(figure: FigureBase, data: xr.Dataset) -> None:
 
 def _describe_signatures(data: xr.Dataset) -> str:
     starts = [
-        f"block {boundary:g}" + (f" (interval {low:g} to {high:g})" if np.isfinite(low) else "")
+        f"block {Estimate(boundary, low, high):g}"
         for boundary, low, high in zip(data["boundary"].values, data["ci_low"].values, data["ci_high"].values)
     ]
     where = f"Stages begin at {', '.join(starts)}" if len(_find_edges(data)) else "No stages were found"

@@ -10,6 +10,7 @@ from typing import Final
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.estimates import Estimate
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -37,7 +38,7 @@ def drawing(data: xr.Dataset) -> Drawing:
         for block, head, score, low, high in zip(*(data[name].values for name in columns))
     ]
     size = (style.PANEL_SIZE[0], max(style.PANEL_SIZE[1], 1.2 + 0.26 * len(rows)))
-    descriptions = "; ".join(f"{row.label}: {row.value:.3g} ({row.low:.3g} to {row.high:.3g})" for row in rows)
+    descriptions = "; ".join(f"{row.label}: {Estimate(row.value, row.low, row.high):.3g}" for row in rows)
     alt = f"Dots with intervals, sub-joiner scores of the heads of the highest ranks. {descriptions}."
     top = Panel("top", partial(_draw_top, rows=rows), alt, size)
     return Drawing([multiples.make_map_panel("heads", _make_map(data)), top], note)
