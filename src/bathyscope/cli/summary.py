@@ -31,7 +31,7 @@ def run_view(run: Run) -> View:
 
 def effective_depth_table(run: Run) -> TextTable:
     """Return every estimate with its interval, 80 columns wide, and the reasons for missing numbers below them."""
-    from bathyscope.pages.text.table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
+    from bathyscope.runs.depth_table import LEGEND, depth_cells, depth_headings, effective_depth_rows, remarks
 
     rows = effective_depth_rows(run)
     cells = [depth_cells(row) for row in rows]

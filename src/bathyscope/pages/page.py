@@ -29,7 +29,8 @@ from bathyscope.pages.figures.registry import drawings, figures_of
 from bathyscope.pages.head.answer import plan_for
 from bathyscope.pages.head.section import profile_html
 from bathyscope.pages.options import PageOptions
-from bathyscope.pages.text import provenance, table
+from bathyscope.pages.text import provenance
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.prompts import PROMPTS
 from bathyscope.runs.run import Run
 from bathyscope.surgery.plan.plan import Plan

@@ -14,8 +14,8 @@ from support.compared import a_run, without
 
 import bathyscope
 from bathyscope.analysis.depths.side import sides_of
+from bathyscope.analysis.depths.tables import difference_rows, no_difference
 from bathyscope.errors import OptionError, StoreError
-from bathyscope.pages.comparison.table import difference_rows, no_difference
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
 from bathyscope.statistics.effective_depth import ESTIMATORS, effective_depth

@@ -8,8 +8,8 @@ from support.synthetic import replaced, without
 from support.synthetic_tokens import complete_run
 
 import bathyscope
+from bathyscope.analysis.depths.leading_tables import leading_tables
 from bathyscope.analysis.depths.sentences import sentence
-from bathyscope.pages.comparison.leading import leading_tables
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference
 from bathyscope.statistics.reading import Reading, only_entry

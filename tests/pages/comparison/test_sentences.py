@@ -11,9 +11,10 @@ from support.compared import a_run
 from support.synthetic import replaced
 
 from bathyscope.analysis.depths import Comparison, compare
+from bathyscope.analysis.depths import tables as table
 from bathyscope.errors import OptionError
-from bathyscope.pages.comparison import forest, table
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.pages.comparison import forest
+from bathyscope.runs.depth_table import estimator_name
 from bathyscope.runs.run import Run
 
 NUMBER = r"[+−]?\d\.\d{3}"

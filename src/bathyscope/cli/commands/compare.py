@@ -66,8 +66,8 @@ def compare_command(
 
 
 def _view(comparison: Comparison) -> View:
-    from bathyscope.pages.comparison.leading import leading_tables
-    from bathyscope.pages.comparison.table import LEGEND, difference_rows, no_difference, remarks, title
+    from bathyscope.analysis.depths.leading_tables import leading_tables
+    from bathyscope.analysis.depths.tables import LEGEND, difference_rows, no_difference, remarks, title
 
     blocks: list[TextTable | str] = []
     for number in range(comparison.data.sizes["comparison"]):

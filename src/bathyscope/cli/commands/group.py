@@ -43,7 +43,7 @@ def group_command(
 
 
 def _view(data: xr.Dataset) -> View:
-    from bathyscope.pages.comparison.table import GROUP_LEGEND, group_remarks, group_rows, pair_rows
+    from bathyscope.analysis.depths.tables import GROUP_LEGEND, group_remarks, group_rows, pair_rows
 
     headings, rows = group_rows(data)
     blocks: list[TextTable | str] = [TextTable(headings, rows, f"Depth by {data.attrs['by']}", group_remarks(data))]

@@ -13,14 +13,14 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.analysis.depths.tables import title
 from bathyscope.core.estimates import Estimate, write_signed
-from bathyscope.pages.comparison.table import title
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import head_figure
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
-from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.depth_table import estimator_name
 
 _ROW_INCHES: Final = 0.26
 _FRAME_INCHES: Final = 1.5

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.analysis.depths import tables as table
+from bathyscope.analysis.depths.leading_tables import leading_tables
 from bathyscope.core.output import write_output
 from bathyscope.core.own_files import require_own_page, require_own_picture
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import OptionError
-from bathyscope.pages.comparison import curves, forest, size, table
-from bathyscope.pages.comparison.leading import leading_tables
+from bathyscope.pages.comparison import curves, forest, size
 from bathyscope.pages.comparison.picture import comparison_html
 from bathyscope.pages.explorer import html
 from bathyscope.pages.figures.kind import Drawing, arrange

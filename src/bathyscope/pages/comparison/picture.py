@@ -29,7 +29,7 @@ from bathyscope.pages.comparison.next_step import comparison_facts
 from bathyscope.pages.head.canvas import Canvas, text_width
 from bathyscope.pages.head.numbers import Points, read_profile
 from bathyscope.pages.text.environment import environment
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.runs.depth_table import estimator_name
 
 if TYPE_CHECKING:
     from bathyscope.analysis.depths import Comparison

@@ -18,9 +18,9 @@ from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
 from bathyscope.pages.figures.options import FigureOptions
-from bathyscope.pages.text import table
 from bathyscope.pages.text.provenance import measure_options
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.run import Run
 
 _LINE_INCHES: Final = 0.2

@@ -18,8 +18,8 @@ from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import name_rows
 from bathyscope.pages.figures.kit.series import looks
-from bathyscope.pages.text.table import estimator_name
 from bathyscope.prompts.parts import resampled
+from bathyscope.runs.depth_table import estimator_name
 
 _POINT_INCHES: Final = 0.13
 _GAP_INCHES: Final = 0.12

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.analysis.depths.tables import show_p
 from bathyscope.core.estimates import Estimate, write_number, write_signed
-from bathyscope.pages.comparison.table import show_p
 
 
 class FirstTable(NamedTuple):

@@ -4,9 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from bathyscope.core.text import capitalised
-from bathyscope.runs.depth_rows import MEASURE, DepthRow
+from bathyscope.runs.depth_rows import MEASURE, DepthRow, HasMeasures
 from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
-from bathyscope.runs.run import Run
 
 K = TypeVar("K")
 
@@ -43,7 +42,7 @@ def group_names(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     return names_by_key
 
 
-def depth_headings(run: Run) -> list[str]:
+def depth_headings(run: HasMeasures) -> list[str]:
     """Return the headings of :func:`depth_cells`."""
     return ["Estimator", "Depth", f"{run[MEASURE].attrs['level']:.0%} interval", "Ratio", "Crossed"]
 

@@ -11,7 +11,7 @@ import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
 from bathyscope.core.estimates import Estimate, write_number, write_signed
-from bathyscope.pages.text.table import estimator_name, group_names
+from bathyscope.runs.depth_table import estimator_name, group_names
 
 LEGEND: Final = (
     "Ratio: blocks done/L of L blocks. p: two-sided test of no difference; Holm: corrected for all rows of all tables. "

@@ -13,7 +13,7 @@ from bathyscope.cli import console
 from bathyscope.cli.printing import print_block
 from bathyscope.cli.summary import effective_depth_table
 from bathyscope.errors import OptionError
-from bathyscope.pages.text import table
+from bathyscope.runs import depth_table as table
 from bathyscope.runs.run import Run
 
 RUN = synthetic_run()

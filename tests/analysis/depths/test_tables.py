@@ -9,9 +9,9 @@ import pytest
 from support.compared import a_run
 
 import bathyscope
+from bathyscope.analysis.depths.tables import difference_rows, remarks, title
 from bathyscope.core.estimates import write_signed
-from bathyscope.pages.comparison.table import difference_rows, remarks, title
-from bathyscope.pages.text.table import estimator_name
+from bathyscope.runs.depth_table import estimator_name
 
 FOUND = bathyscope.compare([a_run(model="own/one"), a_run(model="own/two", shift=0.12, uneven=0.02)], resamples=400)
 
@@ -55,5 +55,11 @@ def test_missing_differences_are_remarks_and_no_rows() -> None:
 
 
 def test_signs() -> None:
-    assert [write_signed(v) for v in (0.1254, -0.25, 0.0, -0.0001, math.nan)] == ["+0.125", "−0.250", "0.000", "0.000", "–"]
+    assert [write_signed(v) for v in (0.1254, -0.25, 0.0, -0.0001, math.nan)] == [
+        "+0.125",
+        "−0.250",
+        "0.000",
+        "0.000",
+        "–",
+    ]
     assert write_signed(np.float64(-1.25), 1) == "−1.2"
