@@ -70,11 +70,12 @@ __version__ = version("bathyscope")
 _LAZY = homes(__file__)
 _MODULES = ("extend",)
 
-# A run lies below what draws it, and this file above both.
+# Runs and other results lie below what draws them, and this file above both.
 enter_above(
     {
         "card": "bathyscope.pages.head.notebook:notebook_html",
         "explore": "bathyscope.pages.explorer.widget:explorer",
+        "picture": "bathyscope.pages.figures.results:picture",
         "plot": "bathyscope.pages.plotting:plot",
     }
 )

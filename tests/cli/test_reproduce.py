@@ -122,7 +122,7 @@ def test_the_python_call_gives_the_same_rows(home: Path, table: dict[str, Any]) 
         "hu2025-table1", models, data=[str(home / "data")], prompts=3, out=home / "out", progress=False
     )
     own = [row for row in table["table1"] if row["model"] == LISTED[0] and row["data"] != "aime2024"]
-    assert [row for row in pair_rows(again.tables["1"]) if row["data"] != "aime2024"] == own
+    assert [row for row in pair_rows(again.entries["1"]) if row["data"] != "aime2024"] == own
 
 
 @pytest.mark.usefixtures("unloaded")

@@ -135,7 +135,7 @@ def test_a_notebook_shows_work_memory_and_time_in_a_line(tmp_path: Path) -> None
             found, model="m", seconds=200.0, free_bytes=None, weight_bytes=(3 << 29) + (1 << 26), block_flops=1.54e12
         )
     )
-    assert shown == "<Estimate of m: 1.54 TFLOP, about 1.6 GiB at the peak, about 3 min here; fits>"
+    assert shown == "<CostEstimate of m: 1.54 TFLOP, about 1.6 GiB at the peak, about 3 min here; fits>"
 
 
 def test_the_lens_is_read_out_at_every_boundary(tmp_path: Path) -> None:

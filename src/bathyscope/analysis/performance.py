@@ -108,7 +108,7 @@ def depth_performance(
         .assign_coords(model=names, family=("model", families))
         .assign_attrs(counts | settings)
     )
-    return LabelledResult(data, _conclude(data), _tabulate)
+    return LabelledResult(data, _conclude(data), _tabulate, figure="depth_performance")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from bathyscope.analysis.options import WrittenOptions
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
 from bathyscope.core.estimates import Estimate
-from bathyscope.core.result import rows_of
+from bathyscope.core.result import TabledResult, rows_of
 from bathyscope.errors import OptionError
 from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.curves import one_norm
@@ -51,8 +51,8 @@ _TABLE: Final[Table] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class WrittenDepth:
+@dataclass(frozen=True, eq=False, repr=False)
+class WrittenDepth(TabledResult):
     """Depth of what a model wrote against being right.
 
     Args:

@@ -6,7 +6,7 @@ A missing number is a dash. An estimate without an interval is its value alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -65,11 +65,11 @@ class Estimate:
     high: float = math.nan
 
     @classmethod
-    def of(cls, numbers: Mapping[Any, Any], name: str, ends: str = "") -> Self:
+    def of(cls, numbers: Any, name: str, ends: str = "") -> Self:
         """Return the estimate of a name, with the ends ``NAME_low`` and ``NAME_high`` where there are such.
 
         Args:
-            numbers: single numbers by name: a dataset without dimensions, a row of a table, or a dict.
+            numbers: single numbers by name: a dataset without dimensions, a row of a table, or a mapping.
             ends: what the ends are called in place of the name, such as ``ci`` for ``ci_low`` and ``ci_high``.
         """
         low, high = (f"{ends or name}_{end}" for end in ("low", "high"))

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bathyscope.core.calls import checked
+from bathyscope.core.result import TabledResult
 from bathyscope.model import Model, load
 from bathyscope.model.options import Attention, Placement
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-class CheckResult(dict[str, Any]):
+class CheckResult(dict[str, Any], TabledResult):
     """What the checks of a model measured, by name, such as ``result["no_op"]``."""
 
     @property

@@ -16,12 +16,14 @@ import xarray as xr
 from bathyscope.core.above import from_above
 from bathyscope.core.calls import checked
 from bathyscope.core.cycles import Cycle, cycle_of
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import shown
 from bathyscope.errors import OptionError, StoreError, did_you_mean, warn
 from bathyscope.prompts.parts import with_copies
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.card import caption
 from bathyscope.runs.depth_rows import MEASURE, effective_depth_rows
+from bathyscope.runs.depth_table import depth_table
 from bathyscope.runs.folder import Folder, folder_path, reason, require_own_folder, verified
 from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
@@ -36,6 +38,7 @@ from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
+    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from bathyscope.runs.verdict import Verdict
@@ -498,6 +501,23 @@ class Run:
             >>> run.plot("lens.kl", width=3.3).savefig("kl.pdf")
         """
         return from_above("plot")(self, panel, ax, **choices)
+
+    def tables(self) -> list[TextTable]:
+        """Return what people read of it: every estimate of effective depth, or what it holds where it has none.
+
+        Example:
+            >>> run.tables()[0].title
+            'Effective depth'
+        """
+        return [depth_table(self) if MEASURE in self.measures else frame_table(self.to_dataframe())]
+
+    def picture(self) -> Figure | None:
+        """Return the depth profile as matplotlib draws it; None for a run without lens, skip and drop.
+
+        Example:
+            >>> run.picture().savefig("profile.pdf")
+        """
+        return self.plot("profile") if any(name in self for name in ("lens", "skip", "drop")) else None
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of the measures, so that a run is read as a dictionary is.

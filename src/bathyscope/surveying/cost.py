@@ -18,7 +18,8 @@ import torch
 import xarray as xr
 
 from bathyscope.core.calls import takes
-from bathyscope.core.text import duration, in_bytes, scaled, shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
@@ -53,7 +54,7 @@ Fit = Literal["fits", "streams", "does not fit"]
 
 
 @dataclass(frozen=True, repr=False)
-class CostEstimate:
+class CostEstimate(TabledResult):
     """The cost of a survey. Rows count full forwards' worth; FLOPs are of matrix products; sizes are bytes.
 
     Args:
@@ -100,10 +101,10 @@ class CostEstimate:
     dominates: str
     process_bytes: int = 0
 
-    def __repr__(self) -> str:
+    @property
+    def _outline(self) -> str:
         work, peak, time = scaled(self.flops), in_bytes(self.peak_bytes), duration(self.seconds)
-        text = f"<Estimate of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}>"
-        return shown(text)
+        return f" of {self.model}: {work}FLOP, about {peak} at the peak, about {time} here; {self.fit}"
 
     @property
     def fit(self) -> Fit:

@@ -16,7 +16,7 @@ import xarray as xr
 from bathyscope.core.calls import checked
 from bathyscope.core.paths import require_writable
 from bathyscope.core.recipes import overlay, read_recipe, require_no_code
-from bathyscope.core.result import rows_of
+from bathyscope.core.result import TabledResult
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
@@ -66,7 +66,7 @@ class GridCell:
 
 
 @dataclass(frozen=True, repr=False)
-class Grid:
+class Grid(TabledResult):
     """The state of every survey of a grid, in the order of the file."""
 
     cells: tuple[GridCell, ...]
@@ -101,10 +101,6 @@ class Grid:
     def to_dataframe(self) -> pd.DataFrame:
         """Return the table."""
         return self.table
-
-    def record(self) -> list[dict[str, Any]]:
-        """Return the rows of the table."""
-        return rows_of(self.table)
 
     @property
     def table(self) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from support.compared import a_run, without
 
 import bathyscope
 from bathyscope.analysis.depths.side import sides_of
-from bathyscope.analysis.depths.tables import difference_rows, no_difference
+from bathyscope.analysis.depths.tables import difference_table, no_difference
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.runs.run import Run
 from bathyscope.statistics.difference import paired_difference, two_sample_difference
@@ -303,10 +303,10 @@ def test_no_difference_can_be_found() -> None:
     (said,), (other,) = no_difference(found, 0), no_difference(found, 1)
     assert said.startswith("No difference larger than 1 block: KL, interpolated (p = ")
     assert other == "No estimator rules out a difference larger than 1 block."
-    assert difference_rows(found, 0)[0][7:9] == ["Holm", "p none"]
+    assert difference_table(found, 0).headings[7:9] == ["Holm", "p none"]
     plain = bathyscope.compare([ONE, near], resamples=50)
     assert "p_equivalence" not in plain.data
-    assert "p none" not in difference_rows(plain, 0)[0]
+    assert "p none" not in difference_table(plain, 0).headings
     assert no_difference(plain, 0) == []
 
 

@@ -54,7 +54,8 @@ def test_no_sentence_says_what_its_numbers_do_not(part: int) -> None:
 
 def check(comparison: Comparison) -> None:
     data = comparison.data.isel(comparison=0)
-    headings, rows = table.difference_rows(comparison, 0)
+    tabled = table.difference_table(comparison, 0)
+    headings, rows = tabled.headings, tabled.cells()
     panels = forest.drawing(comparison).panels
     words = [
         comparison.summary(),

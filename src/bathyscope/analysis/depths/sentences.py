@@ -47,6 +47,12 @@ class HasDifferences(Protocol):
     @property
     def quantity(self) -> str: ...
 
+    @property
+    def change(self) -> str: ...
+
+    @property
+    def bound(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class ComparedDepth:

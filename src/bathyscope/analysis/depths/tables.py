@@ -1,17 +1,18 @@
-"""A comparison as tables for the terminal and the page: one table for each, with a row for each estimator.
+"""Comparisons and groups of prompts as tables: what leads them, then a row for each estimator."""
 
-Groups of prompts are tables as well: one of every group's depths, one of every pair's differences.
-"""
+from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import xarray as xr
-
-from bathyscope.analysis.depths import Comparison
-from bathyscope.core.estimates import Estimate, write_number, write_signed
+from bathyscope.analysis.depths.sentences import HasDifferences
+from bathyscope.core.estimates import Estimate, Form, write_number, write_signed
+from bathyscope.core.tables import TextTable
 from bathyscope.runs.depth_table import estimator_name, group_names
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 LEGEND: Final = (
     "Ratio: blocks done/L of L blocks. p: two-sided test of no difference; Holm: corrected for all rows of all tables. "
@@ -28,6 +29,15 @@ GROUP_LEGEND: Final = (
 )
 
 
+def comparison_tables(comparison: HasDifferences) -> list[TextTable]:
+    """Return the tables of every comparison: readings of the verdict, costs of blocks, estimators."""
+    return [
+        table
+        for number in range(comparison.data.sizes["comparison"])
+        for table in (*leading_tables(comparison, number), difference_table(comparison, number))
+    ]
+
+
 def title(differences: xr.Dataset) -> str:
     """Write ``other − reference: paired, 10 prompts``."""
     prompts = int(differences["n_prompts"].max())
@@ -35,14 +45,44 @@ def title(differences: xr.Dataset) -> str:
     return f"{differences['comparison'].item()}: {differences['kind'].item()}, {counted}"
 
 
-def difference_rows(comparison: Comparison, number: int) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for each estimator with a difference; also in blocks where both models have as many."""
-    return _tabulate_differences(
-        comparison.data.isel(comparison=number), comparison.change.capitalize(), comparison.level
-    )
+def leading_tables(comparison: HasDifferences, number: int) -> list[TextTable]:
+    """Return what leads one comparison; without tables of which there is no difference."""
+    label = comparison.data["comparison"].values[number]
+    readings = comparison.readings.isel(comparison=number).dropna("reading", subset=["difference"])
+    ratios: dict[str, tuple[str, Form]] = {
+        "Reference": ("reference_ratio", ".3f"),
+        "Other": ("other_ratio", ".3f"),
+        comparison.change.capitalize(): ("difference", write_signed),
+        "p": ("p_value", show_p),
+    }
+    heading = f"{label}: readings of the verdict, as ratios of L"
+    tables = [_tabulate(readings, "Reading", ratios, comparison.level, heading)]
+    if comparison.blocks is not None:
+        costs = comparison.blocks.isel(comparison=number).dropna("block", subset=["difference"])
+        columns: dict[str, tuple[str, Form]] = {
+            "Reference": ("reference_cost", write_signed),
+            "Other": ("other_cost", write_signed),
+            "Difference": ("difference", write_signed),
+            "p": ("p_value", show_p),
+            "Holm": ("p_holm", show_p),
+        }
+        heading = f"{label}: loss added without each block, nats per token"
+        tables.append(_tabulate(costs, "Block", columns, comparison.level, heading))
+    return [table for table in tables if table.rows]
 
 
-def no_difference(comparison: Comparison, number: int) -> list[str]:
+def difference_table(comparison: HasDifferences, number: int) -> TextTable:
+    """Return a row for each estimator with a difference; also in blocks where both models have as many."""
+    data = comparison.data.isel(comparison=number)
+    renamed = data.rename(ci_low="difference_low", ci_high="difference_high")
+    table = _tabulate_estimators(renamed, comparison.change.capitalize(), comparison.level, title(data))
+    caption = [*no_difference(comparison, number), *remarks(data)]
+    if number == comparison.data.sizes["comparison"] - 1:
+        caption.append(LEGEND)
+    return replace(table, caption=caption, optional=("> 0", "d", "Blocks"))
+
+
+def no_difference(comparison: HasDifferences, number: int) -> list[str]:
     """Name the estimators that rule out a difference larger than the requested bound."""
     if not comparison.bound:
         return []
@@ -70,52 +110,77 @@ def show_p(value: float) -> str:
     return "<0.001" if value < 0.001 else write_number(value, ".3f")
 
 
-def group_rows(data: xr.Dataset) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for each estimator: its value and interval in every group."""
-    groups = zip(data["group"].values.tolist(), data["prompts"].values.tolist())
+def group_tables(data: xr.Dataset) -> list[TextTable]:
+    """Return every group's depths, then the differences of every two groups."""
+    headings = [
+        f"{name} ({prompts})" for name, prompts in zip(data["group"].values.tolist(), data["prompts"].values.tolist())
+    ]
     rows = []
     for estimator in data["estimator"].values.tolist():
         values = data.sel(estimator=estimator)
         cells = zip(*(values[name].values.tolist() for name in ("value", "ci_low", "ci_high")))
-        rows.append([estimator_name(estimator), *(f"{Estimate(*cell):.3f}" for cell in cells)])
-    return ["Estimator", *(f"{name} ({prompts})" for name, prompts in groups)], rows
-
-
-def pair_rows(data: xr.Dataset, pair: str) -> tuple[list[str], list[list[str]]]:
-    """Return headings and a row for each estimator with a difference between two groups."""
-    differences = data[["difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size"]].sel(
-        pair=pair
+        rows.append([estimator_name(estimator), *(Estimate(*cell) for cell in cells)])
+    groups = TextTable(
+        ["Estimator", *headings],
+        rows,
+        f"Depth by {data.attrs['by']}",
+        group_remarks(data),
+        forms=dict.fromkeys(headings, ".3f"),
     )
-    return _tabulate_differences(
-        differences.rename(difference_low="ci_low", difference_high="ci_high"), "Difference", data.attrs["level"]
-    )
+    columns = ["difference", "difference_low", "difference_high", "p_value", "p_holm", "effect_size"]
+    pairs = [
+        _tabulate_estimators(data[columns].sel(pair=pair), "Difference", data.attrs["level"], pair)
+        for pair in data["pair"].values.tolist()
+    ]
+    *others, last = [groups, *pairs]
+    return [*others, replace(last, caption=[*last.caption, GROUP_LEGEND])]
 
 
-def _tabulate_differences(differences: xr.Dataset, what: str, level: float) -> tuple[list[str], list[list[str]]]:
-    """Return headings and rows of one comparison, with the columns whose variables it has."""
-    frame = differences.to_dataframe().dropna(subset="difference")
-    columns: dict[str, tuple[str, Callable[[float], str]]] = {
-        "Reference": ("reference_ratio", partial(write_number, form=".3f")),
-        "Other": ("other_ratio", partial(write_number, form=".3f")),
+def _tabulate_estimators(differences: xr.Dataset, what: str, level: float, heading: str) -> TextTable:
+    """Return a row for each estimator with a difference, and the columns whose variables there are."""
+    differences = differences.dropna("estimator", subset=["difference"])
+    columns: dict[str, tuple[str, Form]] = {
+        "Reference": ("reference_ratio", ".3f"),
+        "Other": ("other_ratio", ".3f"),
         what: ("difference", write_signed),
-        f"{level:.0%} interval": ("interval", str),
         "Blocks": ("depth_difference", partial(write_signed, digits=1)),
         "p": ("p_value", show_p),
         "Holm": ("p_holm", show_p),
         "p none": ("p_equivalence", show_p),
         "d": ("effect_size", partial(write_signed, digits=1)),
-        "> 0": ("positive_share", partial(write_number, form=".0%")),
+        "> 0": ("positive_share", ".0%"),
     }
-    estimates = map(Estimate, frame["difference"], frame["ci_low"], frame["ci_high"])
-    frame["interval"] = [estimate.interval(write_signed) for estimate in estimates]
-    if "depth_difference" in frame and frame["depth_difference"].isna().all():
-        del frame["depth_difference"]
-    present = {heading: column for heading, column in columns.items() if column[0] in frame}
-    rows = [
-        [estimator_name(str(estimator)), *(text_of(row[name]) for name, text_of in present.values())]
-        for estimator, row in frame.iterrows()
-    ]
-    return ["Estimator", *present], rows
+    present = {name: column for name, column in columns.items() if column[0] in differences}
+    if "Blocks" in present and bool(differences["depth_difference"].isnull().all()):
+        del present["Blocks"]
+    return _tabulate(differences, "Estimator", present, level, heading)
+
+
+def _tabulate(
+    data: xr.Dataset, over: str, columns: dict[str, tuple[str, Form]], level: float, heading: str
+) -> TextTable:
+    """Return a row for every place of a dimension; the interval of the difference has a column behind it.
+
+    Args:
+        over: the dimension, as it is headed.
+        columns: heading → variable, and how it is written.
+    """
+    dimension = over.lower()
+    interval = f"{level:.0%} interval"
+    headings, forms = [over], {}
+    for name, (variable, form) in columns.items():
+        headings += [name, interval] if variable == "difference" else [name]
+        forms[name] = form
+    rows: list[list[str | float]] = []
+    for place in range(data.sizes[dimension]):
+        row = data.isel({dimension: place})
+        label = str(row[dimension].item())
+        cells: list[str | float] = [estimator_name(label) if over == "Estimator" else label]
+        for variable, form in columns.values():
+            estimate = Estimate.of(row, variable)
+            cells += [estimate.value, estimate.interval(form)] if variable == "difference" else [estimate.value]
+        rows.append(cells)
+    return TextTable(headings, rows, heading, forms=forms)
 
 
 def group_remarks(data: xr.Dataset) -> list[str]:

@@ -122,7 +122,7 @@ def subjoiner(
         dataset = _dataset(measured, top, Sampling(resamples, level, seed))
         dataset.attrs |= {"model": ready.name, "pieces": pieces, "context": context, "window": window, "seed": seed}
         dataset.attrs |= {"level": level, "resamples": resamples}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="subjoiner")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:

@@ -97,7 +97,7 @@ def wic_probe(
         majority = float((held_out_labels == (2 * labels.sum() > len(labels))).mean())
         dataset = _dataset(fits, settings, majority)
         dataset.attrs |= {"model": ready.name, "train_rows": len(fitted), "validation_rows": len(judged), "seed": seed}
-        return LabelledResult(dataset, _conclude(dataset), _tabulate)
+        return LabelledResult(dataset, _conclude(dataset), _tabulate, figure="wic")
 
 
 def _tabulate(data: xr.Dataset) -> pd.DataFrame:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import bathyscope
 from bathyscope.cli.arguments import LOADING, ModelName, make_app
 from bathyscope.cli.console import quiet_libraries, say, write_json
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import ModelError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from bathyscope.cli.arguments import make_app
 from bathyscope.cli.commands.survey import measure_flags, read_sources
 from bathyscope.cli.console import quiet_libraries
 from bathyscope.cli.flags import nest_options
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
+from bathyscope.core.tables import TextTable
 from bathyscope.core.text import duration, in_bytes, scaled
 from bathyscope.measures.declaration import Declaration
 from bathyscope.surveying.options import EstimateOptions

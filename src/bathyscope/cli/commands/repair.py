@@ -21,7 +21,7 @@ from bathyscope.cli.arguments import (
 )
 from bathyscope.cli.commands.survey import read_source
 from bathyscope.cli.console import Format, quiet_libraries, say
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import print_result
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError
 from bathyscope.surgery.options import RepairOptions
@@ -116,15 +116,7 @@ def repair_command(
 
 def print_repair(repaired: Repaired, format_: Format) -> None:
     """Print whether a repair is proved, and its rungs."""
-    print_result(repaired, format_, lambda: _view(repaired))
-
-
-def _view(repaired: Repaired) -> View:
-    from bathyscope.surgery.repairing.repaired import HEADINGS
-
-    table = TextTable(HEADINGS, [rung.cells() for rung in repaired.rungs])
-    reasons = [f"{rung.name}: {rung.why_not}" for rung in repaired.rungs if rung.why_not]
-    return View([table, *reasons])
+    print_result(repaired, format_)
 
 
 def _require_no_schedule(schedule: str | None) -> None:

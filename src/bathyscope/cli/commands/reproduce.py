@@ -13,9 +13,10 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import LOADING, Quiet, ResultFormat, make_app, report_interruption, take_options
 from bathyscope.cli.console import Format, quiet_libraries, say
 from bathyscope.cli.flags import join_options
-from bathyscope.cli.printing import TextTable, View, print_result
+from bathyscope.cli.printing import View, print_result
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.result import TableResult
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import OptionError
 from bathyscope.pages.options import ReproduceOptions
 
@@ -175,7 +176,7 @@ def _view(reproduced: Reproduced) -> View:
     from bathyscope.pages.papers.rows import drawn_rows, missing_lines
 
     blocks: list[TextTable | str] = []
-    for number, pairs in reproduced.tables.items():
+    for number, pairs in reproduced.entries.items():
         table = reproduced.target.paper.tables[number]
         blocks += [_pair_table(table, pairs), f"{_DEPTHS if table.data else _SIZES} {table.note}".strip() + "\n"]
     files = [[row["figure"], ", ".join(row["models"]), row["file"]] for row in drawn_rows(reproduced.drawn)]

@@ -15,6 +15,7 @@ from bathyscope.core.text import capitalised, counted, true_minus
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.section import Fact
+from bathyscope.pages.text.commands import quote_result
 from bathyscope.pages.text.environment import environment
 from bathyscope.runs.by_place import LOSS_FALLS
 from bathyscope.surgery.plan.stability_text import block_of, unknown_shares
@@ -116,12 +117,9 @@ def left_out_blocks(plan: Plan) -> list[int]:
     return sorted({block_of(part) for part in plan.left_out.split(",")})
 
 
-def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
-    """Return the head of a plan's page.
-
-    Args:
-        command: that writes the smaller model; empty without one.
-    """
+def plan_head(plan: Plan) -> Markup:
+    """Return the head of a plan's section, with the command that writes the smaller model, if one can be written."""
+    command = f"bathyscope export {quote_result(plan.stored_in)} --out SMALLER" if plan.fits else ""
     macros: Any = environment().get_template("parts.html.j2").module
     section = {
         "headline": f"{plan_headline(plan)}.",
@@ -131,7 +129,7 @@ def plan_html(plan: Plan, command: str, *, level: int = 2) -> Markup:
         "facts": _list_facts(plan, command),
         "trust": [plan.text],
     }
-    return Markup(macros.profile(section, level, "", "Plan"))
+    return Markup(macros.profile(section, 2, "", "Plan"))
 
 
 def draw_plan(plan: Plan, width: float) -> str:

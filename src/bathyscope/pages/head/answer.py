@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from bathyscope.core.estimates import Estimate
-from bathyscope.model.identity import ModelIdentity, compare_models
+from bathyscope.model.identity import compare_models
 from bathyscope.pages.text.commands import quote_model, quote_more_prompts, quote_prompts
 from bathyscope.pages.text.provenance import loading_warnings
 from bathyscope.prompts.parts import resampled
 from bathyscope.runs.by_place import LOSS_FALLS, ByPlace, cost_of_leaving_out
 
 if TYPE_CHECKING:
+    from bathyscope.core.result import PageResult
     from bathyscope.runs.run import Run
-    from bathyscope.surgery.plan.plan import Plan
 
 CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
@@ -63,7 +63,7 @@ class _Choice:
     measured: int = 0
 
 
-def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> Answer:
+def answer(run: Run, cluster: str | None = None, plan: PageResult | None = None) -> Answer:
     """Return the answer of a run, whatever measures it has.
 
     Args:
@@ -87,21 +87,21 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     return Answer(headline, choice.sentence, _name_costly_blocks(cost), tuple(trust), purpose, command, choice.blocks)
 
 
-def plan_for(run: Run, plans: Sequence[Plan]) -> Plan | None:
+def plan_for(run: Run, plans: Sequence[PageResult]) -> PageResult | None:
     """Return the first plan for the run's model: of the same weights and settings, or of the same name.
 
     A plan of the same name counts where it does not tell its weights. One of another precision may be of other weights,
     which cannot be compared then, and decides nothing of the run.
     """
-    sure: list[Plan] = []
-    named: list[Plan] = []
+    sure: list[PageResult] = []
+    named: list[PageResult] = []
     for plan in plans:
-        agreement = compare_models(ModelIdentity.of_record(plan.data.attrs), run.identity.of_model)
+        agreement = compare_models(plan.models[0], run.identity.of_model)
         if agreement.differences:
             continue
         if "weights" not in agreement.unknown:
             sure.append(plan)
-        elif plan.data.attrs["model"] == run.identity.model:
+        elif plan.models[0].name == run.identity.model:
             named.append(plan)
     return next(iter([*sure, *named]), None)
 

@@ -70,7 +70,7 @@ def record(reproduced: Reproduced) -> dict[str, Any]:
             {**place, "quantity": key, "value": _keep_finite(value), "ci_low": None, "ci_high": None}
             for key, value in numbers(datasets).items()
         ]
-    for pairs in reproduced.tables.values():
+    for pairs in reproduced.entries.values():
         for pair in pairs:
             if pair.blocks is not None:
                 sources = [

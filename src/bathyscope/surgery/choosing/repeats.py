@@ -14,8 +14,8 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.estimates import Estimate
 from bathyscope.core.interrupts import ended_as_interrupted
-from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
@@ -33,6 +33,8 @@ from bathyscope.surgery.trial.trial import read_trial
 from bathyscope.wavefront.histories import following, twice
 
 _NAMED: Final = 5
+_MOST_ROWS: Final = 10
+"""Windows that people read; the table has all."""
 _SOURCE: Final = "repeat_scan"
 _label = partial(Label, "window", source=_SOURCE)
 _ENDS: Final = "its interval, corrected for all windows"
@@ -49,7 +51,7 @@ _TABLE: Final = {
 
 
 @dataclass(frozen=True, repr=False)
-class RepeatScan:
+class RepeatScan(TabledResult):
     """What running windows twice does.
 
     Args:
@@ -69,12 +71,9 @@ class RepeatScan:
 
     data: xr.Dataset
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
-
-    def __repr__(self) -> str:
-        windows = self.data.sizes["window"]
-        return shown(f"<RepeatScan of {self.data.attrs['model']}: {len(self.helping)} of {windows} windows help>")
+    @property
+    def _outline(self) -> str:
+        return f" of {self.data.attrs['model']}: {len(self.helping)} of {self.data.sizes['window']} windows help"
 
     @property
     def helping(self) -> list[str]:
@@ -82,14 +81,23 @@ class RepeatScan:
         order = np.argsort((self.data["last"] - self.data["first"]).values, kind="stable")
         return [str(self.data["window"].values[place]) for place in order if self.data["helps"].values[place]]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for every window."""
-        return self.data.to_dataframe().reset_index().astype({"helps": bool})
-
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for every window."""
-        return self.table
+        return self.data.to_dataframe().reset_index().astype({"helps": bool})
+
+    def tables(self) -> list[TextTable]:
+        """Return the windows that come nearest to helping, the best first."""
+        answered = "gain" in self.data
+        judged_by = "gain" if answered else "cost"
+        best = self.to_dataframe().sort_values(judged_by, ascending=not answered).head(_MOST_ROWS)
+        forms = {**({"accuracy": ".4g", "gain": ".4g"} if answered else {}), "cost": ".4g", "p value": ".4g"}
+        rows = [
+            [row["window"], *(Estimate.of(row, heading.replace(" ", "_")) for heading in forms)]
+            for _, row in best.iterrows()
+        ]
+        windows = self.data.sizes["window"]
+        title = f"The {len(rows)} best of {windows} windows" if windows > 1 else "The window"
+        return [TextTable(["window", *forms], rows, title, forms=forms)]
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the windows."""

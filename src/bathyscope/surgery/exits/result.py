@@ -10,8 +10,8 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.estimates import Estimate
-from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.result import TabledResult
+from bathyscope.core.tables import TextTable
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
@@ -48,8 +48,25 @@ TABLE: Final = {
 """``exit`` counts the blocks that are done, ``draft`` the tokens of a draft."""
 
 
+_HEADINGS: Final = {
+    "acceptance": "predicted",
+    "tokens_per_pass": "tokens a pass",
+    "bare_speed": "bare speed",
+    "speed": "speed",
+    "foretold_share": "right drafts, predicted",
+    "measured_share": "measured",
+    "identical": "identical",
+    "plain_seconds": "plain, s",
+    "exit_seconds": "with drafts, s",
+    "measured_speed": "speed, measured",
+}
+"""Column → heading."""
+_ENDS: Final = {"measured_share": "measured"}
+"""Column → what the ends of its interval are called, where that is not its own name."""
+
+
 @dataclass(frozen=True, repr=False)
-class ExitAdvice:
+class ExitAdvice(TabledResult):
     """Whether stopping early pays, and where.
 
     Args:
@@ -66,17 +83,16 @@ class ExitAdvice:
     """
 
     data: xr.Dataset
+    figure = "exits"
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
-
-    def __repr__(self) -> str:
+    @property
+    def _outline(self) -> str:
         advice = (
             ("too busy to time" if self.busy else "don't")
             if self.exit is None
             else f"assistant_early_exit={self.exit}, drafts of {self.draft}"
         )
-        return shown(f"<ExitAdvice for {self.data.attrs['model']}: {advice}>")
+        return f" for {self.data.attrs['model']}: {advice}"
 
     @property
     def exit(self) -> int | None:
@@ -100,14 +116,21 @@ class ExitAdvice:
         """The tokens of a draft that go with it."""
         return None if self.exit is None else self._best[1]
 
-    @property
-    def table(self) -> pd.DataFrame:
-        """A row for every exit, with the draft length that pays most there."""
-        return best_drafts(self.data).to_dataframe().reset_index()
-
     def to_dataframe(self) -> pd.DataFrame:
         """Return a row for every exit, with the draft length that pays most there."""
-        return self.table
+        return best_drafts(self.data).to_dataframe().reset_index()
+
+    def tables(self) -> list[TextTable]:
+        """Return a row for every exit: what is predicted, and what was measured where it was run."""
+        frame = self.to_dataframe()
+        columns = [name for name in _HEADINGS if name in frame]
+        rows = [
+            [int(row["exit"]), int(row["draft"]), *(Estimate.of(row, name, _ENDS.get(name, "")) for name in columns)]
+            for _, row in frame.iterrows()
+        ]
+        title = f"Exits of {self.data.attrs['n_blocks']} blocks, each with the draft that pays most"
+        headings = [_HEADINGS[name] for name in columns]
+        return [TextTable(["exit", "draft", *headings], rows, title, forms=dict.fromkeys(headings, ".3g"))]
 
     def record(self) -> dict[str, Any]:
         """Return everything as one JSON record: the head that all acting commands share, and the exits."""

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from bathyscope.core.cycles import cycle_in, with_address
-from bathyscope.core.estimates import Estimate, write_number
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.text import capitalised
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 FEWEST_DISTINCT: Final = 5
 """Calibration prompts, copies counted once, of which bootstraps say how often a choice would be made again."""
-AGAIN_HEADINGS: Final = ("may go", "chosen again", "left out")
 
 
 def block_of(unit: str) -> int:
@@ -58,7 +56,7 @@ def _of_domain(data: xr.Dataset) -> str:
 def _transfer_sentences(data: xr.Dataset) -> list[str]:
     """Return which choices are shown to cost more on another domain than that domain's own choice."""
     worse = [
-        f"the choice from {row} costs {_excess(data, row, column):.4g} more on {column}"
+        f"the choice from {row} costs {excess(data, row, column):.4g} more on {column}"
         for row in data["chosen_on"].values.tolist()
         for column in data["domain"].values.tolist()
         if float(data["transfer_low"].sel(chosen_on=row, domain=column)) > 0
@@ -80,34 +78,6 @@ def domain_sentences(data: xr.Dataset) -> list[str]:
     return [f"By domain the choice costs: {listed}. The costs of all candidates are {combined}."]
 
 
-def again_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every block or part that may go, the surest first; none for plans of earlier versions."""
-    if "blocks_again" not in data:
-        return []
-    chosen = set(str(data["subset"].values[0]).split(","))
-    shares = zip(data["unit"].values.tolist(), data["blocks_again"].values.tolist())
-    # stable, so that unknown shares stay in the order of the blocks
-    ordered = sorted(shares, key=lambda pair: 0.0 if np.isnan(pair[1]) else -pair[1])
-    cycle = cycle_in(data.attrs)
-    return [
-        [with_address(cycle, block_of(unit), unit), write_number(share, ".0%"), "yes" if unit in chosen else "no"]
-        for unit, share in ordered
-    ]
-
-
-def transfer_headings(data: xr.Dataset) -> list[str]:
-    """Return the headings of the transfer table."""
-    return ["chosen on", *(f"excess on {domain}" for domain in data["domain"].values.tolist())]
-
-
-def transfer_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return a row for every choice: its cost on each domain above that of the domain's own choice."""
-    return [
-        [row, *(f"{_excess(data, row, column):.4g}" for column in data["domain"].values.tolist())]
-        for row in data["chosen_on"].values.tolist()
-    ]
-
-
-def _excess(data: xr.Dataset, chosen_on: str, domain: str) -> Estimate:
+def excess(data: xr.Dataset, chosen_on: str, domain: str) -> Estimate:
     """Return what a choice costs on a domain above that of the domain's own choice."""
     return Estimate.of(data.sel(chosen_on=chosen_on, domain=domain), "transfer")

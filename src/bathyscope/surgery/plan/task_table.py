@@ -23,7 +23,6 @@ _TABLE: Final = {
     **interval("difference", _metric, "its paired interval"),
 }
 COLUMNS: Final = tuple(_TABLE)
-HEADINGS: Final = ("task", "metric", "documents", "full model", "pruned", "difference (interval)")
 # Metrics that a sentence is about, the first that a task has.
 _FIRST: Final = ("acc", "exact_match")
 
@@ -37,18 +36,6 @@ def task_rows(
         "metric": ("row", np.array([metric for _, metric in rows], dtype=object)),
     }
     return labelled(_TABLE, values, coords).assign_attrs(attrs)
-
-
-def task_cells(data: xr.Dataset) -> list[list[str]]:
-    """Return the printed table."""
-    return [
-        [
-            *(str(data[name].values[row]) for name in ("task", "metric", "documents")),
-            *(f"{Estimate.of(data.isel(row=row), name):.3g}" for name in ("full", "pruned")),
-            f"{Estimate.of(data.isel(row=row), 'difference'):+.3g}",
-        ]
-        for row in range(data.sizes["row"])
-    ]
 
 
 def task_sentences(data: xr.Dataset) -> list[str]:

@@ -26,36 +26,6 @@ _EQUAL: Final = 1e-12
 """Nats, or a share, by which means of equal costs may differ."""
 CHEAP: Final = ("block influence", "angular distance", "one-shot loss", "last", "random")
 """Candidates that need no search."""
-HEADINGS: Final = {
-    "subset": "left out",
-    "calibration_cost": "calibration",
-    "test_cost": "test (interval)",
-    "test_kl": "KL",
-    "test_agreement": "top-1",
-    "p_value": "p",
-    "indistinguishable": "as good as the best",
-}
-"""Columns of the table as it is printed, after the candidate's name; costs in nats per token."""
-_COLUMNS: Final = ("calibration_cost", "test_cost", "test_cost_low", "test_cost_high", *list(HEADINGS)[3:])
-
-
-def cells(data: xr.Dataset) -> list[list[str]]:
-    """Return the printed table, a row for every candidate."""
-    rows = []
-    for place, name in enumerate(data["candidate"].values.tolist()):
-        candidate = data.isel(candidate=place)
-        number = {key: float(candidate[key]) for key in _COLUMNS}
-        texts = {
-            "subset": str(candidate["subset"].item()),
-            "calibration_cost": f"{number['calibration_cost']:.4f}",
-            "test_cost": f"{Estimate.of(candidate, 'test_cost'):.4f}",
-            "test_kl": write_number(number["test_kl"], ".4f"),
-            "test_agreement": write_number(number["test_agreement"], ".3f"),
-            "p_value": _p_text(number["p_value"]),
-            "indistinguishable": "yes" if number["indistinguishable"] else "no",
-        }
-        rows.append([name, *(texts[key] for key in HEADINGS)])
-    return rows
 
 
 def sentences(data: xr.Dataset) -> list[str]:

@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import xarray as xr
 
-from bathyscope.core.estimates import Estimate, write_number
+from bathyscope.core.estimates import Estimate
 from bathyscope.core.foreign import read_regular
-from bathyscope.core.result import result_html
+from bathyscope.core.result import PageResult
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import elided, literal_markdown, markdown_table
+from bathyscope.core.tables import TextTable, markdown_of
+from bathyscope.core.text import elided, literal_markdown, without_folders
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
 from bathyscope.schedule import Schedule
 from bathyscope.surgery.checkpoint.card import on_data
@@ -34,7 +36,13 @@ if TYPE_CHECKING:
 NONE: Final = "none"
 REPAIR: Final = "repair.json"
 """The file of an exported repair that holds its record."""
-HEADINGS: Final = ("repair", "calibration", "cost on test prompts, nats a token", "gain over none", "recovered")
+_FORMS: Final = {
+    "calibration": ".4f",
+    "cost on test prompts, nats a token": ".4f",
+    "gain over none": "+.4f",
+    "recovered": ".0%",
+}
+"""Heading of the table → how its numbers are written."""
 
 
 @dataclass(frozen=True)
@@ -76,18 +84,12 @@ class Rung:
             estimate = Estimate(0.0 - estimate.value, 0.0 - estimate.high, 0.0 - estimate.low)
         return estimate.write(form)
 
-    def cells(self) -> list[str]:
-        """Return the rung as a row of the printed table."""
-        calibration = write_number(self.calibration_cost, ".4f")
-        gain = "–" if self.name == NONE else self.interval_text("gain", "+.4f")
-        recovered = "nothing; worse" if self.recovered < 0 else self.interval_text("recovered", ".0%")
-        return [
-            self.name,
-            calibration,
-            self.interval_text("cost", ".4f"),
-            gain,
-            "–" if self.name == NONE else recovered,
-        ]
+    def cells(self) -> list[str | float | Estimate | None]:
+        """Return the rung as a row of its table; None for what cannot be."""
+        cost, gain, recovered = (Estimate.of(vars(self), name) for name in ("cost", "gain", "recovered"))
+        if self.name == NONE:
+            return [self.name, self.calibration_cost, cost, None, None]
+        return [self.name, self.calibration_cost, cost, gain, "nothing; worse" if self.recovered < 0 else recovered]
 
 
 _SOURCE: Final = "repair"
@@ -124,8 +126,8 @@ class Provenance:
     units: str
 
 
-@dataclass(frozen=True)
-class Repaired:
+@dataclass(frozen=True, repr=False)
+class Repaired(PageResult):
     """A scheduled model whose remaining weights were changed to make up for what was dropped.
 
     Args:
@@ -157,8 +159,28 @@ class Repaired:
     hf: Any = field(default=None, repr=False, compare=False)
     _changes: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
-    def _repr_html_(self) -> str:
-        return result_html(self)
+    kind = "repair"
+
+    @property
+    def _outline(self) -> str:
+        name = self.about.model.get("name", "a model")
+        return f" of {name}, {self.schedule}: {self.chosen}, {'proved' if self.proved else 'not proved'}"
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"Repaired: {without_folders(str(self.about.model.get('name', 'a model')))} with {self.schedule}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """The model that was repaired, as far as its record tells it."""
+        return (ModelIdentity.of_record(self.about.model),)
+
+    def tables(self) -> list[TextTable]:
+        """Return a row for every rung, and below them why some could not be had."""
+        reasons = [f"{rung.name}: {rung.why_not}" for rung in self.rungs if rung.why_not]
+        rows = [rung.cells() for rung in self.rungs]
+        return [TextTable(("repair", *_FORMS), rows, caption=reasons, forms=_FORMS)]
 
     @property
     def chosen(self) -> str:
@@ -241,9 +263,7 @@ class Repaired:
         level = float(self.about.settings["level"])
         units, chosen = map(literal_markdown, (self.about.units, self.chosen))
         sentences.append(f"In brackets: {100 * level:g} % intervals over {units}. The weights are those of {chosen}.")
-        rows = [rung.cells() for rung in self.rungs if not rung.why_not]
-        text = literal_markdown(self.text)
-        return "\n".join([text, "", " ".join(sentences), "", *markdown_table(HEADINGS, rows)])
+        return "\n".join([literal_markdown(self.text), "", " ".join(sentences), *markdown_of(self.tables())])
 
     def require_proved(self) -> None:
         """Refuse a repair that is not shown to be better than no repair.

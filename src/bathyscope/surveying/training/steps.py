@@ -12,10 +12,12 @@ import pandas as pd
 import xarray as xr
 
 from bathyscope.core.estimates import Estimate
-from bathyscope.core.result import LabelledResult
+from bathyscope.core.result import LabelledResult, PageResult
+from bathyscope.core.tables import TextTable, frame_table
 from bathyscope.core.text import counted, signed
 from bathyscope.errors import StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.model.identity import ModelIdentity
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -66,8 +68,22 @@ _TABLE: Final[Table] = {
 }
 
 
-class Course(LabelledResult):
+class Course(LabelledResult, PageResult):
     """Depth by step of one training; ``bathyscope.report`` draws it."""
+
+    kind = "course"
+
+    @property
+    def heading(self) -> str:
+        """The heading of its section on a page."""
+        return f"Depth while it trained: {self.data.attrs['model']}"
+
+    @property
+    def models(self) -> tuple[ModelIdentity, ...]:
+        """The model at every step, as far as the course tells it."""
+        attrs = self.data.attrs
+        hashes = attrs.get(STEP_WEIGHTS, ("",))
+        return tuple(ModelIdentity.of_record({**attrs, "weight_hash": sha256}) for sha256 in hashes)
 
 
 def open_course(folder: str | Path) -> Course:
@@ -121,7 +137,7 @@ def open_course(folder: str | Path) -> Course:
             STEP_CONFIGURATIONS: [model.configuration or "" for model in models],
         }
     )
-    return Course(data, _conclude(data, n_blocks), _table_by_step)
+    return Course(data, _conclude(data, n_blocks), _table_by_step, figure="course", lay_out=_lay_out)
 
 
 def _of_one_depth(runs: Mapping[int, Run]) -> dict[int, Run]:
@@ -309,6 +325,27 @@ def _table_by_step(data: xr.Dataset) -> pd.DataFrame:
     """Return a row for every step; what is by block stays in the arrays."""
     by_step = [str(name) for name in data.data_vars if data[name].dims == ("step",)]
     return data[["step", *by_step]].to_dataframe().reset_index()
+
+
+def _lay_out(data: xr.Dataset) -> list[TextTable]:
+    """Return the table by step, how far the readings changed, and from when on each block matters."""
+    tables = [frame_table(_table_by_step(data))]
+    if "change" in data:
+        forms = {"last step less first": "+.2f", f"per {_PER_STEPS} steps": "+.2f"}
+        rows = [
+            [reading, *(Estimate.of(data.sel(reading=reading), name) for name in ("change", "slope"))]
+            for reading in data["reading"].values.tolist()
+        ]
+        tables.append(TextTable(["reading, in blocks", *forms], rows, forms=forms))
+    if "matters_from" in data:
+        # where no step has an interval nothing was shown, not even that a block never matters
+        unknown = data["added_loss_low"].isnull().all("step").values
+        steps = [
+            str(int(step)) if step == step else "unknown" if is_unknown else "not shown"
+            for step, is_unknown in zip(data["matters_from"].values, unknown)
+        ]
+        tables.append(TextTable(["block", *map(str, range(len(steps)))], [["matters from step", *steps]]))
+    return tables
 
 
 def depths_of(run: Run) -> dict[str, float]:
