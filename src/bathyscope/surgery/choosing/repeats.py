@@ -65,6 +65,8 @@ class RepeatScan(TabledResult):
         ['0', '0…1', '1']
         >>> scan.to_dataframe().equals(scan.table), scan.record()["kind"]
         (True, 'windows')
+        >>> scan.tables()[0].title
+        'The 3 best of 3 windows'
         >>> print(scan.text)
         No window helps: of 3 windows run twice in a row, 12 prompts, ...
     """

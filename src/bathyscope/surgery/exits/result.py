@@ -80,6 +80,8 @@ class ExitAdvice(TabledResult):
         (False, False, True)
         >>> advice.to_dataframe().equals(advice.table), advice.record()["kind"]
         (True, 'exits')
+        >>> advice.tables()[0].headings[:3]
+        ['exit', 'draft', 'predicted']
     """
 
     data: xr.Dataset

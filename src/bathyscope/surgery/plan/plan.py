@@ -97,6 +97,10 @@ class Plan(PageResult):
         ['blocks', 'loss (nats per token)']
         >>> plan.record()["kind"], plan.to_dataframe().equals(plan.table)
         ('plan', True)
+        >>> plan.tables()[0].title, plan.heading
+        ('Costs in nats per token', 'What leaving out costs: model')
+        >>> plan.models[0].name
+        'model'
         >>> plan.fits, plan.leaves_blocks, plan.as_schedule() == plan.schedule
         (True, True, True)
         >>> plan.require_choice()

@@ -44,7 +44,7 @@ def candidate_table(data: xr.Dataset) -> TextTable:
         optional=("calibration", "KL"),
         forms=forms,
         # a file keeps the schedules that --schedule takes; a terminal has room for the numbers of the blocks alone
-        short={_LEFT_OUT: _shorten_schedule},
+        short={_LEFT_OUT: shorten_schedule},
     )
 
 
@@ -116,7 +116,7 @@ def _yes_or_no(holds: bool) -> str:
     return "yes" if holds else "no"
 
 
-def _shorten_schedule(schedule: str) -> str:
+def shorten_schedule(schedule: str) -> str:
     """Return ``1,4,7`` for ``drop:1,drop:4,drop:7``; another schedule as it is."""
     parts = schedule.split(",")
     return ",".join(part.removeprefix("drop:") for part in parts) if all(map(_DROPPED.fullmatch, parts)) else schedule

@@ -147,6 +147,8 @@ class Repaired(PageResult):
         True
         >>> fixed.best.name == fixed.chosen, fixed.evidence.startswith(fixed.text)
         (True, True)
+        >>> fixed.heading, fixed.models[0].name, fixed.tables()[0].headings[0]
+        ('Repaired: model with drop:1', 'model', 'repair')
         >>> if fixed.proved:
         ...     fixed.require_proved()
         ...     _ = fixed.export("fixed")
