@@ -15,7 +15,6 @@ from bathyscope.errors import OptionError, did_you_mean
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
 _FOUR_DIGITS: Final = ".4g"
 _NEW_LINE: Final = "\n"
@@ -42,7 +41,7 @@ class Result(Protocol):
     def tables(self) -> list[TextTable]:
         """Return what people read of it, the table of the rows first: terminal, pages and Markdown print these."""
 
-    def picture(self) -> Figure | None:
+    def picture(self) -> Any:
         """Return its figure as matplotlib draws it; None where it has none."""
 
 
@@ -92,10 +91,9 @@ class TabledResult:
         """Return what people read of it, the table of the rows first."""
         return [frame_table(self.to_dataframe())]
 
-    def picture(self) -> Figure | None:
+    def picture(self) -> Any:
         """Return its figure as matplotlib draws it; None where it has none."""
-        figure: Figure | None = from_above("picture")(self) if self.figure else None
-        return figure
+        return from_above("picture")(self) if self.figure else None
 
 
 class PageResult(TabledResult):

@@ -267,6 +267,5 @@ def _draw_differences(runs: Sequence[Run], names: Sequence[str], cluster: str | 
 def _format_depth(row: table.DepthRow | None) -> str:
     if row is None or row["depth"] is None:
         return "–"
-    depth = table.show_depth(row["estimator"], row["depth"])
     share = "" if row["ratio"] is None else f", {row['ratio']:.2f} of L"
-    return f"{depth} ({table.show_interval(row)}){share}"
+    return f"{table.write_depth(row)}{share}"

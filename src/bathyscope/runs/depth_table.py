@@ -59,11 +59,11 @@ def depth_headings(run: HasMeasures) -> list[str]:
 
 def depth_cells(row: DepthRow) -> list[str]:
     """Return estimator, depth, interval, ratio and crossing share as text."""
-    name = row["estimator"]
+    estimate, form = _estimate_of(row)
     return [
-        estimator_name(name),
-        show_depth(name, row["depth"]),
-        show_interval(row),
+        estimator_name(row["estimator"]),
+        write_number(estimate.value, form),
+        estimate.interval(form),
         write_number(row["ratio"], ".2f"),
         write_number(row["crossing_share"], ".0%"),
     ]
@@ -81,19 +81,16 @@ def index_name(name: str) -> str:
     return _INDEX.get(_split_name(name)[1], "block")
 
 
-def show_depth(name: str, depth: float | None) -> str:
-    """Write published estimators as whole numbers, real-valued ones with one decimal."""
-    return write_number(depth, _form_of(name))
+def write_depth(row: DepthRow) -> str:
+    """Write ``8 (7 to 9)``: published estimators as whole numbers, real-valued ones with one decimal."""
+    estimate, form = _estimate_of(row)
+    return estimate.write(form)
 
 
-def show_interval(row: DepthRow) -> str:
-    """Write ``7 to 9``; a dash without an interval."""
-    ends = [math.nan if end is None else end for end in (row["ci_low"], row["ci_high"])]
-    return Estimate(math.nan, *ends).interval(_form_of(row["estimator"]))
-
-
-def _form_of(name: str) -> str:
-    return ".0f" if name in ("cosine", "kl", "overlap") else ".1f"
+def _estimate_of(row: DepthRow) -> tuple[Estimate, str]:
+    """Return a depth with its interval, and how it is written."""
+    depth, low, high = (math.nan if end is None else end for end in (row["depth"], row["ci_low"], row["ci_high"]))
+    return Estimate(depth, low, high), ".0f" if row["estimator"] in ("cosine", "kl", "overlap") else ".1f"
 
 
 def _split_name(name: str) -> tuple[str, str]:

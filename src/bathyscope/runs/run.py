@@ -38,7 +38,6 @@ from bathyscope.runs.table import list_variables, tidy
 
 if TYPE_CHECKING:
     from anywidget import AnyWidget
-    from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
     from bathyscope.runs.verdict import Verdict
@@ -511,7 +510,7 @@ class Run:
         """
         return [depth_table(self) if MEASURE in self.measures else frame_table(self.to_dataframe())]
 
-    def picture(self) -> Figure | None:
+    def picture(self) -> Any:
         """Return the depth profile as matplotlib draws it; None for a run without lens, skip and drop.
 
         Example:

@@ -331,7 +331,7 @@ def _lay_out(data: xr.Dataset) -> list[TextTable]:
     """Return the table by step, how far the readings changed, and from when on each block matters."""
     tables = [frame_table(_table_by_step(data))]
     if "change" in data:
-        forms = {"last step less first": "+.2f", f"per {_PER_STEPS} steps": "+.2f"}
+        forms = {"last step less first": "+.2f", f"per {_PER_STEPS:,} steps": "+.2f"}
         rows = [
             [reading, *(Estimate.of(data.sel(reading=reading), name) for name in ("change", "slope"))]
             for reading in data["reading"].values.tolist()

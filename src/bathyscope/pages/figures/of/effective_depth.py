@@ -133,11 +133,7 @@ def _draw_estimates(
 
 
 def _describe_estimates(rows: Sequence[table.DepthRow]) -> str:
-    descriptions = [
-        f"{table.estimator_name(row['estimator'])} {table.show_depth(row['estimator'], row['depth'])} "
-        f"(interval {table.show_interval(row)})"
-        for row in rows
-    ]
+    descriptions = [f"{table.estimator_name(row['estimator'])} {table.write_depth(row)}" for row in rows]
     return f"Dots with whiskers, effective depth by estimator: {'; '.join(descriptions)}."
 
 
