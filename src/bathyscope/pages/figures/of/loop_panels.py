@@ -68,8 +68,8 @@ def make_shares(data: xr.Dataset) -> Panel | None:
     if "by_place" not in data or not np.isfinite(float(data["by_place"])):
         return None
     listed = "; ".join(
-        f"by {label.splitlines()[0]}: {_value(data, name):.2f} ({_value(data, name, '_low'):.2f} to "
-        f"{_value(data, name, '_high'):.2f}), {_value(data, name, '_chance'):.2f} in random order"
+        f"by {label.splitlines()[0]}: {Estimate.of(data, name):.2f}, "
+        f"{_value(data, name, '_chance'):.2f} in random order"
         for name, (label, _) in _SHARES.items()
     )
     alt = f"Dots with intervals, share of the signatures' variance over a loop's steps. {listed}."
