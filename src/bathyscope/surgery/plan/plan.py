@@ -434,7 +434,7 @@ def decoded(content: bytes, model: Any = None) -> Plan:
         # everything that is said of a plan is read once
         for role in ("calibration", "test"):
             plan.source(role)
-        _ = plan.text, repr(plan), plan.before_after, plan.record(), plan.evidence
+        _ = plan.text, repr(plan), plan.before_after, plan.record(), candidate_table(plan.data).cells()
     except DAMAGED as error:
         raise _damaged(RESULT, error) from error
     return plan
