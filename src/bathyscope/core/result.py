@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, runtime_checkable
 
@@ -136,8 +136,8 @@ class LabelledResult(TabledResult):
     text: str
     tabulate: Callable[[xr.Dataset], pd.DataFrame]
     fields: Mapping[str, Any] | None = None
-    figure: str = ""
-    lay_out: Callable[[xr.Dataset], list[TextTable]] | None = None
+    figure: str = field(default="", kw_only=True)
+    lay_out: Callable[[xr.Dataset], list[TextTable]] | None = field(default=None, kw_only=True)
 
     def __repr__(self) -> str:
         return f"{super().__repr__()}\n{shown(repr(self.data), keep=_NEW_LINE)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bathyscope.analysis.between.diff_text import beyond_rounding, conclude, fields, first_beyond, lay_out, tabulate
 from bathyscope.core.result import LabelledResult, PageResult
+from bathyscope.core.tables import TextTable
 from bathyscope.labels import variable
 from bathyscope.model.identity import ModelIdentity
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -46,6 +47,7 @@ class Difference(LabelledResult, PageResult):
     """
 
     first: int | None = None
+    figure: str = field(default="diff", kw_only=True)
     kind = "difference"
 
     @property
@@ -59,6 +61,10 @@ class Difference(LabelledResult, PageResult):
         attrs = self.data.attrs
         other = {name.removeprefix("other_"): value for name, value in attrs.items() if name.startswith("other_")}
         return ModelIdentity.of_record(attrs), ModelIdentity.of_record({**other, "model": attrs["other"]})
+
+    def tables(self) -> list[TextTable]:
+        """Return the blocks, what they do together, and the tokens at which the models part."""
+        return lay_out(self.data)
 
     def without_words(self) -> Self:
         """Return the same result with numbers of tokens in the place of their words: what differs still does."""
@@ -164,9 +170,7 @@ def difference(
         attrs |= {"family": families[0], "other_family": families[1]}
     data = xr.Dataset(arrays, coords, attrs)
     first = first_beyond(data)
-    return Difference(
-        data, conclude(data, first), tabulate, fields(data, first), figure="diff", lay_out=lay_out, first=first
-    )
+    return Difference(data, conclude(data, first), tabulate, fields(data, first), first)
 
 
 def _add_means(
