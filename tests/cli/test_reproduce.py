@@ -139,7 +139,7 @@ def test_the_printed_table(home: Path, table: dict[str, Any], capsys: pytest.Cap
         for data in DATA_SETS[:2]:
             row = rows[LISTED[0], estimator, data]
             measured = "none" if row["measured"] is None else str(row["measured"])
-            interval = "" if row["measured"] is None else f" ({row['ci_low']:.0f}–{row['ci_high']:.0f})"
+            interval = "" if row["measured"] is None else f" ({row['ci_low']:.0f} to {row['ci_high']:.0f})"
             shown.append(f"{measured}{interval} ≠ {row['published']}")
         shown.append(f"– · {rows[LISTED[0], estimator, 'aime2024']['published']}")
         assert lines[first + offset].split() == [estimator, *" ".join(shown).split()]
