@@ -13,6 +13,7 @@ import in_hand
 import joins
 import plans
 import promises
+import results
 import sentences
 import tables
 import while_measuring
@@ -31,6 +32,7 @@ BUGS: tuple[Bug, ...] = (
     *joins.BUGS,
     *plans.BUGS,
     *promises.BUGS,
+    *results.BUGS,
     *sentences.BUGS,
     *tables.BUGS,
 )
