@@ -57,8 +57,9 @@ def print_block(block: TextTable | str) -> None:
 
 
 def blocks_of(tables: Sequence[TextTable]) -> list[TextTable | str]:
-    """Return tables with an empty line between any two."""
+    """Return the tables that have rows, with an empty line between any two."""
     blocks: list[TextTable | str] = []
     for table in tables:
-        blocks += ["", table] if blocks else [table]
+        if table.rows:
+            blocks += ["", table] if blocks else [table]
     return blocks
