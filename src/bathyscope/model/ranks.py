@@ -1,0 +1,389 @@
+"""The one place that knows of several processes that hold one model together (tensor parallelism).
+
+Each process, a *rank*, runs the same program on a part of every block's weights, and the blocks put their results
+together by collectives of torch: calls that all ranks have to make, in the same order. So whatever is decided by a
+clock, by free memory, by files or by a user is decided by rank 0 and taken over by all (``agreed``), and rank 0 alone
+writes, prints and draws. A rank that fails, is interrupted or is killed ends all of them (``together``). Outside of
+``together`` there is one process, and everything here does nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+from bathyscope.core.interrupts import INTERRUPTED, ended_as_interrupted
+from bathyscope.core.launched import LAUNCH, launched_local_rank, launched_processes, launched_rank
+from bathyscope.errors import BathyscopeError, ModelError, OptionError, RankError, StoreError, is_out_of_memory
+from bathyscope.model.line import Ending, Line
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+T = TypeVar("T")
+Split = int | Literal["auto"]
+
+_GRACE: Final = 5.0
+"""Seconds in which a rank that has heard of an ending may end in order; a collective that waits for ever does not."""
+_HEARING: Final = 3.0
+"""Seconds for the reason to arrive when a collective has failed."""
+_COLLECTIVE_HOURS: Final = 24
+"""How long a collective may wait: rank 0 may write and compute for itself, and whoever is not there any more is heard."""
+_OF_CONNECTIONS: Final = ("closed by peer", "connection reset", "broken pipe", "gloo", "nccl", "connection refused")
+
+
+class Team:
+    """The processes of one model, seen from one of them.
+
+    Args:
+        rank: of this process, from 0.
+        size: how many there are.
+    """
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+        self.inside = False
+        """Whether all are at work together."""
+        self.finishing = False
+        """Whether this rank has done its work and waits for the others."""
+        self.ending: Ending | None = None
+        """The first ending that was heard or told."""
+        self._heard = threading.Event()
+        self._line = Line(rank, self._hear)
+
+    def open_line(self) -> None:
+        """Connect all ranks by a line that tells the end of each (collective)."""
+        import torch.distributed as dist
+
+        # strangers that find the port do not know the token, which only the group has
+        told: list[Any] = [None]
+        hosts: list[Any] = [None] * self.size
+        dist.all_gather_object(hosts, socket.gethostname())
+        if self.rank == 0:
+            host = "127.0.0.1" if len(set(hosts)) == 1 else _reachable_name()
+            told = [(*self._line.listen(host), secrets.token_hex(16))]
+        dist.broadcast_object_list(told, src=0)
+        host, port, token = told[0]
+        if self.rank == 0:
+            self._line.accept(self.size - 1, token)
+        else:
+            self._line.connect((host, port), token)
+        atexit.register(self._leave)
+
+    def error(self) -> BaseException:
+        """Return what the ending of another rank raises here."""
+        assert self.ending is not None
+        if self.ending.reason == "interrupted":
+            return KeyboardInterrupt()
+        return RankError(self.ending.message, self.ending.exit_code, speaks=self._speaks)
+
+    def ended_by(self, error: BaseException) -> BaseException:
+        """Return what an error inside becomes: itself, after all others were told, or what another rank ended with."""
+        follows = isinstance(error, KeyboardInterrupt) or _is_of_connection(error)
+        if follows and not isinstance(error, KeyboardInterrupt):
+            self._heard.wait(_HEARING)
+        if follows and self.ending is not None:
+            return self.error()
+        if self.ending is None:
+            self.ending = _ending_of(error, self.rank)
+            self._line.tell(self.ending)
+        return error
+
+    def end_before_others(self) -> None:
+        """End this process at once, with the message where it is this rank's to say."""
+        assert self.ending is not None
+        if self._speaks:
+            prefix = "" if self.ending.reason == "interrupted" else "error: "
+            os.write(2, f"{prefix}{self.ending.message}\n".encode("utf-8", "backslashreplace"))
+        code = INTERRUPTED if self.ending.reason == "interrupted" else self.ending.exit_code
+        os._exit(code)
+
+    @property
+    def _speaks(self) -> bool:
+        """Whether this rank says how it ended: rank 0, or the next one where that is not there any more."""
+        has_lost_first = self.ending is not None and self.ending.rank == 0 and self.ending.reason in ("lost", "left")
+        return self.rank == (1 if has_lost_first else 0)
+
+    def _hear(self, ending: Ending) -> None:
+        """Take the ending of another rank, in the thread of a line."""
+        if self.ending is not None:
+            return
+        self.ending = ending
+        self._heard.set()
+        if not self.inside:
+            return
+        # In order first: as SIGTERM does, which waits while a file is written. Nothing in a collective hears that.
+        answered = signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN, None)
+        if answered and not self.finishing:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
+        timer = threading.Timer(_GRACE, self._end_if_inside)
+        timer.daemon = True
+        timer.start()
+
+    def _end_if_inside(self) -> None:
+        if self.inside:
+            with _WRITING:
+                self.end_before_others()
+
+    def _leave(self) -> None:
+        """Say at the end of the program that nothing has happened, and close the group that was opened here."""
+        if self.ending is None:
+            self._line.tell(Ending(self.rank, "left"))
+        _close_group(self.ending is None)
+
+
+_WRITING = threading.RLock()
+"""Kept by whoever writes a file, which is then whole."""
+_TEAM: list[Team] = []
+"""The team of this process, once it has one."""
+_OPENED: list[bool] = []
+"""Whether the process group was opened here."""
+
+
+def _current() -> Team | None:
+    return _TEAM[0] if _TEAM and _TEAM[0].inside else None
+
+
+def rank() -> int:
+    """Return the number of this process among those that hold one model; 0 where it is alone."""
+    team = _current()
+    return 0 if team is None else team.rank
+
+
+def size() -> int:
+    """Return how many processes hold one model together; 1 where this one is alone."""
+    team = _current()
+    return 1 if team is None else team.size
+
+
+def is_first() -> bool:
+    """Whether this process writes, prints and draws."""
+    return rank() == 0
+
+
+def agreed(value: T) -> T:
+    """Return rank 0's value on all ranks (collective)."""
+    return of_first(lambda: value)
+
+
+def of_first(compute: Callable[[], T]) -> T:
+    """Return on all ranks what rank 0 computes, such as what it reads from a folder (collective)."""
+    team = _current()
+    if team is None:
+        return compute()
+    import torch.distributed as dist
+
+    values: list[Any] = [compute() if team.rank == 0 else None]
+    dist.broadcast_object_list(values, src=0)
+    value: T = values[0]
+    return value
+
+
+def of_all(value: T) -> list[T]:
+    """Return the values of all ranks, in their order (collective)."""
+    team = _current()
+    if team is None:
+        return [value]
+    import torch.distributed as dist
+
+    values: list[Any] = [None] * team.size
+    dist.all_gather_object(values, value)
+    return values
+
+
+def gathered(part: Tensor, dim: int) -> Tensor:
+    """Return the parts of all ranks, joined along an axis in their order (collective).
+
+    Args:
+        part: of one size on all ranks.
+    """
+    team = _current()
+    if team is None:
+        return part
+    import torch
+    import torch.distributed as dist
+
+    parts = [torch.empty_like(part, memory_format=torch.contiguous_format) for _ in range(team.size)]
+    dist.all_gather(parts, part.contiguous())
+    return torch.cat(parts, dim)
+
+
+def require_same(what: str, value: object) -> None:
+    """Refuse ranks that are given other things than rank 0 (collective).
+
+    Args:
+        what: ``prompts``, for the message.
+        value: plain values.
+
+    Raises:
+        OptionError: on all ranks.
+    """
+    if _current() is None:
+        return
+    text = json.dumps(value, sort_keys=True, default=str)
+    digests = of_all(hashlib.sha256(text.encode()).hexdigest())
+    other = next((number for number, digest in enumerate(digests) if digest != digests[0]), None)
+    if other is not None:
+        raise OptionError(
+            f"Rank {other} was given other {what} than rank 0, and all ranks of one model do the same work. Start all "
+            "of them with one command."
+        )
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Finish what is written inside before another rank's ending ends this process."""
+    with _WRITING:
+        yield
+
+
+@contextmanager
+def together(split: Split | None) -> Iterator[None]:
+    """Let all ranks work together inside; each comes here, and the end of one is the end of all.
+
+    Inside of another ``together`` this does nothing.
+
+    Args:
+        split: over how many ranks; ``"auto"`` = as many as were started; None = the model is not split, and this
+            process works alone.
+
+    Raises:
+        OptionError: this process was started alone, or with another number than ``split``.
+        RankError: another rank has failed, was killed, or has left.
+        KeyboardInterrupt: another rank was interrupted.
+    """
+    if split is None or _current() is not None:
+        yield
+        return
+    team = _joined(split)
+    if team.ending is not None:
+        raise team.error()
+    with ExitStack() as stack:
+        stack.enter_context(ended_as_interrupted())
+        if team.rank != 0:
+            # all ranks are warned of the same, and rank 0 passes it on
+            stack.enter_context(warnings.catch_warnings())
+            warnings.filterwarnings("ignore", category=UserWarning)
+        team.inside, team.finishing = True, False
+        try:
+            yield
+            team.finishing = True
+            of_all(None)
+        except BaseException as error:
+            raised = team.ended_by(error)
+            if raised is error:
+                raise
+            raise raised from error
+        finally:
+            team.inside = False
+
+
+def _joined(split: Split) -> Team:
+    """Return the team of this process, opened where it has none."""
+    import torch.distributed as dist
+
+    if not _TEAM:
+        if not dist.is_available():
+            raise ModelError("This torch is built without torch.distributed, which tensor parallelism needs.")
+        if not dist.is_initialized():
+            _require_number(split, launched_processes())
+            _open_group()
+        _require_number(split, dist.get_world_size())
+        team = Team(dist.get_rank(), dist.get_world_size())
+        team.open_line()
+        _TEAM.append(team)
+    _require_number(split, _TEAM[0].size)
+    return _TEAM[0]
+
+
+def _require_number(split: Split, processes: int) -> None:
+    if processes < 2:
+        number = 2 if split == "auto" else split
+        raise OptionError(
+            f"tensor_parallel={split!r} splits a model over several processes, and this one was started alone. Start "
+            f"them with {LAUNCH.format(number)} COMMAND … --tensor-parallel auto."
+        )
+    if split not in ("auto", processes):
+        raise OptionError(
+            f"tensor_parallel={split} was asked for, and {processes} processes were started; give 'auto', or start "
+            f"{split} of them ({LAUNCH.format(split)} …)."
+        )
+
+
+def _open_group() -> None:
+    """Open torch's process group as the launcher says: nccl between GPUs, else gloo."""
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+
+    on_gpu = torch.cuda.is_available() and torch.cuda.device_count() > launched_local_rank()
+    if on_gpu:
+        torch.cuda.set_device(launched_local_rank())
+    try:
+        dist.init_process_group(
+            "nccl" if on_gpu else "gloo",
+            rank=launched_rank(),
+            world_size=launched_processes(),
+            timeout=timedelta(hours=_COLLECTIVE_HOURS),
+        )
+    except (RuntimeError, ValueError, OSError) as error:
+        text = " ".join(str(error).split())
+        raise ModelError(
+            f"The processes cannot find each other ({text[:200]}). torchrun sets MASTER_ADDR and MASTER_PORT; is that "
+            "port in use (--master-port)?"
+        ) from error
+    _OPENED.append(True)
+
+
+def _close_group(is_whole: bool) -> None:
+    import torch.distributed as dist
+
+    # a group of which some are not there any more would be waited for
+    if _OPENED and is_whole and dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _reachable_name() -> str:
+    """Return the name under which other machines reach rank 0."""
+    return os.environ.get("MASTER_ADDR") or socket.gethostname()
+
+
+def _is_of_connection(error: BaseException | None) -> bool:
+    """Whether a collective failed because another rank is not there any more."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        # errors of the model are wrapped into refusals of it
+        if type(error).__name__ in ("DistBackendError", "DistNetworkError", "DistStoreError"):
+            return True
+        text = str(error).lower()
+        if isinstance(error, RuntimeError | ValueError) and any(words in text for words in _OF_CONNECTIONS):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _ending_of(error: BaseException, rank: int) -> Ending:
+    """Return how a rank ends that raises an error."""
+    if isinstance(error, KeyboardInterrupt):
+        return Ending(rank, "interrupted", exit_code=INTERRUPTED)
+    if isinstance(error, BathyscopeError):
+        return Ending(rank, "failed", str(error), error.exit_code)
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    if is_out_of_memory(error):
+        return Ending(rank, "failed", f"out of memory ({text[:200]})", ModelError.exit_code)
+    code = StoreError.exit_code if isinstance(error, OSError) and error.filename is not None else 1
+    return Ending(rank, "failed", text, code)
