@@ -50,8 +50,9 @@ WholeNumber = Annotated[
 ]
 OptionalText = Annotated[str | None, Parameter(show_default=False)]
 
-# A window is something else to some commands, and a GGUF file has a path of its own that names it.
-LOADING = join_options(LoadOptions, leave_out=("window", "gguf_file"))
+# A window is something else to some commands, a GGUF file has a path of its own that names it, and few commands work
+# on a model that is split.
+LOADING = join_options(LoadOptions, leave_out=("window", "gguf_file", "tensor_parallel"))
 """How a model is loaded."""
 LOADING_SEVERAL = join_options(LOADING, leave_out=("revision",))
 """The same for models that have no revision in common."""

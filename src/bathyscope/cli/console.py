@@ -331,6 +331,8 @@ def _write_cell(value: Any) -> str:
 
 
 def _print(text: str, exactly: bool = False) -> None:
+    if session.current().silent:
+        return
     """Write to standard output; data for programs exactly as they are, unless a terminal would obey them."""
     with _output():
         print(shown(text, "\n\t") if exactly and sys.stdout.isatty() else text)

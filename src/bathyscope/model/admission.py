@@ -168,7 +168,7 @@ def _require_plain_tensors(hf: nn.Module) -> None:
 
 
 def _require_whole_group(hf: nn.Module) -> None:
-    """Refuse split weights where not all ranks are at work, or that something else than transformers' plan has split."""
+    """Refuse split weights where not all ranks are at work, or that something else than transformers has split."""
     if not is_split(hf):
         return
     fault = split_fault(hf)

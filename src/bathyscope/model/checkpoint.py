@@ -26,8 +26,10 @@ from bathyscope.model.gguf import GgufFile, is_gguf, open_gguf
 from bathyscope.model.load_errors import loading_errors, needs_code, reason_of, unloadable
 from bathyscope.model.place import folder_of, require_hub
 from bathyscope.model.placement import blocks_of, device_map, is_streamed, straight_to
+from bathyscope.model.ranks import size
 from bathyscope.model.streaming.carrying import align
 from bathyscope.model.streaming.offloaded import take_over
+from bathyscope.model.tensor_parallel import require_splittable, splitting
 
 _BLOCK_COUNTS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "decoder_layers")
 _MOST_BLOCKS = 10_000
@@ -41,6 +43,7 @@ class CheckpointRequest:
         name: a folder, a hub name or a GGUF file.
         device: where the model goes.
         gguf: the header of the GGUF file; None = it is none.
+        split: over the ranks that work together.
         dtype, revision, trust_remote_code, placement, window, attn: as for ``load``.
     """
 
@@ -53,6 +56,7 @@ class CheckpointRequest:
     window: int | None = None
     attn: str | None = None
     gguf: GgufFile | None = None
+    split: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,12 +102,16 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
     files = _downloaded(name, revision) if folder is None else folder
     indexed(files)
     _require_no_pickle(name, files)
-    streamed = is_streamed(name, files, request.placement, request.dtype, device)
+    if request.split:
+        require_splittable(name, source, revision, request.trust_remote_code)
+    streamed = not request.split and is_streamed(name, files, request.placement, request.dtype, device)
     with ExitStack() as stack:
         # tensors that the library puts together out of several (experts) are stored here, as long as the model exists
         rewritten = Path(stack.enter_context(_temporary())) if streamed else None
         with loading_errors(name, device, rewritten), _without_bar():
-            if rewritten is None:
+            if request.split:
+                placed = splitting(size())
+            elif rewritten is None:
                 placed = straight_to(device)
             else:
                 blocks_on_disk = device_map(source, revision, request.trust_remote_code, device)
@@ -125,7 +133,7 @@ def _read(request: CheckpointRequest, folder: Path | None) -> Checkpoint:
         if folder is None:
             require_whole(_downloaded(name, revision), declared)
         left_over = require_complete(name, hf, report)
-        if rewritten is None:
+        if rewritten is None and not request.split:
             cast(nn.Module, hf).to(device)
         align(hf)
         if rewritten is not None:

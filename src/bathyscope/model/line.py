@@ -12,6 +12,7 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal
 
@@ -49,7 +50,9 @@ class Ending:
             return f"Rank {self.rank}: {self.text}"
         if self.reason == "interrupted":
             return "Interrupted."
-        how = "ended before the others" if self.reason == "left" else "was ended from outside (killed, or out of memory)"
+        how = (
+            "ended before the others" if self.reason == "left" else "was ended from outside (killed, or out of memory)"
+        )
         return f"Rank {self.rank} {how}, and the others cannot go on without its part of the model."
 
 
@@ -99,8 +102,8 @@ class Line:
                     self._peers[rank] = peer
         except OSError as error:
             raise ModelError(
-                f"{len(self._peers) + 1} of {others + 1} processes have connected ({error}). Do the machines reach each "
-                "other on all ports?"
+                f"{len(self._peers) + 1} of {others + 1} processes have connected ({error}). Do the machines reach "
+                "each other on all ports?"
             ) from error
         finally:
             self._server.close()
@@ -198,8 +201,6 @@ def _send(peer: socket.socket, record: dict[str, Any]) -> None:
     if len(text) >= _LONGEST:
         record = {**record, "text": str(record.get("text", ""))[:2000]}
         text = json.dumps(record)
-    try:
+    # whoever is not there any more is noticed by its own line
+    with suppress(OSError):
         peer.sendall(f"{text}\n".encode())
-    except OSError:
-        # whoever is not there any more is noticed by its own line
-        pass

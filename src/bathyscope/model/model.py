@@ -43,6 +43,7 @@ class Model:
         warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
             its configuration leaves out.
         adapter: what its name stands for, and the model that it was put into; None = its name is that of a model.
+        ranks: over how many processes its blocks are split; 1 = it is whole.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -64,6 +65,7 @@ class Model:
     settings_hash: str = ""
     warnings: tuple[str, ...] = ()
     adapter: Adapter | None = None
+    ranks: int = 1
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -192,6 +194,7 @@ class Model:
             "family": self.anatomy.family.name,
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
+            **({} if self.ranks == 1 else {"split over": f"{self.ranks} ranks"}),
             **({} if self.adapter is None else {"adapter in": self.adapter.base}),
             **({} if self.gguf is None else {"unpacked from": f"{self.gguf.path.name} ({self.gguf.quantisation})"}),
             "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
@@ -202,6 +205,6 @@ class Model:
 
     def __repr__(self) -> str:
         shape = f"{self.n_blocks} blocks × width {self.anatomy.width}"
-        streamed = ", streamed" if self.blocks else ""
+        streamed = ", streamed" if self.blocks else f", split over {self.ranks} ranks" if self.ranks > 1 else ""
         weights = f"{str(self.dtype).removeprefix('torch.')} on {self.device}{streamed}"
         return f"Model({self._shown_name}, {self.anatomy.family.name}, {shape}, {weights})"

@@ -16,7 +16,6 @@ import os
 import secrets
 import signal
 import socket
-import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -39,7 +38,7 @@ _GRACE: Final = 5.0
 _HEARING: Final = 3.0
 """Seconds for the reason to arrive when a collective has failed."""
 _COLLECTIVE_HOURS: Final = 24
-"""How long a collective may wait: rank 0 may write and compute for itself, and whoever is not there any more is heard."""
+"""How long a collective may wait: rank 0 may compute for itself, and whoever is not there any more is heard."""
 _OF_CONNECTIONS: Final = ("closed by peer", "connection reset", "broken pipe", "gloo", "nccl", "connection refused")
 
 
@@ -95,11 +94,24 @@ class Team:
         if follows and not isinstance(error, KeyboardInterrupt):
             self._heard.wait(_HEARING)
         if follows and self.ending is not None:
-            return self.error()
+            # all were interrupted, and this one may have words of its own
+            is_same = isinstance(error, KeyboardInterrupt) and self.ending.reason == "interrupted"
+            return error if is_same else self.error()
         if self.ending is None:
             self.ending = _ending_of(error, self.rank)
             self._line.tell(self.ending)
         return error
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Raise inside what another rank ended with, or tell the others what this one ends with."""
+        try:
+            yield
+        except BaseException as error:
+            raised = self.ended_by(error)
+            if raised is error:
+                raise
+            raise raised from error
 
     def end_before_others(self) -> None:
         """End this process at once, with the message where it is this rank's to say."""
@@ -264,8 +276,14 @@ def together(split: Split | None) -> Iterator[None]:
         RankError: another rank has failed, was killed, or has left.
         KeyboardInterrupt: another rank was interrupted.
     """
-    if split is None or _current() is not None:
+    inner = _current()
+    if split is None:
         yield
+        return
+    if inner is not None:
+        _require_number(split, inner.size)
+        with inner.following():
+            yield
         return
     team = _joined(split)
     if team.ending is not None:
@@ -278,14 +296,11 @@ def together(split: Split | None) -> Iterator[None]:
             warnings.filterwarnings("ignore", category=UserWarning)
         team.inside, team.finishing = True, False
         try:
-            yield
-            team.finishing = True
-            of_all(None)
-        except BaseException as error:
-            raised = team.ended_by(error)
-            if raised is error:
-                raise
-            raise raised from error
+            with team.following():
+                yield
+                team.finishing = True
+                # one that ends its program before the others are here would be missed by them
+                of_all(None)
         finally:
             team.inside = False
 

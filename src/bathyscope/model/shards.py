@@ -1,7 +1,7 @@
 """Weights that are split over ranks: which models have them, and the whole tensors, some rows at a time.
 
 transformers stores a split weight as a DTensor, of which each rank has a part. Parts are put together in the order
-that torch gives for a layout, so that packed weights (gates and up projections in one matrix) come out as in their file.
+that torch gives for a layout, so that packed weights (gates and up projections in one matrix) come out as in a file.
 Everything here that gives whole tensors is a collective: all ranks ask for the same tensors in the same order.
 """
 
@@ -146,9 +146,7 @@ def _places(shard: Any, axis: int) -> list[Tensor]:
     return places
 
 
-def _rows(
-    part: Tensor, places: list[Tensor], axis: int, rows: tuple[int, int], shape: tuple[int, ...]
-) -> Tensor:
+def _rows(part: Tensor, places: list[Tensor], axis: int, rows: tuple[int, int], shape: tuple[int, ...]) -> Tensor:
     """Return some rows of a whole tensor: each rank sends what it has of them to all others."""
     import torch.distributed as dist
 

@@ -24,6 +24,8 @@ from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
+RANKS = "ranks"
+"""Note of a record: over how many processes its model was split, each number once; missing where it was whole."""
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
 TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "loops")
 """Fields of an identity that earlier runs do not tell."""

@@ -1,5 +1,6 @@
 """A request for a survey, of any model and prompts, and the plan that results from it."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,6 +15,7 @@ from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
+from bathyscope.model.ranks import require_same
 from bathyscope.model.reading import tokenized
 from bathyscope.options import items_of
 from bathyscope.prompts.label_checks import require_free
@@ -80,7 +82,10 @@ class Survey:
         # mistyped measures and options are refused before a model is loaded
         measures = tuple(make(declaration, options) for declaration, options in self.declared.values())
         seed, ready = self._seed, loaded(model)
+        # measures of other names or options would make other collectives, for which all ranks wait
+        require_same("options", [[measure.name, _plain_text(measure.options)] for measure in measures])
         survey_prompts = self._read(ready, prompts, self.beyond_context)
+        require_same("prompts", [survey_prompts.hash, survey_prompts.lengths])
         if not self.keep_text:
             survey_prompts = without_text_labels(survey_prompts)
         if warns_of_repeats:
@@ -153,6 +158,11 @@ class Survey:
             measure=partial(measure_rates, model, mean_length, model.device) if self.measures_pace else None,
         )
         return tokens, shards
+
+
+def _plain_text(options: object) -> str:
+    """Return options as a text that is the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(options))
 
 
 def _names(measure: Measure[Any]) -> set[str]:

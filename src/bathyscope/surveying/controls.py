@@ -62,6 +62,7 @@ class Control:
                 the order.
         """
         if self.kind == "untrained":
+            _require_whole(model)
             _require_room(model)
             require_initialisable(model.hf)
         elif self.kind == "shuffled_blocks":
@@ -126,6 +127,15 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
                 f"{seeds}). Name it once: {kind}:{max(seeds, seeds_of[kind])}."
             )
     return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
+
+
+def _require_whole(model: Model) -> None:
+    if model.ranks > 1:
+        raise ModelError(
+            f"The control untrained would build all of {model.name} on each of its {model.ranks} ranks, which have "
+            "room for a part. Take the control shuffled_text or shuffled_blocks, or survey an untrained model of this "
+            "configuration on its own."
+        )
 
 
 def _require_room(model: Model) -> None:

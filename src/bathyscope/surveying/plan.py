@@ -16,6 +16,7 @@ from bathyscope.model.identity import identity_of
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.spec import SourceSpec
 from bathyscope.runs.difference import withheld
+from bathyscope.runs.manifest import RANKS
 from bathyscope.runs.paired import CONTROL
 from bathyscope.surveying.advancing import Weights
 from bathyscope.surveying.cutting import SHARD_SECONDS, Pace, Shards
@@ -86,6 +87,7 @@ class SurveyPlan:
             CONTROL: self.control,
             "memory": self.memory,
             "call_tokens": self.call_tokens,
+            **({RANKS: [self.model.ranks]} if self.model.ranks > 1 else {}),
             # what loading warned of, which nobody who opens the run later has seen
             "warnings": list(self.model.warnings),
         }
