@@ -88,8 +88,8 @@ class Team:
             return KeyboardInterrupt()
         return RankError(self.ending.message, self.ending.exit_code, speaks=self._speaks)
 
-    def ended_by(self, error: BaseException) -> BaseException:
-        """Return what an error inside becomes: itself, after all others were told, or what another rank ended with."""
+    def _ended_by(self, error: BaseException, tells: bool) -> BaseException:
+        """Return what an error inside becomes: itself, or what another rank ended with."""
         follows = isinstance(error, KeyboardInterrupt) or _is_of_connection(error)
         if follows and not isinstance(error, KeyboardInterrupt):
             self._heard.wait(_HEARING)
@@ -97,18 +97,22 @@ class Team:
             # all were interrupted, and this one may have words of its own
             is_same = isinstance(error, KeyboardInterrupt) and self.ending.reason == "interrupted"
             return error if is_same else self.error()
-        if self.ending is None:
+        if tells and self.ending is None:
             self.ending = _ending_of(error, self.rank)
             self._line.tell(self.ending)
         return error
 
     @contextmanager
-    def following(self) -> Iterator[None]:
-        """Raise inside what another rank ended with, or tell the others what this one ends with."""
+    def following(self, *, tells: bool) -> Iterator[None]:
+        """Raise what another rank ended with in the place of an error that follows from it.
+
+        Args:
+            tells: any other error ends this rank, and the others are told; False = somebody outside may go on.
+        """
         try:
             yield
         except BaseException as error:
-            raised = self.ended_by(error)
+            raised = self._ended_by(error, tells)
             if raised is error:
                 raise
             raise raised from error
@@ -282,7 +286,7 @@ def together(split: Split | None) -> Iterator[None]:
         return
     if inner is not None:
         _require_number(split, inner.size)
-        with inner.following():
+        with inner.following(tells=False):
             yield
         return
     team = _joined(split)
@@ -296,7 +300,7 @@ def together(split: Split | None) -> Iterator[None]:
             warnings.filterwarnings("ignore", category=UserWarning)
         team.inside, team.finishing = True, False
         try:
-            with team.following():
+            with team.following(tells=True):
                 yield
                 team.finishing = True
                 # one that ends its program before the others are here would be missed by them

@@ -17,7 +17,7 @@ from transformers import PreTrainedConfig
 from bathyscope.model.constants import looked_at
 from bathyscope.model.marks import Mark, marks_of
 from bathyscope.model.ranks import of_all
-from bathyscope.model.shards import is_shard, locals_of, whole_chunks
+from bathyscope.model.shards import is_shard, is_split, locals_of, whole_chunks
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.unread import unreadable
 
@@ -68,9 +68,10 @@ class WeightReading:
         marks = marks_of(locals_of(tensors))
         earlier = _READ.get(hf, {})
         same = {name: earlier[name][1] for name, mark in marks.items() if name in earlier and earlier[name][0] == mark}
-        # what has changed on one rank is read again on all
-        unchanged = set.intersection(*of_all(set(same)))
-        same = {name: digest for name, digest in same.items() if name in unchanged}
+        if is_split(hf):
+            # what has changed on one rank is read again on all
+            unchanged = set.intersection(*of_all(set(same)))
+            same = {name: digest for name, digest in same.items() if name in unchanged}
         self._digests |= same
         self.look({name: value for name, value in tensors.items() if name not in same})
         _READ[hf] = {name: (mark, self._digests[name]) for name, mark in marks.items() if name not in self._bad}
