@@ -70,9 +70,7 @@ class Processes:
             command = [sys.executable, "-m", "support.on_ranks", function, json.dumps(list(given))]
             files = (meeting.parent / f"out-{rank}", meeting.parent / f"err-{rank}")
             with files[0].open("wb") as out, files[1].open("wb") as err:
-                self.members.append(
-                    subprocess.Popen(command, env=environment, cwd=self.folder, stdout=out, stderr=err)
-                )
+                self.members.append(subprocess.Popen(command, env=environment, cwd=self.folder, stdout=out, stderr=err))
             self._files.append(files)
 
     def wait(self, seconds: float = PATIENCE) -> list[Ended]:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from bathyscope.core.interrupts import INTERRUPTED, ended_as_interrupted
+from bathyscope.core.interrupts import INTERRUPTED, ended_as_interrupted, wait_for_uninterrupted
 from bathyscope.core.launched import LAUNCH, launched_local_rank, launched_processes, launched_rank
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, RankError, StoreError, is_out_of_memory
 from bathyscope.model.line import Ending, Line
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Split = int | Literal["auto"]
 
-_GRACE: Final = 5.0
+_GRACE: Final = 4.0
 """Seconds in which a rank that has heard of an ending may end in order; a collective that waits for ever does not."""
 _HEARING: Final = 3.0
 """Seconds for the reason to arrive when a collective has failed."""
@@ -150,8 +150,9 @@ class Team:
 
     def _end_if_inside(self) -> None:
         if self.inside:
-            with _WRITING:
-                self.end_before_others()
+            # a file that is being written is written to its end
+            wait_for_uninterrupted(_GRACE)
+            self.end_before_others()
 
     def _leave(self) -> None:
         """Say at the end of the program that nothing has happened, and close the group that was opened here."""
@@ -160,8 +161,6 @@ class Team:
         _close_group(self.ending is None)
 
 
-_WRITING = threading.RLock()
-"""Kept by whoever writes a file, which is then whole."""
 _TEAM: list[Team] = []
 """The team of this process, once it has one."""
 _OPENED: list[bool] = []
@@ -256,13 +255,6 @@ def require_same(what: str, value: object) -> None:
             f"Rank {other} was given other {what} than rank 0, and all ranks of one model do the same work. Start all "
             "of them with one command."
         )
-
-
-@contextmanager
-def writing() -> Iterator[None]:
-    """Finish what is written inside before another rank's ending ends this process."""
-    with _WRITING:
-        yield
 
 
 @contextmanager
