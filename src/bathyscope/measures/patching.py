@@ -187,7 +187,8 @@ class PatchedPair(Probe):
         stop = pair.read_at + 1
         weight = next(p for p in facts.anatomy.model.parameters() if p.is_floating_point())
         # some families keep the stream in float32 whatever their weights are in
-        empty = weight.new_zeros(facts.n_blocks, stop, facts.anatomy.width, dtype=wide_dtype(weight.dtype))
+        shape = (facts.n_blocks, stop, facts.anatomy.width)
+        empty = torch.zeros(shape, dtype=wide_dtype(weight.dtype), device=weight.device)
         self._values = {part: empty.clone() for part in parts}
         spans = [range(token, token + 1) for token in range(pair.first, stop)]
         # tokens before the first in which the prompts differ hold the same

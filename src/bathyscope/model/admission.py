@@ -180,8 +180,8 @@ def _require_whole_group(hf: nn.Module) -> None:
     if size() == 1:
         raise ModelError(
             f"This {type(hf).__name__} is split over processes (tensor parallelism), and this call works in one. "
-            "load, check, survey, fit_lens and scheduled work with split models; load it without tensor_parallel for "
-            "others (device_map, placement='stream')."
+            "load, check, survey and scheduled take split models; load it without tensor_parallel for others "
+            "(device_map, placement='stream')."
         )
 
 

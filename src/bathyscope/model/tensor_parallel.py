@@ -87,17 +87,18 @@ def require_splittable(
         )
     text = config_of(outline)
     for projections, entry, what in (
-        (_QUERIES, "num_attention_heads", "heads of attention"),
-        (_KEYS, "num_key_value_heads", "heads of keys and values"),
+        (_QUERIES, "num_attention_heads", "attention"),
+        (_KEYS, "num_key_value_heads", "keys and values"),
     ):
         split = any(rule.rpartition(".")[2] in projections and style == "colwise" for rule, style in plan.items())
         counts = block_values(text, entry) if split else []
         uneven = next((int(count) for count in counts if int(count) % ranks), None)
         if uneven is not None:
             divisors = [number for number in range(2, uneven + 1) if uneven % number == 0]
-            instead = f"allowed: {', '.join(map(str, divisors))}" if divisors else "it has one, and cannot be split"
+            allowed = f"; allowed: {', '.join(map(str, divisors))}" if divisors else ""
+            heads = f"{uneven} heads of {what}" if uneven > 1 else f"one head of {what}"
             raise ModelError(
-                f"{name} has {uneven} {what} in a block, which {ranks} ranks cannot share evenly; {instead}. {_INSTEAD}"
+                f"{name} has {heads} in a block, which {ranks} ranks cannot share evenly{allowed}. {_INSTEAD}"
             )
 
 

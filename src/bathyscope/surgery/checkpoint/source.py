@@ -25,6 +25,7 @@ from bathyscope.model.in_hand import count_departure
 from bathyscope.model.load_errors import needs_code
 from bathyscope.model.place import folder_of, here
 from bathyscope.model.replaced import replaced_in_words
+from bathyscope.model.shards import is_split
 from bathyscope.surgery.checkpoint.configuration import count_entry
 from bathyscope.surgery.checkpoint.weight_files import file_hashes, stored_in
 
@@ -121,6 +122,13 @@ def source_of(model: AnyModel, revision: str | None = None, weights: bool = True
         ModelError: nothing there, damaged files, or no safetensors; methods of a streamed model that were replaced in
             memory.
     """
+    split = getattr(model, "hf", model)
+    if isinstance(split, torch.nn.Module) and is_split(split) and weights:
+        name = str(getattr(model, "name", "") or getattr(split.config, "_name_or_path", "") or "a folder")
+        raise ModelError(
+            f"This model is split over processes (tensor parallelism), and a checkpoint is copied from files by one. "
+            f"Give the folder or hub name that it was loaded from ({name})."
+        )
     if isinstance(model, Model) and model.blocks is not None and weights:
         if model.blocks.names - model.blocks.lasting:
             raise ModelError(
