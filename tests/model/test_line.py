@@ -124,7 +124,10 @@ def test_an_address_where_nobody_listens() -> None:
     [
         (Ending(3, "failed", "no room", 5), "Rank 3: no room"),
         (Ending(1, "interrupted"), "Interrupted."),
-        (Ending(1, "left"), "Rank 1 ended before the others, and the others cannot go on without its part of the model."),
+        (
+            Ending(1, "left"),
+            "Rank 1 ended before the others, and the others cannot go on without its part of the model.",
+        ),
         (
             Ending(0, "lost"),
             "Rank 0 was ended from outside (killed, or out of memory), and the others cannot go on without its part of "

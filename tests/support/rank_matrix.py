@@ -20,17 +20,20 @@ from support import zoo
 
 import bathyscope
 from bathyscope import Prompt
+from bathyscope.core.text import without_places
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model.ranks import is_first, of_first, together
 
 CLOSE: Final = 2e-5
 RIGHT, REFUSED, WRONG, CRASHED, EQUAL = "right", "refused", "wrong", "crashed", "equal"
 LENGTHS: Final = (14, 14, 17, 17, 11, 11)
-LONG: Final = (90,) * 6
+LONG: Final = (70,) * 6
 """Enough tokens for maps of a stream of width 64."""
 TWO: Final = (9, 12)
 HEADS: Final = 4
 """Of keys and values, where a model of fewer could not be split over four ranks."""
+ALONE: Final = ("translated_lens",)
+"""Measures with prompts of their own."""
 SUMS: Final = ("hsic_covariance",)
 """Products of two sums that cancel, which are compared by the largest of their entries."""
 
@@ -127,32 +130,53 @@ def outcomes_of(family: str, ranks: int, place: Path, only: list[str] | None = N
     whole = of_first(lambda: _alone(lambda one: one.weight_hash, folder))
     same = model.weight_hash == whole
     yield Outcome(family, ranks, "load", EQUAL if same else WRONG, note="" if same else "another hash of the weights")
-    for what in MEASURES if only is None else [name for name in MEASURES if name in only]:
-        yield _measured(family, ranks, what, model, folder)
+    measures = [name for name in MEASURES if only is None or name in only]
+    together_fit = [name for name in measures if name not in ALONE]
+    yield from _measured(family, ranks, together_fit, model, folder)
+    for name in measures:
+        if name in ALONE:
+            yield from _measured(family, ranks, [name], model, folder)
     for name, act in ACTS.items():
         if only is None or name in only:
-            yield _compared(family, ranks, name, model, folder, act)
+            yield _outcome(family, ranks, name, *_both(model, folder, act))
 
 
-def _measured(family: str, ranks: int, what: str, model: Any, folder: Path) -> Outcome:
+def _measured(family: str, ranks: int, measures: list[str], model: Any, folder: Path) -> Iterator[Outcome]:
+    """Measures in one survey; each in its own where the split or the whole model refuses some of them."""
+
     def survey(some: Any) -> Mapping[str, xr.Dataset]:
-        prompts = prompts_of(family, LONG if what == "translated_lens" else LENGTHS)
-        run = bathyscope.survey(some, prompts, [what], progress=False, **{what: options_of(what, family)})
+        prompts = prompts_of(family, LONG if measures == ["translated_lens"] else LENGTHS)
+        options = {name: options_of(name, family) for name in measures}
+        run = bathyscope.survey(some, prompts, measures, progress=False, **options)
         return {name: run[name] for name in run.measures if name != "noise"}
 
-    return _compared(family, ranks, what, model, folder, survey)
+    split, whole = _both(model, folder, survey)
+    failed = isinstance(split, Exception) or isinstance(whole, str)
+    if failed and len(measures) > 1:
+        for name in measures:
+            yield from _measured(family, ranks, [name], model, folder)
+        return
+    for name in measures:
+        yield _outcome(family, ranks, name, _only(split, name), _only(whole, name))
 
 
-def _compared(
-    family: str, ranks: int, what: str, model: Any, folder: Path, act: Callable[[Any], Mapping[str, xr.Dataset]]
-) -> Outcome:
-    """An act on the split model against the same on the whole one, which rank 0 loads."""
+def _only(results: Any, name: str) -> Any:
+    """The results of one measure; an error as it is."""
+    return {name: results[name]} if isinstance(results, dict) else results
+
+
+def _both(model: Any, folder: Path, act: Callable[[Any], Mapping[str, xr.Dataset]]) -> tuple[Any, Any]:
+    """What an act gives of the split model, or its error; and of the whole one, which rank 0 loads, or its text."""
     split: Mapping[str, xr.Dataset] | Exception
     try:
         split = act(model)
     except Exception as error:
         split = error
-    whole = of_first(lambda: _alone(act, folder))
+    return split, of_first(lambda: _alone(act, folder))
+
+
+def _outcome(family: str, ranks: int, what: str, split: Any, whole: Any) -> Outcome:
+    """An act on the split model against the same on the whole one."""
     if isinstance(split, Exception):
         if isinstance(whole, str) and str(split) == whole:
             return Outcome(family, ranks, what, REFUSED, note=f"as the whole model: {' '.join(whole.split())[:300]}")
@@ -160,8 +184,7 @@ def _compared(
     if isinstance(whole, str):
         return Outcome(family, ranks, what, WRONG, note=f"the whole model is refused: {whole[:200]}")
     gap, where = _gap(split, whole)
-    bits = gap == 0
-    outcome = EQUAL if bits else RIGHT if gap <= CLOSE else WRONG
+    outcome = EQUAL if gap == 0 else RIGHT if gap <= CLOSE else WRONG
     return Outcome(family, ranks, what, outcome, f"{gap:.1e}", "" if outcome != WRONG else where)
 
 
@@ -183,9 +206,9 @@ def _alone(act: Callable[[Any], Any], folder: Path) -> Any:
 
 
 def _failed(family: str, ranks: int, what: str, error: Exception) -> Outcome:
-    text = " ".join(str(error).split())
+    text = without_places(" ".join(str(error).split()))
     if isinstance(error, bathyscope.BathyscopeError):
-        return Outcome(family, ranks, what, REFUSED, note=text[:400].replace(str(error.__class__), ""))
+        return Outcome(family, ranks, what, REFUSED, note=text[:400])
     return Outcome(family, ranks, what, CRASHED, note=f"{type(error).__name__}: {text[:300]}")
 
 
