@@ -35,8 +35,8 @@ def test_heads_that_do_not_divide(tmp_path: Path) -> None:
     folder = saved(tmp_path / "llama", "llama")
     require_splittable("llama", str(folder), None, False, 2)
     assert refusal(folder, 4) == (
-        "llama has 2 heads of keys and values in a block, which 4 ranks cannot share evenly; allowed: 2. Load it on one "
-        "device, on several of one machine (device_map), or streamed (placement='stream')."
+        "llama has 2 heads of keys and values in a block, which 4 ranks cannot share evenly; allowed: 2. Load it on "
+        "one device, on several of one machine (device_map), or streamed (placement='stream')."
     )
     assert refusal(folder, 3).startswith("llama has 4 heads of attention in a block, which 3 ranks cannot share evenly")
 
@@ -81,7 +81,7 @@ def test_what_is_no_number_of_processes(value: Any) -> None:
     "options", [{"device": "cpu"}, {"placement": "stream"}, {"stream": True}, {"base": "x"}, {"gguf_file": "m.gguf"}]
 )
 def test_options_that_do_not_go_together(options: dict[str, Any]) -> None:
-    with pytest.raises(OptionError, match="tensor_parallel='auto' and .* do not go together, since the plan"):
+    with pytest.raises(OptionError, match=r"tensor_parallel='auto' and .* do not go together, since the plan"):
         bathyscope.load("nowhere", tensor_parallel="auto", **options)
 
 
@@ -104,7 +104,7 @@ def test_another_number_than_was_started(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_model_in_memory_is_taken_as_it_is() -> None:
-    with pytest.raises(ModelError, match="tensor_parallel= is for models loaded by name. A model that transformers"):
+    with pytest.raises(ModelError, match=r"tensor_parallel= is for models loaded by name\. A model that transformers"):
         bathyscope.load(zoo.build("llama"), tensor_parallel=2)
 
 

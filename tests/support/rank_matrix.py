@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import xarray as xr
 from support import zoo
+from support.rank_outcomes import CRASHED, EQUAL, REFUSED, RIGHT, WRONG, Outcome
 
 import bathyscope
 from bathyscope import Prompt
@@ -25,7 +26,6 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model.ranks import is_first, of_first, together
 
 CLOSE: Final = 2e-5
-RIGHT, REFUSED, WRONG, CRASHED, EQUAL = "right", "refused", "wrong", "crashed", "equal"
 LENGTHS: Final = (14, 14, 17, 17, 11, 11)
 LONG: Final = (70,) * 6
 """Enough tokens for maps of a stream of width 64."""
@@ -36,27 +36,6 @@ ALONE: Final = ("translated_lens",)
 """Measures with prompts of their own."""
 SUMS: Final = ("hsic_covariance",)
 """Products of two sums that cancel, which are compared by the largest of their entries."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What happened to one measure or act of one family.
-
-    Args:
-        family: entry of the zoo.
-        ranks: over how many it was split.
-        what: a measure, or an act such as ``schedule``.
-        outcome: right (within ``CLOSE``), equal, refused, wrong or crashed.
-        gap: the largest, relative to max(1, |expected|).
-        note: where it is, or the reason of a refusal.
-    """
-
-    family: str
-    ranks: int
-    what: str
-    outcome: str
-    gap: str = ""
-    note: str = ""
 
 
 def prompts_of(family: str, lengths: tuple[int, ...] = LENGTHS) -> list[Prompt]:

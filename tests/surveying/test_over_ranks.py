@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from support import zoo
 from support.on_ranks import Ended, Processes, launch, require_done
-from support.rank_matrix import CLOSE, Outcome
+from support.rank_matrix import CLOSE
+from support.rank_outcomes import Outcome
 
 import bathyscope
 from bathyscope.core.atomic import PARTIAL

@@ -59,7 +59,7 @@ def split_fault(hf: nn.Module) -> str:
 
 def local(value: Tensor) -> Tensor:
     """Return the part of a tensor that is on this rank; of a plain one all of it."""
-    return value.to_local() if is_shard(value) else value  # type: ignore[attr-defined, no-any-return]
+    return value.to_local() if is_shard(value) else value  # type: ignore[attr-defined]
 
 
 def locals_of(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
