@@ -26,8 +26,8 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model.ranks import is_first, of_first, together
 
 CLOSE: Final = 2e-5
-LENGTHS: Final = (14, 14, 17, 17, 11, 11)
-LONG: Final = (70,) * 6
+LENGTHS: Final = (9, 9, 12, 12)
+LONG: Final = (90,) * 6
 """Enough tokens for maps of a stream of width 64."""
 TWO: Final = (9, 12)
 HEADS: Final = 4
