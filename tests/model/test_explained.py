@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 from safetensors.torch import load_file, save_file
 from support import edited
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import Shard, distribute_tensor
 from transformers import LlamaForSequenceClassification, Qwen2AudioConfig
+from transformers.distributed import DistributedConfig
 
 import bathyscope
 from bathyscope.errors import BathyscopeError, ModelError
@@ -193,13 +198,49 @@ def test_a_folder_whose_name_ends_in_a_blank_is_loaded(tmp_path: Path) -> None:
     assert bathyscope.load(f"{tmp_path}/model ").n_blocks == 1
 
 
-def test_weights_that_are_split_over_processes() -> None:
+@pytest.fixture
+def alone_in_a_group(tmp_path: Path) -> Iterator[None]:
+    """A process group of one process, in which weights can be split over one."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/meeting", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_weights_that_something_else_has_split() -> None:
     hf = edited.tiny(1)
-    split = type("DTensor", (torch.Tensor,), {})
-    hf.lm_head.weight = torch.nn.Parameter(hf.lm_head.weight.detach().as_subclass(split), requires_grad=False)
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
+    hf.lm_head.weight = torch.nn.Parameter(distribute_tensor(hf.lm_head.weight.detach(), mesh, [Shard(0)]))
     with pytest.raises(ModelError) as caught:
         admission.require_measurable(hf)
     assert str(caught.value) == (
-        "lm_head.weight is split over processes (a DTensor of tensor parallelism or FSDP), and one process cannot read "
-        "it. Load the model without them: device_map, or placement='stream' where it does not fit."
+        "This LlamaForCausalLM is split by something else than the plan of transformers, and its blocks cannot be "
+        "measured so. Load it by load(name, tensor_parallel='auto'), or without parallelism (device_map, "
+        "placement='stream')."
     )
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_weights_that_are_sharded_for_training() -> None:
+    hf = edited.tiny(1)
+    fully_shard(hf, mesh=init_device_mesh("cpu", (1,)))
+    with pytest.raises(ModelError, match=r"is split by FSDP, which gathers blocks for a training's forward, and its"):
+        admission.require_measurable(hf)
+
+
+@pytest.mark.usefixtures("alone_in_a_group")
+def test_a_split_model_outside_of_its_ranks_work() -> None:
+    hf = edited.tiny(1)
+    mesh = init_device_mesh("cpu", (1,), mesh_dim_names=("tp",))
+    hf.lm_head.weight = torch.nn.Parameter(distribute_tensor(hf.lm_head.weight.detach(), mesh, [Shard(0)]))
+    hf.config.distributed_config = DistributedConfig(tp_size=1)
+    with pytest.raises(ModelError) as caught:
+        admission.require_measurable(hf)
+    assert str(caught.value) == (
+        "This LlamaForCausalLM is split over processes (tensor parallelism), and this call works in one. load, check, "
+        "survey and scheduled take split models; load it without tensor_parallel for others (device_map, "
+        "placement='stream')."
+    )
+    hf.config.distributed_config = DistributedConfig(tp_size=2, ep_size=2)
+    with pytest.raises(ModelError, match=r"is split by experts as well \(ep_size=2\), and its blocks"):
+        admission.require_measurable(hf)

@@ -28,7 +28,7 @@ Reason = Literal["failed", "interrupted", "lost", "left"]
 
 
 @dataclass(frozen=True)
-class Ending:
+class RankEnding:
     """How a rank ended.
 
     Args:
@@ -64,7 +64,7 @@ class Line:
         hear: takes the ending of another rank, in a thread of its own.
     """
 
-    def __init__(self, rank: int, hear: Callable[[Ending], None]) -> None:
+    def __init__(self, rank: int, hear: Callable[[RankEnding], None]) -> None:
         self._rank = rank
         self._hear = hear
         self._lock = threading.Lock()
@@ -126,7 +126,7 @@ class Line:
         self._peers[0] = peer
         self._follow_all()
 
-    def tell(self, ending: Ending) -> None:
+    def tell(self, ending: RankEnding) -> None:
         """Send an ending to all other ranks; those that are not there any more need none."""
         with self._lock:
             peers = list(self._peers.values())
@@ -154,11 +154,11 @@ class Line:
                 # a connection that is reset has closed as well
                 pass
         if rank not in self._left:
-            ending = Ending(rank, "lost")
+            ending = RankEnding(rank, "lost")
             self._pass_on(ending, besides=rank)
             self._hear(ending)
 
-    def _pass_on(self, ending: Ending, besides: int) -> None:
+    def _pass_on(self, ending: RankEnding, besides: int) -> None:
         """Let rank 0 tell the other ranks, which have no connections to each other."""
         if self._rank == 0:
             for rank, peer in self._peers.items():
@@ -184,14 +184,14 @@ def _introduced(peer: socket.socket, token: str) -> int | None:
     return rank if knows and isinstance(rank, int) else None
 
 
-def _ending(line: str) -> Ending | None:
+def _ending(line: str) -> RankEnding | None:
     """Return what a line says; None of one that says nothing."""
     try:
         record = json.loads(line)
         reason: Any = record["reason"]
         if reason not in ("failed", "interrupted", "lost", "left"):
             return None
-        return Ending(int(record["rank"]), reason, str(record["text"]), int(record["exit_code"]))
+        return RankEnding(int(record["rank"]), reason, str(record["text"]), int(record["exit_code"]))
     except (ValueError, KeyError, TypeError):
         return None
 

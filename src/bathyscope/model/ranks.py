@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from bathyscope.core.interrupts import INTERRUPTED, ended_as_interrupted, wait_for_uninterrupted
 from bathyscope.core.launched import LAUNCH, launched_local_rank, launched_processes, launched_rank
 from bathyscope.errors import BathyscopeError, ModelError, OptionError, RankError, StoreError, is_out_of_memory
-from bathyscope.model.line import Ending, Line
+from bathyscope.model.line import Line, RankEnding
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -57,7 +57,7 @@ class Team:
         """Whether all are at work together."""
         self.finishing = False
         """Whether this rank has done its work and waits for the others."""
-        self.ending: Ending | None = None
+        self.ending: RankEnding | None = None
         """The first ending that was heard or told."""
         self._heard = threading.Event()
         self._line = Line(rank, self._hear)
@@ -67,14 +67,14 @@ class Team:
         import torch.distributed as dist
 
         # strangers that find the port do not know the token, which only the group has
-        told: list[Any] = [None]
+        introduction: list[Any] = [None]
         hosts: list[Any] = [None] * self.size
         dist.all_gather_object(hosts, socket.gethostname())
         if self.rank == 0:
             host = "127.0.0.1" if len(set(hosts)) == 1 else _reachable_name()
-            told = [(*self._line.listen(host), secrets.token_hex(16))]
-        dist.broadcast_object_list(told, src=0)
-        host, port, token = told[0]
+            introduction = [(*self._line.listen(host), secrets.token_hex(16))]
+        dist.broadcast_object_list(introduction, src=0)
+        host, port, token = introduction[0]
         if self.rank == 0:
             self._line.accept(self.size - 1, token)
         else:
@@ -132,7 +132,7 @@ class Team:
         has_lost_first = self.ending is not None and self.ending.rank == 0 and self.ending.reason in ("lost", "left")
         return self.rank == (1 if has_lost_first else 0)
 
-    def _hear(self, ending: Ending) -> None:
+    def _hear(self, ending: RankEnding) -> None:
         """Take the ending of another rank, in the thread of a line."""
         if self.ending is not None:
             return
@@ -157,7 +157,7 @@ class Team:
     def _leave(self) -> None:
         """Say at the end of the program that nothing has happened, and close the group that was opened here."""
         if self.ending is None:
-            self._line.tell(Ending(self.rank, "left"))
+            self._line.tell(RankEnding(self.rank, "left"))
         _close_group(self.ending is None)
 
 
@@ -387,14 +387,14 @@ def _is_of_connection(error: BaseException | None) -> bool:
     return False
 
 
-def _ending_of(error: BaseException, rank: int) -> Ending:
+def _ending_of(error: BaseException, rank: int) -> RankEnding:
     """Return how a rank ends that raises an error."""
     if isinstance(error, KeyboardInterrupt):
-        return Ending(rank, "interrupted", exit_code=INTERRUPTED)
+        return RankEnding(rank, "interrupted", exit_code=INTERRUPTED)
     if isinstance(error, BathyscopeError):
-        return Ending(rank, "failed", str(error), error.exit_code)
+        return RankEnding(rank, "failed", str(error), error.exit_code)
     text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     if is_out_of_memory(error):
-        return Ending(rank, "failed", f"out of memory ({text[:200]})", ModelError.exit_code)
+        return RankEnding(rank, "failed", f"out of memory ({text[:200]})", ModelError.exit_code)
     code = StoreError.exit_code if isinstance(error, OSError) and error.filename is not None else 1
-    return Ending(rank, "failed", text, code)
+    return RankEnding(rank, "failed", text, code)
