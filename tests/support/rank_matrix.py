@@ -34,8 +34,8 @@ HEADS: Final = 4
 """Of keys and values, where a model of fewer could not be split over four ranks."""
 ALONE: Final = ("translated_lens",)
 """Measures with prompts of their own."""
-SUMS: Final = ("hsic_covariance",)
-"""Products of two sums that cancel, which are compared by the largest of their entries."""
+SUMS: Final = ("hsic", "hsic_covariance")
+"""Sums that cancel, in powers of whatever units the stream has, which are compared by the largest of their entries."""
 
 
 def prompts_of(family: str, lengths: tuple[int, ...] = LENGTHS) -> list[Prompt]:

@@ -54,6 +54,8 @@ OptionalText = Annotated[str | None, Parameter(show_default=False)]
 # on a model that is split.
 LOADING = join_options(LoadOptions, leave_out=("window", "gguf_file", "tensor_parallel"))
 """How a model is loaded."""
+LOADING_OVER_RANKS = join_options(LoadOptions, leave_out=("window", "gguf_file"))
+"""The same for commands that several processes may run together."""
 LOADING_SEVERAL = join_options(LOADING, leave_out=("revision",))
 """The same for models that have no revision in common."""
 

@@ -58,12 +58,14 @@ def check(
     stream: bool = False,
     attn: Attention | None = None,
     base: str | Path | None = None,
+    tensor_parallel: str | int | None = None,
 ) -> CheckResult:
     """Load a model where it is not loaded yet, and return everything that the checks of its anatomy measured.
 
     Args:
         model: what ``load`` returns or takes.
-        dtype, device, revision, trust_remote_code, placement, window, stream, attn, base: as for ``load``.
+        dtype, device, revision, trust_remote_code, placement, window, stream, attn, base, tensor_parallel: as for
+            ``load``.
 
     Returns:
         The family and the sizes of the model, and gaps relative to the largest magnitude of what is compared.
@@ -88,6 +90,7 @@ def check(
             stream=stream,
             attn=attn,
             base=base,
+            tensor_parallel=tensor_parallel,
         )
     anatomy, checks = model.anatomy, model.checks
     numbers = {

@@ -146,6 +146,9 @@ def survey_command(
                 command=command_line,
             )
     except KeyboardInterrupt as stop:
+        # another rank of the same survey says what is left
+        if session.current().silent:
+            raise
         raise KeyboardInterrupt(describe_interruption(out)) from stop
     print_result(run, "json" if as_json else "table", lambda: run_view(run))
     return 0
