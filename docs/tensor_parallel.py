@@ -26,17 +26,12 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 TABLE: Final = ROOT / "docs" / "tensor_parallel.csv"
 FAMILIES: Final = {
+    "gpt_neox": "packed queries, keys and values, one of each for every head",
     "llama": "grouped queries",
-    "llama_tied": "tied embeddings",
-    "qwen3": "norms of heads",
+    "mixtral": "experts",
     "ministral": "sliding windows",
     "gemma2": "soft caps, norms on outputs",
-    "olmo2": "norms on outputs",
-    "gpt_neox": "packed queries, keys and values",
-    "phi3": "packed, attention on every rank",
-    "mixtral": "experts",
-    "qwen3_moe": "experts, norms of heads",
-    "deepseek_v3": "latent keys and values",
+    "llama_tied": "tied embeddings",
     "gpt2": "no plan",
 }
 """Entry of the zoo → what it stands for."""

@@ -34,8 +34,9 @@ HEADS: Final = 4
 """Of keys and values, where a model of fewer could not be split over four ranks."""
 ALONE: Final = ("translated_lens",)
 """Measures with prompts of their own."""
-SUMS: Final = ("hsic", "hsic_covariance")
-"""Sums that cancel, in powers of whatever units the stream has, which are compared by the largest of their entries."""
+BY_LARGEST: Final = ("hsic", "hsic_covariance", "recovered", "recovered_all")
+"""Compared by the largest of their entries: sums that cancel, in powers of the units of the stream, and quotients by a
+difference of two prompts that may be small."""
 
 
 def prompts_of(family: str, lengths: tuple[int, ...] = LENGTHS) -> list[Prompt]:
@@ -198,7 +199,7 @@ def _gap(ours: Mapping[str, xr.Dataset], theirs: Mapping[str, xr.Dataset]) -> tu
         return float("inf"), f"{sorted({*ours} ^ {*theirs})}"
     for name, dataset in theirs.items():
         for variable in dataset.variables:
-            gap = _gap_of(ours[name].variables.get(variable), dataset[variable], variable in SUMS)
+            gap = _gap_of(ours[name].variables.get(variable), dataset[variable], variable in BY_LARGEST)
             if gap > worst:
                 worst, where = gap, f"{name}.{variable}"
     return worst, where
