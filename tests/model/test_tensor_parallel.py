@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from support import zoo
+from support import waves, zoo
 
 import bathyscope
 from bathyscope import ModelError, OptionError
 from bathyscope.model.options import read_split
 from bathyscope.model.ranks import agreed, is_first, of_all, of_first, rank, require_same, size, together
 from bathyscope.model.tensor_parallel import require_splittable, split_of
+from bathyscope.surgery.scheduled.copying import reordered
+from bathyscope.surveying.controls import controls_of
 
 
 def saved(place: Path, family: str, **changes: Any) -> Path:
@@ -123,3 +126,33 @@ def test_whole_models_are_not_split() -> None:
     assert split_of(torch.nn.Linear(2, 2)) is None
     assert split_of("a name") is None
     assert split_of("a name", {"tensor_parallel": "2"}) == 2
+
+
+def test_what_works_in_one_process_is_not_split(tmp_path: Path) -> None:
+    reason = "tensor_parallel='auto' is for load, check and survey, and {} works in one process; leave it out."
+    with pytest.raises(OptionError) as caught:
+        bathyscope.course("nowhere", ["A text."], tmp_path / "course", loading={"tensor_parallel": "auto"})
+    assert str(caught.value) == reason.format("course")
+    with pytest.raises(OptionError) as caught:
+        bathyscope.reproduce("csordas2025", tensor_parallel="auto")
+    assert str(caught.value) == reason.format("reproduce")
+    grid = {"models": ["gpt2"], "prompts": ["stories.txt:2"], "tensor_parallel": "auto"}
+    with pytest.raises(OptionError) as caught:
+        bathyscope.grid(grid, tmp_path / "grid")
+    assert str(caught.value) == reason.format("grid")
+
+
+@pytest.mark.parametrize("kind", ["untrained", "shuffled_blocks"])
+def test_controls_that_are_built_again_are_refused_of_split_models(kind: str) -> None:
+    split = replace(waves.loaded("llama"), ranks=2)
+    (control,) = controls_of(kind)
+    with pytest.raises(ModelError, match=rf"The control {kind} builds \w+ again from its configuration, and blocks"):
+        control.require(split)
+    (text,) = controls_of("shuffled_text")
+    text.require(split)
+
+
+def test_orders_that_are_built_again_are_refused_of_split_models() -> None:
+    split = replace(waves.loaded("llama"), ranks=2)
+    with pytest.raises(ModelError, match=r"schedule='drop:2' builds \w+ again from its configuration, and"):
+        reordered(split, "drop:2")

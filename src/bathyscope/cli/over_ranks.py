@@ -21,13 +21,23 @@ def ranks_of(arguments: Sequence[str]) -> Iterator[None]:
     if split is None or launched_processes() < 2 or not set(arguments).isdisjoint(_NO_WORK):
         yield
         return
-    session.work_on_ranks(launched_processes(), launched_rank() > 0)
+    leave_words_to_first(split)
     # torch, which takes seconds, is imported for these commands alone
     from bathyscope.model.options import read_split
     from bathyscope.model.ranks import together
 
     with together(read_split(split)):
         yield
+
+
+def leave_words_to_first(split: object) -> None:
+    """Let rank 0 alone print where a model is split, as a flag or a recipe says.
+
+    Args:
+        split: what is given as ``tensor_parallel``; None = nothing is split.
+    """
+    if split is not None and launched_processes() > 1:
+        session.work_on_ranks(launched_processes(), launched_rank() > 0)
 
 
 def split_in(arguments: Sequence[str]) -> str | None:

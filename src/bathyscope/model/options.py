@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from bathyscope.core.common_options import Revision, TrustRemoteCode
 from bathyscope.core.conditions import Excludes
@@ -82,3 +82,21 @@ def require_loading(loading: object) -> None:
         f"loading={describe_value(loading)} is no dict of arguments of load by name; give one, such as "
         "loading={'dtype': 'bfloat16'}."
     )
+
+
+def require_one_process(loading: Mapping[str, Any] | None, task: str) -> None:
+    """Refuse to split a model for what works in one process.
+
+    Args:
+        loading: arguments of ``load`` by name.
+        task: such as ``course``, for the message.
+
+    Raises:
+        OptionError: they ask for several processes.
+    """
+    split = (loading or {}).get("tensor_parallel")
+    if split is not None:
+        raise OptionError(
+            f"tensor_parallel={describe_value(split)} is for load, check and survey, and {task} works in one process; "
+            "leave it out."
+        )

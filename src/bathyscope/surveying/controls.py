@@ -61,8 +61,9 @@ class Control:
                 initialised again; the model has one block, whose order cannot change, or its configuration cannot say
                 the order.
         """
+        if self.kind != "shuffled_text":
+            _require_whole(model, self.kind)
         if self.kind == "untrained":
-            _require_whole(model)
             _require_room(model)
             require_initialisable(model.hf)
         elif self.kind == "shuffled_blocks":
@@ -129,12 +130,12 @@ def controls_of(request: str | Sequence[str] | None) -> tuple[Control, ...]:
     return tuple(Control(kind, seed) for kind, seeds in seeds_of.items() for seed in range(seeds))
 
 
-def _require_whole(model: Model) -> None:
+def _require_whole(model: Model, kind: Kind) -> None:
     if model.ranks > 1:
         raise ModelError(
-            f"The control untrained would build all of {model.name} on each of its {model.ranks} ranks, which have "
-            "room for a part. Take the control shuffled_text or shuffled_blocks, or survey an untrained model of this "
-            "configuration on its own."
+            f"The control {kind} builds {model.name} again from its configuration, and blocks built so do not know the "
+            f"part of their weights that each of {model.ranks} ranks has. Take the control shuffled_text, or load the "
+            "model whole (without tensor_parallel)."
         )
 
 

@@ -20,6 +20,7 @@ from bathyscope.core.result import rows_of
 from bathyscope.errors import OptionError, describe_value, did_you_mean
 from bathyscope.measures.registry import MEASURES
 from bathyscope.model import Model, load
+from bathyscope.model.options import require_one_process
 from bathyscope.options import items_of
 from bathyscope.prompts.source import label_of
 from bathyscope.runs.folder import folder_path, refuse_holder, require_own_folder
@@ -290,6 +291,7 @@ def _cell(entries: Sequence[Mapping[str, Any]], common: Mapping[str, Any], out: 
 
 
 def _require_known(name: str, arguments: Mapping[str, Any]) -> None:
+    require_one_process(arguments, "grid")
     argument_names = {"model", *_LOADING, *_SURVEYING}
     options = {key: value for key, value in arguments.items() if key not in argument_names}
     allowed = set(MEASURES)

@@ -17,6 +17,7 @@ from bathyscope.cli import session
 from bathyscope.cli.arguments import Quiet, make_app, take_options
 from bathyscope.cli.console import quiet_libraries, say
 from bathyscope.cli.flags import add_flags, join_options, make_flags, nest_options
+from bathyscope.cli.over_ranks import leave_words_to_first
 from bathyscope.cli.printing import print_result
 from bathyscope.cli.summary import run_view
 from bathyscope.core.conditions import require_conditions
@@ -132,6 +133,7 @@ def survey_command(
     """
     typed = read_sources(nest_options(options))
     name, loading, surveying = read_request(recipe, {"model": model, **typed} if model else typed, allow_code)
+    leave_words_to_first(loading.get("tensor_parallel"))
     out = str(surveying["out"])
     say(f"Loading {name}; the run goes to {out}.", quiet)
     command_line = session.current().command_line

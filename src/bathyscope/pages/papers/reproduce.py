@@ -12,6 +12,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path, require_writable
 from bathyscope.errors import ArgumentError, OptionError, describe_value, did_you_mean
 from bathyscope.model import load
+from bathyscope.model.options import require_one_process
 from bathyscope.pages.figures.render import check_format
 from bathyscope.pages.options import ReproduceOptions
 from bathyscope.pages.papers.cells import Outcome, measured, plan_cells
@@ -71,6 +72,7 @@ def reproduce(
 
 def _require_known(loading: Mapping[str, Any]) -> None:
     """Refuse options that ``load`` lacks before anything is planned."""
+    require_one_process(loading, "reproduce")
     of_reproduce, of_load = ([*inspect.signature(function).parameters] for function in (reproduce, load))
     for name in loading:
         if name not in of_load[1:]:

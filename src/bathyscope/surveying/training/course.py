@@ -13,7 +13,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.core.strict import DAMAGED, read_json
 from bathyscope.errors import ModelError, OptionError, StoreError, describe_value, warn
 from bathyscope.model import Model, adapters_of, config_hash, load
-from bathyscope.model.options import require_loading
+from bathyscope.model.options import require_loading, require_one_process
 from bathyscope.model.weights import configuration_difference
 from bathyscope.options import items_of
 from bathyscope.prompts.prompts import Prompts
@@ -85,6 +85,7 @@ def course(
         array([ 500, 1000])
     """
     require_loading(loading)
+    require_one_process(loading, "course")
     folder = folder_path(out, "out")
     require_course_folder(folder)
     sources = _checkpoints(checkpoints, items_of(revisions))
