@@ -41,7 +41,7 @@ def test_what_is_refused_is_refused_for_the_reason_in_the_table(tmp_path: Path) 
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("family", "ranks"), [("gemma2", 2), ("mixtral", 2), ("gpt_neox", 4)])
+@pytest.mark.parametrize(("family", "ranks"), [("gemma2", 2), ("mixtral", 2), ("ministral", 4)])
 def test_what_is_stored_is_what_the_ranks_say(family: str, ranks: int) -> None:
     only = ["lens", "attention_locality", "neurons"]
     stored = {row.what: row.outcome for row in table.read_table() if (row.family, row.ranks) == (family, ranks)}

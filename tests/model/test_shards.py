@@ -49,9 +49,10 @@ def test_whole_values_come_in_their_order(axis: int | None, most: int) -> None:
 
 
 def test_a_block_is_whole_inside_and_split_again_behind() -> None:
-    block = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 4))
+    first = nn.Linear(4, 6)
+    block = nn.Sequential(first, nn.Linear(6, 4))
     before = [value.detach().clone() for value in block.parameters()]
-    block[0].weight = nn.Parameter(split(block[0].weight.detach(), 0))
+    first.weight = nn.Parameter(split(first.weight.detach(), 0))
     parts = dict(block.named_parameters())
     assert is_split(block)
     with whole_block(block):

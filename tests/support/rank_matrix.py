@@ -126,7 +126,7 @@ def _measured(family: str, ranks: int, measures: list[str], model: Any, folder: 
 
     def survey(some: Any) -> Mapping[str, xr.Dataset]:
         prompts = prompts_of(family, LONG if measures == ["translated_lens"] else LENGTHS)
-        options = {name: options_of(name, family) for name in measures}
+        options: dict[str, Any] = {name: options_of(name, family) for name in measures}
         run = bathyscope.survey(some, prompts, measures, progress=False, **options)
         return {name: run[name] for name in run.measures if name != "noise"}
 
