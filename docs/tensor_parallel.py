@@ -26,7 +26,6 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
 TABLE: Final = ROOT / "docs" / "tensor_parallel.csv"
 FAMILIES: Final = {
-    "gpt_neox": "packed queries, keys and values, one of each for every head",
     "llama": "grouped queries",
     "mixtral": "experts",
     "ministral": "sliding windows",

@@ -11,7 +11,7 @@ from support.rank_outcomes import EQUAL, REFUSED, RIGHT
 import docs.tensor_parallel as table
 from bathyscope import ModelError
 from bathyscope.measures.registry import MEASURES
-from bathyscope.model.tensor_parallel import require_splittable
+from bathyscope.model.tensor_parallel import COMPARED, require_splittable
 
 FACTS = ("schedule", "control shuffled_text", "control shuffled_blocks", "control untrained", "write")
 
@@ -24,6 +24,12 @@ def test_every_family_is_in_the_table_and_nothing_is_wrong() -> None:
         for ranks in table.RANKS:
             whats = [row.what for row in rows if (row.family, row.ranks) == (family, ranks)]
             assert whats == ["load"] or sorted(whats) == sorted(["load", *MEASURES, *FACTS])
+
+
+def test_what_is_warned_of_is_what_the_table_lacks() -> None:
+    """A type counts as compared where the table has all of it, over two ranks and over four."""
+    compared = {row.family for row in table.read_table() if row.what == "write"}
+    assert {zoo.entry(family).config().model_type for family in compared} == COMPARED
 
 
 def test_weights_have_the_hash_of_the_whole_model() -> None:

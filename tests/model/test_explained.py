@@ -21,6 +21,7 @@ from transformers.distributed import DistributedConfig
 import bathyscope
 from bathyscope.errors import BathyscopeError, ModelError
 from bathyscope.model import admission
+from bathyscope.model.tensor_parallel import comparison_warning
 
 
 @pytest.fixture
@@ -241,6 +242,9 @@ def test_a_split_model_outside_of_its_ranks_work() -> None:
         "survey and scheduled take split models; load it without tensor_parallel for others (device_map, "
         "placement='stream')."
     )
+    assert comparison_warning(hf) is None
+    hf.config.model_type = "phi3"
+    assert str(comparison_warning(hf)).startswith("Models of type phi3 were not compared over ranks with whole ones")
     hf.config.distributed_config = DistributedConfig(tp_size=2, ep_size=2)
     with pytest.raises(ModelError, match=r"is split by experts as well \(ep_size=2\), and its blocks"):
         admission.require_measurable(hf)

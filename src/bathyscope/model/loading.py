@@ -40,7 +40,7 @@ from bathyscope.model.placement import blocks_of
 from bathyscope.model.ranks import agreed, require_same, size, together
 from bathyscope.model.replaced import warn_of_replaced_methods
 from bathyscope.model.streaming.offloaded import is_offloaded, store_of, take_over
-from bathyscope.model.tensor_parallel import split_of
+from bathyscope.model.tensor_parallel import comparison_warning, split_of
 from bathyscope.model.weights import WeightReading, config_hash, settings_hash
 from bathyscope.prompts.source import require_there
 
@@ -137,8 +137,10 @@ def load(
                 take_over(hf, blocks_of(hf) if family is None else family.blocks, window)
             require_measurable(hf)
             quantised = quantisation_warning(hf)
-            if quantised is not None:
-                warn(f"{name}: {quantised}")
+            uncompared = comparison_warning(hf)
+            for sentence in (quantised, uncompared):
+                if sentence is not None:
+                    warn(f"{name}: {sentence}")
             if window is not None and store_of(hf) is None:
                 warn(
                     f"window={window} has no effect, because all blocks of this model stay in memory. Give "
@@ -155,7 +157,7 @@ def load(
             tokenizer,
             gguf=gguf,
             settings_hash=settings_hash(hf),
-            warnings=tuple(text for text in (left_over, quantised) if text is not None),
+            warnings=tuple(text for text in (left_over, quantised, uncompared) if text is not None),
             adapter=adapter,
             ranks=size(),
         )

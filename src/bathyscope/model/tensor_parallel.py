@@ -20,6 +20,9 @@ from bathyscope.model.options import read_split
 from bathyscope.model.ranks import Split, size, together
 from bathyscope.model.shards import is_split, split_fault
 
+COMPARED: Final = frozenset(("gemma2", "llama", "ministral", "mixtral"))
+"""Types of models of which every measure was compared with the whole model's (``docs/tensor_parallel.csv``)."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -100,6 +103,17 @@ def require_splittable(
             raise ModelError(
                 f"{name} has {heads} in a block, which {ranks} ranks cannot share evenly{allowed}. {_INSTEAD}"
             )
+
+
+def comparison_warning(hf: nn.Module) -> str | None:
+    """Say that a split model's type was not compared with the whole one; None where it was, or nothing is split."""
+    kind = str(getattr(hf.config, "model_type", ""))
+    if not is_split(hf) or kind in COMPARED:
+        return None
+    return (
+        f"Models of type {kind} were not compared over ranks with whole ones ({', '.join(sorted(COMPARED))} were): "
+        "what is measured is what transformers' plan computes. Compare a few prompts with the whole model."
+    )
 
 
 def is_of_blocks(rule: str) -> bool:
