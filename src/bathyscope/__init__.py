@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from bathyscope.surveying.distributed.joining import join as join
     from bathyscope.surveying.engines import survey as survey
     from bathyscope.surveying.grids import grid as grid
+    from bathyscope.surveying.stored import survey_states as survey_states
     from bathyscope.surveying.training.course import course as course
     from bathyscope.surveying.training.watch import watch as watch
 

@@ -16,6 +16,7 @@ from bathyscope.model.anatomy.checks import Checks
 from bathyscope.model.anatomy.plain import home_of, vocabulary
 from bathyscope.model.bundled import model_path
 from bathyscope.model.gguf import GgufFile
+from bathyscope.model.states.folder import StatesFolder
 from bathyscope.model.streaming.offloaded import store_of
 from bathyscope.model.streaming.store import BlockStore
 from bathyscope.prompts.padding import EdgeTokens
@@ -42,6 +43,7 @@ class Model:
         gguf: the file that its weights were unpacked from; None = they come from elsewhere.
         warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
             its configuration leaves out.
+        states: stored states that are measured in its place, of which it has the head alone; None = it is all there.
         adapter: what its name stands for, and the model that it was put into; None = its name is that of a model.
 
     Example:
@@ -64,6 +66,7 @@ class Model:
     settings_hash: str = ""
     warnings: tuple[str, ...] = ()
     adapter: Adapter | None = None
+    states: StatesFolder | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -107,6 +110,8 @@ class Model:
     @cached_property
     def has_position_table(self) -> bool:
         """Whether positions come from a table of ``max_tokens`` entries, so that longer prompts cannot be run."""
+        if self.states is not None:
+            return False
         if config_of(self.hf).model_type in _OWN_TABLES:
             return True
         limit = self.max_tokens

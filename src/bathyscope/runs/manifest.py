@@ -25,7 +25,7 @@ from bathyscope.runs.folder import Kind, plain_name, read_manifest, unreadable
 RUN = Kind("run", "a survey", "manifest.json", schemas=(1, 2))
 SCHEMA = RUN.schemas[-1]
 _LIBRARIES = ("bathyscope", "torch", "transformers", "numpy", "xarray")
-TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "loops")
+TOLD_LATER = ("n_blocks", "config_hash", "adapters", "gguf", "loops", "states")
 """Fields of an identity that earlier runs do not tell."""
 
 _TEXTS = ("model", "weight_hash", "prompt_hash", "dataset", "dtype", "attention", "device")
@@ -59,6 +59,7 @@ class Identity:
         keep_text: whether texts of tokens are kept, among the prompts and in results.
         schedule: the order of the model's blocks that was measured; None = their own.
         gguf: name, SHA-256 and quantisation of the GGUF file that the weights were unpacked from; None = no such file.
+        states: layout, boundaries and hash of the files that stored states were read from; None = the model was run.
         loops: by step the block that it runs, in a model that runs blocks several times; None = each runs once.
 
     Raises:
@@ -89,6 +90,7 @@ class Identity:
     gguf: Mapping[str, str] | None = None
     pace: Mapping[str, float] | None = None
     loops: tuple[int, ...] | None = None
+    states: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:

@@ -45,6 +45,7 @@ class Survey:
         measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
         device: the one that will compute; None = the one that the model is on.
         defaults: measure → options that count where none are given, before those of a preset.
+        without: measures that no other one brings along.
     """
 
     measures: Measures = None
@@ -62,6 +63,7 @@ class Survey:
     keep_text: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    without: frozenset[str] = frozenset()
 
     @property
     def declared(self) -> dict[str, tuple[Any, Any]]:
@@ -69,7 +71,7 @@ class Survey:
         paper = preset_of(self.preset)
         measures = {*paper.options, *self.defaults}
         defaults = {name: {**paper.options.get(name, {}), **self.defaults.get(name, {})} for name in measures}
-        return chosen(_named(self.measures, paper), self.options, defaults)
+        return chosen(_named(self.measures, paper), self.options, defaults, self.without)
 
     def plan(self, model: AnyModel, prompts: Source | Prompts, *, warns_of_repeats: bool = True) -> SurveyPlan:
         """Decide and check everything before any compute (see ``survey``).

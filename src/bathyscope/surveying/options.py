@@ -112,6 +112,39 @@ class SurveyOptions:
 
 
 @dataclass(frozen=True)
+class StatesOptions:
+    """Options of ``survey_states``.
+
+    Args:
+        states: folder of hidden states that vLLM, speculators or your own code has stored, in place of running a model.
+        head: folder or hub name of the model that was served; only its configuration, final norm and unembedding are
+            read.
+        boundaries: layer ids that the states are of, ascending: 0 is the embedding, and the number of blocks stands
+            behind the last one, in front of the final norm. None = as ``states.json`` says, or all where all are there.
+        dtype: of the head, and of the states when they are read; None = the states' own.
+        out: folder of the run; an interrupted run there is resumed.
+        seed: of what is sampled, and of resampling.
+        batch_tokens: tokens of prompts in one shard, the unit that is stored when a run is interrupted.
+        keep_text: store the text of every token with the run; token ids are always stored.
+    """
+
+    states: str | None = None
+    head: Annotated[str | None, Needs("states", "reads stored states", "hidden_states/")] = None
+    boundaries: Annotated[
+        tuple[int, ...] | None, Repeatable(), Needs("states", "are those of stored states", "hidden_states/")
+    ] = None
+    prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
+    measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
+    out: Annotated[str | None, Unset("in memory alone", shell="runs/HEAD-STATES")] = None
+    seed: int | None = None
+    dtype: str | None = None
+    revision: Revision = None
+    trust_remote_code: TrustRemoteCode = False
+    batch_tokens: Annotated[int, Range(1, none="4096")] | None = None
+    keep_text: bool = True
+
+
+@dataclass(frozen=True)
 class EstimateOptions:
     """Options of ``estimate``.
 

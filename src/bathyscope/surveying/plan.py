@@ -86,6 +86,7 @@ class SurveyPlan:
             CONTROL: self.control,
             "memory": self.memory,
             "call_tokens": self.call_tokens,
+            "states": None if self.model.states is None else self.model.states.record(),
             # what loading warned of, which nobody who opens the run later has seen
             "warnings": list(self.model.warnings),
         }
@@ -119,6 +120,7 @@ class SurveyPlan:
             "schedule": model.schedule,
             "loops": None if self.model.anatomy.cycle is None else list(self.model.anatomy.cycle.blocks),
             "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
+            "states": None if self.model.states is None else self.model.states.identity(),
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:

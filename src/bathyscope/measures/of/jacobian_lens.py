@@ -134,4 +134,5 @@ DECLARATION: Final = Declaration(
     },
     question="what would be said from there if the other blocks acted as they do on average?",
     rows="a plain forward; backward passes to fit it",
+    needs="last boundary",
 )
