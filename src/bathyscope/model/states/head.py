@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from bathyscope.model.anatomy.readout import Readout
 from bathyscope.model.anatomy.registry import family_for
 from bathyscope.model.anatomy.sites import submodule
 from bathyscope.model.checkpoint import load_config
+from bathyscope.model.checkpoint_names import CheckpointNames
 from bathyscope.model.files import INDEX, SINGLE, indexed, list_names, places_of_weights
 from bathyscope.model.gguf import is_gguf
 from bathyscope.model.load_errors import unloadable
@@ -102,7 +103,7 @@ def read_head(name: str, dtype: torch.dtype, revision: str | None = None, trust_
     blocks = list_blocks(outline, family)
     if len(set(map(id, blocks))) < len(blocks):
         raise ModelError(f"{name} runs a block several times, {_ONE_STREAM}. Load the model itself to survey it.")
-    source = _Tensors(name, revision)
+    source = _Tensors(name, revision, outline)
     for path in (family.final_norm, family.head, family.projection):
         module = None if path is None else submodule(outline, path)
         if path is not None and module is not None:
@@ -163,8 +164,9 @@ def _adds_positions(outline: Any) -> bool:
 class _Tensors:
     """Tensors of a checkpoint by name, read one by one."""
 
-    def __init__(self, name: str, revision: str | None) -> None:
+    def __init__(self, name: str, revision: str | None, outline: Any) -> None:
         self.name, self.bytes_read = name, 0
+        self._names = CheckpointNames(outline)
         self._revision = revision
         self._folder = folder_of(name, revision)
         if self._folder is None:
@@ -178,35 +180,47 @@ class _Tensors:
             self._places = dict.fromkeys(self._file(SINGLE).places, SINGLE)
 
     def read(self, names: Sequence[str], target: Tensor) -> None:
-        """Fill a tensor from the first of the names that the checkpoint has.
+        """Fill a tensor from the one that the checkpoint has for it.
+
+        Args:
+            names: that the tensor has in the model, of a tied one several.
 
         Raises:
             ModelError: it has none of them, or a tensor of another shape or kind.
         """
-        found = next((name for name in names if name in self._places), None)
-        if found is None:
+        stored = self._stored_name(names)
+        if stored is None:
             raise ModelError(
                 f"{self.name} holds no {names[0]}, which the head needs; it has {list_names(self._places)}. Copy the "
                 "tensors of final norm and unembedding too, under their names in the checkpoint."
             )
-        file = self._file(self._places[found])
-        place = file.places.get(found)
+        file = self._file(self._places[stored])
+        place = file.places.get(stored)
         if place is None or place.shape != tuple(target.shape):
             shape = "absent" if place is None else list(place.shape)
             raise ModelError(
-                f"{file.path}: {found} is {shape}, and the configuration says {list(target.shape)}. Download the "
+                f"{file.path}: {stored} is {shape}, and the configuration says {list(target.shape)}. Download the "
                 "checkpoint again, or give its own config.json."
             )
         if place.dtype is None or not place.dtype.is_floating_point or place.dtype.itemsize < 2:
             raise ModelError(
-                f"{file.path} stores {found} quantised ({place.dtype}), and a head is read in floating point. Give a "
+                f"{file.path} stores {stored} quantised ({place.dtype}), and a head is read in floating point. Give a "
                 "checkpoint whose head is not quantised."
             )
         with file.reading() as stream:
-            file.read(stream, found, target)
+            file.read(stream, stored, target)
         self.bytes_read += place.stop - place.start
         if not torch.isfinite(target).all():
-            raise ModelError(f"{file.path} holds NaN or Inf in {found}. Download or convert the checkpoint again.")
+            raise ModelError(f"{file.path} holds NaN or Inf in {stored}. Download or convert the checkpoint again.")
+
+    def _stored_name(self, names: Sequence[str]) -> str | None:
+        """Return the name that the checkpoint has for a tensor, which the library may rename when it loads it."""
+        if names[0] in self._places:
+            return names[0]
+        # those of blocks have a number
+        outside = [name for name in self._places if not any(part.isdecimal() for part in name.split("."))]
+        renamed = ((name, self._names.of(name)) for name in outside if self._names.is_copied(name))
+        return next((name for name, model_name in renamed if model_name in names), None)
 
     def _file(self, name: str) -> HeadFile:
         if name not in self._files:
@@ -241,20 +255,17 @@ def _fill(outline: nn.Module, path: str, module: nn.Module, source: _Tensors) ->
                 if tensor is None or f"{inner_path}.{name}".lstrip(".") not in kept:
                     continue
                 target = torch.empty(tensor.shape, dtype=tensor.dtype)
-                source.read([*dict.fromkeys((f"{at}.{name}", *names[id(tensor)]))], target)
+                source.read([f"{at}.{name}", *names[id(tensor)]], target)
                 filled = nn.Parameter(target, requires_grad=False) if table is inner._parameters else target
                 table[name] = filled  # type: ignore[assignment]
 
 
 def _names_by_tensor(outline: nn.Module) -> dict[int, list[str]]:
-    """Return every name that a checkpoint may have for a tensor: a tied one's others, and without the model's prefix."""
+    """Return every name that each tensor has in a model; a tied one has several."""
     names: dict[int, list[str]] = {}
-    prefix = f"{getattr(outline, 'base_model_prefix', '')}."
-    for name, tensor in _all_tensors(outline):
-        names.setdefault(id(tensor), []).extend([name, name.removeprefix(prefix)])
+    for name, tensor in (
+        *outline.named_parameters(remove_duplicate=False),
+        *outline.named_buffers(remove_duplicate=False),
+    ):
+        names.setdefault(id(tensor), []).append(name)
     return names
-
-
-def _all_tensors(outline: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    yield from outline.named_parameters(remove_duplicate=False)
-    yield from outline.named_buffers(remove_duplicate=False)
