@@ -75,6 +75,12 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def written_out(items: Sequence[object]) -> str:
+    """Return a list as a clause has it: ``2, 16 and 32``."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def capitalised(text: str) -> str:
     """Return a text that begins a sentence; ``str.capitalize`` would take the capitals from its names."""
     return text[:1].upper() + text[1:]

@@ -57,7 +57,7 @@ def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str
     ``all`` means every measure of the package and of plug-ins.
 
     Args:
-        without: measures that no other one brings along.
+        without: measures that ``all`` leaves out, and no other one brings along.
 
     Raises:
         OptionError: unknown name, no name at all, or two measures of one name.
@@ -65,7 +65,8 @@ def expand(requested: Iterable[Asked], without: Container[str] = ()) -> dict[str
     declarations: dict[str, Declaration] = {}
     # Measures bring along those that they read from.
     for item in items_of(requested):
-        for declaration in _declared(item):
+        left_out = without if item == "all" else ()
+        for declaration in (each for each in _declared(item) if each.name not in left_out):
             if declarations.setdefault(declaration.name, declaration) != declaration:
                 raise OptionError(f"Two measures are called {declaration.name!r}; give one of them another name.")
             needed = [name for name in declaration.requires if name not in declarations and name not in without]
@@ -87,7 +88,7 @@ def chosen(
     Args:
         options: measure → its options, as a dict or its options class.
         defaults: measure → options where none are given (a preset's).
-        without: measures that no other one brings along.
+        without: measures that ``all`` leaves out, and no other one brings along.
 
     Raises:
         OptionError: unknown measure or option, a value that is not allowed, options for a measure not asked for.

@@ -220,6 +220,12 @@ class Run:
         blocks = self.manifest.get("identity", {}).get("loops")
         return None if blocks is None else cycle_of(tuple(blocks))
 
+    @property
+    def stored(self) -> tuple[int, ...] | None:
+        """The boundaries of the stored states that were measured in the place of a model; None where one was run."""
+        states = self.manifest.get("identity", {}).get("states")
+        return None if states is None else tuple(states["boundaries"])
+
     def save(self, path: str | Path) -> Run:
         """The run in a folder, as if it had been surveyed with ``out=path``: a run in memory is kept, another copied.
 
@@ -410,6 +416,7 @@ class Run:
             settings=self.identity.measures,
             cycle=self.cycle,
             copies=self.copies,
+            stored=self.stored,
         )
         return self._verdicts[cluster]
 

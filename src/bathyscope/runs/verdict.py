@@ -19,7 +19,7 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray, IntArray
 from bathyscope.core.cycles import Cycle
-from bathyscope.core.text import counted, signed
+from bathyscope.core.text import counted, signed, written_out
 from bathyscope.errors import OptionError
 from bathyscope.prompts.prompts import copies_in_words
 from bathyscope.runs.departures import Departure, Settings, departures, protected_tokens, reads_later_tokens
@@ -51,6 +51,7 @@ WITHIN: Final = "within"
 DIFFERENT: Final = "different"
 OPEN: Final = "open"
 UNKNOWN: Final = "unknown"
+_STATES: Final = "states of a served model, which tell no effect of its blocks"
 _OLD: Final = "When half of the tokens keep theirs is not stored in this run: survey again."
 
 
@@ -68,6 +69,7 @@ class Verdict:
         cut: whether skip effects were measured and this part of the run is without them.
         has_means: whether the change of the output was reduced to means over tokens, which are what is read.
         copies: prompts that have the tokens of others, with which intervals take them as one.
+        stored: boundaries of the stored states that were measured; None = the model was run.
     """
 
     half: DepthReading
@@ -81,6 +83,7 @@ class Verdict:
     cut: bool = False
     has_means: bool = True
     copies: int = 0
+    stored: tuple[int, ...] | None = None
 
     @property
     def n_blocks(self) -> int:
@@ -204,6 +207,10 @@ class Verdict:
     def caveats(self) -> tuple[str, ...]:
         """What a reader must know to read the numbers right: no control, departures from the definition, copies."""
         caveats = []
+        if self.stored is not None:
+            caveats.append(_STATES)
+            if len(self.stored) <= self.n_blocks:
+                caveats.append(f"read at boundaries {written_out(self.stored)} alone, and in between by proportion")
         if self._untrained is None:
             other = "untrained " if self.head.tokens.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
@@ -228,9 +235,9 @@ class Verdict:
         return f"Readings that not all {self._unit}s have: {', '.join(partial)}." if partial else ""
 
     @property
-    def _deciding(self) -> tuple[DepthReading, DepthReading]:
-        """The two numbers of the head."""
-        return self.head.tokens, self.head.effect
+    def _deciding(self) -> tuple[DepthReading, ...]:
+        """The two numbers of the head; of stored states the first, since nothing tells the other."""
+        return (self.head.tokens,) if self.stored is not None else (self.head.tokens, self.head.effect)
 
     @property
     def _unit(self) -> str:
@@ -282,6 +289,8 @@ class Verdict:
         """What to survey for a reading that the run does not have."""
         if not any(math.isnan(reading.value) for reading in self._deciding):
             return ""
+        if self.stored is not None:
+            return "No prompt has a reading: store longer prompts."
         if self.cut:
             return "This part of the run is without skip effects on the output: ask the whole run."
         if not self.skipped_parts:
@@ -312,7 +321,7 @@ class Verdict:
         """How many prompts would make the interval a block wide; empty where enough of them show that it is."""
         # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
         widest = max(reading.high - reading.low for reading in self._deciding)
-        what = "both depths"
+        what = "both depths" if self.stored is None else "this depth"
         units, plural = min(reading.units for reading in self._deciding), f"{self._unit}s"
         if self._unit == "cluster":
             plural = "clusters of prompts"
@@ -342,6 +351,7 @@ def verdict_of(
     settings: Settings | None = None,
     cycle: Cycle | None = None,
     copies: int = 0,
+    stored: tuple[int, ...] | None = None,
 ) -> Verdict:
     """The verdict from the datasets of a run; only ``lens`` and ``skip`` are looked at.
 
@@ -354,6 +364,7 @@ def verdict_of(
         settings: measure → its options, as they were surveyed; None = the defaults.
         cycle: which loop and block each step is, of a model that runs blocks several times.
         copies: prompts that have the tokens of others.
+        stored: boundaries of the stored states that were measured; None = the model was run.
 
     Raises:
         OptionError: there is no lens, or one without depths of tokens.
@@ -395,6 +406,7 @@ def verdict_of(
         cut="skip" in settings and (skip is None or "output_all" not in skip),
         has_means="mean" in ((settings.get("skip") or {}).get("output_reductions") or ["mean"]),
         copies=copies,
+        stored=stored,
     )
 
 

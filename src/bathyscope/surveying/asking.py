@@ -45,7 +45,7 @@ class Survey:
         measures_pace: size shards by the rates of this machine, where they matter; else by nominal ones.
         device: the one that will compute; None = the one that the model is on.
         defaults: measure → options that count where none are given, before those of a preset.
-        without: measures that no other one brings along.
+        without: measures that "all" leaves out, and no other one brings along.
     """
 
     measures: Measures = None

@@ -138,12 +138,10 @@ def lacking(declaration: Declaration, model: Model) -> str | None:
 
 
 def possible_measures(measures: Measures, model: Model) -> list[Any]:
-    """Return the measures that were asked for.
-
-    What "all" or nobody names is left out where it cannot be told, with a warning in the first case.
+    """Return the measures that were asked for; what nobody names is left out where it cannot be told.
 
     Raises:
-        OptionError: one that was named cannot be told of these states, or none can.
+        OptionError: one that was named cannot be told of these states.
     """
     asked = _asked(measures)
     named = [item for item in asked if item != "all"]
@@ -155,13 +153,12 @@ def possible_measures(measures: Measures, model: Model) -> list[Any]:
             f"{'; '.join(reasons.values())}. Leave {', '.join(reasons)} out, or survey the model itself; of these states "
             f"there are {', '.join(allowed)}."
         )
-    possible = [item for item in named if not isinstance(item, str) or item not in reasons]
     if "all" in asked:
-        every = expand(["all"])
-        left_out = [reason for each in every.values() if (reason := lacking(each, model)) is not None]
-        possible += [name for name, each in every.items() if lacking(each, model) is None and name not in declarations]
-        warn(f"Left out: {'; '.join(left_out)}.")
-    return possible
+        every = {name: (each.needs, lacking(each, model)) for name, each in expand(["all"]).items()}
+        of_blocks = [name for name, (needs, reason) in every.items() if reason is not None and needs == "blocks"]
+        others = [reason for needs, reason in every.values() if reason is not None and needs != "blocks"]
+        warn("; ".join([f"Left out, since they need the blocks and these are states: {', '.join(of_blocks)}", *others]) + ".")
+    return [item for item in asked if not isinstance(item, str) or item not in reasons]
 
 
 def _asked(measures: Measures) -> list[Any]:

@@ -61,11 +61,6 @@ class StatesFile(CheckpointFile):
         return self.states.dtype
 
     @property
-    def bytes(self) -> int:
-        """Of the file."""
-        return self._stamp[0]
-
-    @property
     def tokens(self) -> int:
         """Tokens of all of its prompts."""
         return self.states.shape[0]
@@ -117,15 +112,14 @@ class StatesFile(CheckpointFile):
         """
         digest = hashlib.sha256()
         with self.reading() as stream:
-            for piece, start in self._pieces():
-                if start is None:
-                    digest.update(stream.read(piece))
-                else:
-                    content = bytearray(piece)
-                    stream.readinto(content)
-                    digest.update(content)
-                    self._require_finite(torch.frombuffer(content, dtype=self.dtype), start, boundaries)
-                told(piece)
+            for piece, first in self._pieces():
+                content = bytearray(piece)
+                if stream.readinto(content) != piece:
+                    raise ModelError(f"{self.path} has been cut short while it was read. {self.again}")
+                digest.update(content)
+                if first is not None:
+                    self._require_finite(torch.frombuffer(content, dtype=self.dtype), first, boundaries)
+                    told(piece)
         return digest.hexdigest()
 
     def _pieces(self) -> Iterator[tuple[int, int | None]]:

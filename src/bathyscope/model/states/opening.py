@@ -50,7 +50,7 @@ def open_states(
         with evaluating(readout.model):
             notes = require_sound(states, readout)
         warn_of_unknowns(states, readout.n_blocks)
-        size = sum(file.bytes for file in states.files)
+        size = sum(file.states.stop - file.states.start for file in states.files)
         with ProgressBar(f"reading {without_folders(str(states.folder))}", size, quiet=not progress) as bar:
             states = replace(states.hashed(bar.advance), notes=notes)
         anatomy = StoredAnatomy.of(states, readout)
