@@ -209,8 +209,8 @@ class Verdict:
         caveats = []
         if self.stored is not None:
             caveats.append(_STATES)
-            if len(self.stored) <= self.n_blocks:
-                caveats.append(f"read at boundaries {written_out(self.stored)} alone, and in between by proportion")
+            if self._lacks_boundaries:
+                caveats.append(f"read at boundaries {written_out(self.stored)} alone: a depth is the first of these")
         if self._untrained is None:
             other = "untrained " if self.head.tokens.nulls else ""
             caveats.append(f"no {other}control: an untrained model has depths too")
@@ -238,6 +238,11 @@ class Verdict:
     def _deciding(self) -> tuple[DepthReading, ...]:
         """The two numbers of the head; of stored states the first, since nothing tells the other."""
         return (self.head.tokens,) if self.stored is not None else (self.head.tokens, self.head.effect)
+
+    @property
+    def _lacks_boundaries(self) -> bool:
+        """Whether some boundaries of the model were not stored."""
+        return self.stored is not None and len(self.stored) <= self.n_blocks
 
     @property
     def _unit(self) -> str:
@@ -322,6 +327,8 @@ class Verdict:
         # Intervals shrink with the root of the prompts; the wider of two depths decides how many are needed.
         widest = max(reading.high - reading.low for reading in self._deciding)
         what = "both depths" if self.stored is None else "this depth"
+        if self._lacks_boundaries:
+            return "To know the depth between these boundaries, store those between them too."
         units, plural = min(reading.units for reading in self._deciding), f"{self._unit}s"
         if self._unit == "cluster":
             plural = "clusters of prompts"

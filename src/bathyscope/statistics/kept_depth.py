@@ -29,7 +29,8 @@ def kept_from(share: ArrayLike, quantile: float, boundaries: Sequence[int] | Non
     nowhere reached, or a share is not known.
 
     Args:
-        boundaries: that shares are known at; None = 0 … L.
+        boundaries: that shares are known at; None = 0 … L. Where some lie between two of them, the share may have risen
+            at any, and the place is the second.
     """
     values = np.asarray(share, dtype=np.float64)
     reached = values >= quantile - _ROUNDING
@@ -40,7 +41,7 @@ def kept_from(share: ArrayLike, quantile: float, boundaries: Sequence[int] | Non
     address = np.arange(values.shape[-1]) if boundaries is None else np.asarray(boundaries)
     rise = np.where(share_there > share_before, share_there - share_before, 1.0)
     back = np.where(upper > 0, np.clip((share_there - quantile) / rise, 0, 1), 0)
-    place = address[upper] - (address[upper] - address[lower]) * back
+    place = address[upper] - np.where(address[upper] - address[lower] > 1, 0, back)
     exists = reached.any(-1) & ~np.isnan(values).any(-1)
     return np.asarray(np.where(exists, place, np.nan), dtype=np.float64)
 
