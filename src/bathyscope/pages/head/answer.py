@@ -23,6 +23,7 @@ CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
+_OF_STATES: Final = "Which blocks could go cannot be told from states of a served model: to leave one out, it must be run."
 _MEASURES: Final = ("lens", "skip", "drop", "tokens")
 """Measures that a page answers from; the last is optional."""
 
@@ -71,13 +72,15 @@ def answer(run: Run, cluster: str | None = None, plan: Plan | None = None) -> An
     """
     trust = [run.caption(), *([run.stopped] if run.stopped else []), *loading_warnings(run)]
     headline = "No verdict: it needs the lens and skip effects of blocks."
+    if run.stored is not None:
+        headline = "No verdict: it needs the lens, and with it the boundary behind the last block."
     if run.judged:
         verdict = run.verdict_by(cluster)
         headline, trust = verdict.text, [*trust, *verdict.details]
     if cluster is not None:
         trust.append(f"Intervals resample {resampled(cluster)}.")
     cost = cost_of_leaving_out(run, cluster)
-    choice = _choose_blocks(cost)
+    choice = _choose_blocks(cost) if run.stored is None else _Choice(_OF_STATES)
     trust += _warn_of_foreign_text(cost)
     if plan is not None:
         cheap = f"By bathyscope prune: {plan.text}"
@@ -117,7 +120,8 @@ def _suggest_command(run: Run, choice: _Choice) -> tuple[str, str]:
         prune = f"bathyscope prune {model} {prompts} --drop {droppable}"
         return "To know what they cost together", prune
     if any(measure not in run for measure in _MEASURES[:-1]):
-        return "To measure what is missing", f"{survey} {','.join(_MEASURES)} --out runs/more"
+        missing = "is missing" if run.stored is None else "needs the blocks, where the model itself can be run"
+        return f"To measure what {missing}", f"{survey} {','.join(_MEASURES)} --out runs/more"
     if choice.needs_prompts:
         more = f"bathyscope survey {model} --prompts {quote_more_prompts(run.identity.dataset)} --measures"
         return "To narrow the intervals, with more prompts", f"{more} {','.join(_MEASURES)} --out runs/more"

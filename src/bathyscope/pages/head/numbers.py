@@ -117,6 +117,7 @@ class Profile:
         controls: what controls show, by kind.
         verdict: the readings and how they are worded; None without the lens.
         notes: what could not be shown, and why.
+        of_states: whether stored states of a served model were measured, which tell nothing of what its blocks do.
     """
 
     model: str
@@ -131,6 +132,7 @@ class Profile:
     controls: tuple[ControlProfile, ...] = ()
     verdict: Verdict | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = ()
+    of_states: bool = False
 
     @property
     def head(self) -> RunHead | None:
@@ -181,6 +183,7 @@ def read_profile(run: Run, cluster: str | None = None) -> Profile:
         controls=_read_controls(run, verdict, cluster),
         verdict=verdict,
         notes=tuple(_note_unpaired(run)),
+        of_states=run.stored is not None,
     )
 
 

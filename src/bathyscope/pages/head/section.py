@@ -73,6 +73,8 @@ def _cheap_title(profile: Profile, run_answer: Answer) -> str:
     """Return the title of the first fact, which never names more than its sentence."""
     if run_answer.planned:
         return "What leaving out costs"
+    if profile.of_states:
+        return "Which blocks are cheap to leave out cannot be told"
     if profile.costs is None:
         return "Which blocks are cheap to leave out is unknown"
     blocks = run_answer.blocks

@@ -34,6 +34,8 @@ def headline(profile: Profile) -> str:
         return head.tokens_sentence or head.effect_sentence
     if profile.costs is not None:
         return _state_costs(profile.costs)
+    if profile.of_states:
+        return "These states say nothing of depth: that needs the lens, and the boundary behind the last block"
     return "This run says nothing of depth yet: survey with lens, skip and drop"
 
 
@@ -119,6 +121,8 @@ def undecided(costs: Points) -> tuple[int, ...]:
 def carrying_fact(profile: Profile) -> tuple[str, str]:
     """Return title and text on the blocks that the model cannot do without."""
     costs = profile.costs
+    if profile.of_states:
+        return "Which blocks carry the model cannot be told", "States of a served model show no block left out."
     if costs is None:
         return "Which blocks carry the model is unknown", "drop was not measured."
     blocks, still_open = carrying(costs), undecided(costs)
