@@ -191,7 +191,9 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
             f"({agreement.text}). Fit it to this model; for controls, give jacobian_lens.prompts, to which each model "
             "has a lens fitted."
         )
-    if agreement.unknown:
+    if agreement.unknown and facts.of_states:
+        warn("Whether the Jacobian lens was fitted to the weights that were served is unknown: states do not tell them.")
+    elif agreement.unknown:
         what = "weights it was fitted to" if "weights" in agreement.unknown else "configuration it was fitted with"
         warn(f"The Jacobian lens {lens.origin.model!r} does not say which {what}.")
 

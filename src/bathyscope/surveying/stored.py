@@ -30,7 +30,7 @@ from bathyscope.surveying.options import StatesOptions
 from bathyscope.wavefront.calls import default_tokens
 
 _BATCH_TOKENS: Final = 4096
-_STATE_BYTES: Final = 32 << 20
+_STATE_BYTES: Final = 16 << 20
 """Of the stored states of a batch, unless one prompt has more."""
 _TEXTS_FROM: Final = "Give the texts that were sent to the server, as it read them, or leave prompts out."
 
