@@ -194,8 +194,8 @@ def read_request(
         values["measures"] = ",".join(values["measures"])
     model = str(values.pop("model"))
     loading = take_options(LoadOptions, values)
-    for name in ("states", "head", "boundaries"):
-        values.pop(name)
+    # without states the others mean nothing
+    require_conditions(StatesOptions, {name: values.pop(name) for name in ("states", "head", "boundaries")})
     if values["out"] is None:
         values["out"] = default_out(model, values["prompts"], values["part"])
     require_conditions(LoadOptions, loading)
