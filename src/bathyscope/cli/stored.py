@@ -14,9 +14,7 @@ from bathyscope.errors import OptionError
 from bathyscope.model.options import LoadOptions
 from bathyscope.surveying.options import StatesOptions, SurveyOptions
 
-_DEFAULTS: Final = {
-    option.name: option.default for kind in (SurveyOptions, LoadOptions) for option in fields(kind)
-}
+_DEFAULTS: Final = {option.name: option.default for kind in (SurveyOptions, LoadOptions) for option in fields(kind)}
 
 
 def stored_request(values: dict[str, Any], measures: Iterable[str]) -> tuple[str, dict[str, Any], dict[str, Any]]:

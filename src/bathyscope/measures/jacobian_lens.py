@@ -192,7 +192,9 @@ def _require_fitted_to(facts: ModelFacts, lens: FittedLens) -> None:
             "has a lens fitted."
         )
     if agreement.unknown and facts.of_states:
-        warn("Whether the Jacobian lens was fitted to the weights that were served is unknown: states do not tell them.")
+        warn(
+            "Whether the Jacobian lens was fitted to the weights that were served is unknown: states do not tell them."
+        )
     elif agreement.unknown:
         what = "weights it was fitted to" if "weights" in agreement.unknown else "configuration it was fitted with"
         warn(f"The Jacobian lens {lens.origin.model!r} does not say which {what}.")

@@ -76,7 +76,9 @@ class Translators:
     ) -> Self:
         """Return the maps of some prompts, with the penalties that are best on others, from plain forwards of both."""
         sums, held_out = (_sums(wave, part, positions) for part in (prompts, choosing))
-        penalties = [penalty for b in range(len(wave.anatomy.boundaries) - 1) for penalty in sums.solve(b, held_out, RIDGE)]
+        penalties = [
+            penalty for b in range(len(wave.anatomy.boundaries) - 1) for penalty in sums.solve(b, held_out, RIDGE)
+        ]
         # The weights have taken the place of the sums: room for one [D, D] of each boundary, not for two.
         return cls(sums.mean_x_SD, sums.mean_y_TE[0], sums.xy_STDE[:, 0], penalties, round(sums.count))
 

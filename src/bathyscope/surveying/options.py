@@ -130,7 +130,9 @@ class StatesOptions:
 
     states: str | None = None
     head: Annotated[str | None, Needs("states", "reads stored states", "hidden_states/")] = None
-    boundaries: Annotated[tuple[int, ...] | None, Needs("states", "are those of stored states", "hidden_states/")] = None
+    boundaries: Annotated[tuple[int, ...] | None, Needs("states", "are those of stored states", "hidden_states/")] = (
+        None
+    )
     prompts: Annotated[Any, Repeatable()] = field(default=None, metadata=_PROMPTS)
     measures: Annotated[tuple[str, ...] | None, Repeatable()] = field(default=None, metadata=_MEASURES)
     out: Annotated[str | None, Unset("in memory alone", shell="runs/HEAD-STATES")] = None

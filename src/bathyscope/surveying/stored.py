@@ -150,14 +150,17 @@ def possible_measures(measures: Measures, model: Model) -> list[Any]:
     if reasons and measures is not None:
         allowed = [name for name, declaration in MEASURES.items() if lacking(declaration, model) is None]
         raise OptionError(
-            f"{'; '.join(reasons.values())}. Leave {', '.join(reasons)} out, or survey the model itself; of these states "
-            f"there are {', '.join(allowed)}."
+            f"{'; '.join(reasons.values())}. Leave {', '.join(reasons)} out, or survey the model itself; of these "
+            f"states there are {', '.join(allowed)}."
         )
     if "all" in asked:
         every = {name: (each.needs, lacking(each, model)) for name, each in expand(["all"]).items()}
         of_blocks = [name for name, (needs, reason) in every.items() if reason is not None and needs == "blocks"]
         others = [reason for needs, reason in every.values() if reason is not None and needs != "blocks"]
-        warn("; ".join([f"Left out, since they need the blocks and these are states: {', '.join(of_blocks)}", *others]) + ".")
+        warn(
+            "; ".join([f"Left out, since they need the blocks and these are states: {', '.join(of_blocks)}", *others])
+            + "."
+        )
     return [item for item in asked if not isinstance(item, str) or item not in reasons]
 
 
@@ -202,8 +205,8 @@ def _parting(states: StatesFolder, prompts: Prompts, number: int) -> str:
     where = f"The prompt {prompt.id!r} is not among the {len(states.prompts)} stored ones. The nearest, {nearest.name},"
     if shared == min(len(prompt.ids), len(nearest.ids)):
         return (
-            f"{where} has {len(nearest.ids)} tokens, and the prompt {len(prompt.ids)}: special tokens or a chat template "
-            f"were added to one of them, or its answer is missing. {_TEXTS_FROM}"
+            f"{where} has {len(nearest.ids)} tokens, and the prompt {len(prompt.ids)}: special tokens or a chat "
+            f"template were added to one of them, or its answer is missing. {_TEXTS_FROM}"
         )
     piece = elided(repr(prompts.pieces(number)[shared]), 30)
     return (
@@ -216,4 +219,3 @@ def _shared(stored: StoredPrompt, ids: Sequence[int]) -> int:
     """Return how many first tokens two prompts share."""
     pairs = zip(stored.ids, ids)
     return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(stored.ids), len(ids)))
-

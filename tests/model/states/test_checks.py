@@ -78,7 +78,9 @@ def test_a_row_of_one_token_decides_nothing_of_ids(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("served", ["top1_ids", "next_logprobs"])
 @pytest.mark.parametrize("name", ["llama", "gemma2"])
-def test_served_predictions_catch_a_last_boundary_that_is_an_earlier_one(name: str, served: str, tmp_path: Path) -> None:
+def test_served_predictions_catch_a_last_boundary_that_is_an_earlier_one(
+    name: str, served: str, tmp_path: Path
+) -> None:
     last = len(naive.blocks_of(zoo.build(name)))
     # the id of the last layer instead of the number of layers, a known slip
     written(tmp_path, name, [0, 2, last - 1], served)
@@ -136,7 +138,9 @@ def test_nan_anywhere_is_named_before_anything_is_measured(tmp_path: Path) -> No
 def test_a_last_boundary_that_is_missing_is_said(tmp_path: Path) -> None:
     last = len(naive.blocks_of(zoo.build("llama")))
     written(tmp_path, "llama", range(last))
-    with pytest.warns(UserWarning, match=rf"Boundary {last}, behind the last block, is not stored: .* residual and cka"):
+    with pytest.warns(
+        UserWarning, match=rf"Boundary {last}, behind the last block, is not stored: .* residual and cka"
+    ):
         model = opened(tmp_path, range(last))
     assert model.states is not None
     assert model.states.notes[-1] == f"boundary {last}, behind the last block, is not stored"

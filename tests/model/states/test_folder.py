@@ -110,7 +110,11 @@ def test_boundaries_are_those_of_the_record_or_of_whoever_asks(
         (None, [0, 8], r"2 boundaries \[0, 8\] for states of 3: one is missing or too many"),
         (None, [0, 8, 2], r"boundaries \[0, 8, 2\] do not ascend. vLLM stores layers in ascending order"),
         (None, [2, 4, 9], r"are not of a model of 8 blocks, whose boundaries are 0 \(the embedding\) to 8"),
-        ({"boundaries": [0, 1, 2]}, [0, 1, 8], r"boundaries=\[0, 1, 8\] is not what .*states.json says \(\[0, 1, 2\]\)"),
+        (
+            {"boundaries": [0, 1, 2]},
+            [0, 1, 8],
+            r"boundaries=\[0, 1, 8\] is not what .*states.json says \(\[0, 1, 2\]\)",
+        ),
         ({"boundaries": [0, 1, 2], "n_blocks": 4}, None, r"of a model of 4 blocks, and the head's has 8"),
         ({"boundary": [0, 1, 2]}, None, r"unknown entry 'boundary'. Did you mean 'boundaries'\?"),
         ({"boundaries": ["0", 1, 2]}, None, r"states.json cannot be read \(boundaries is a list of whole numbers"),

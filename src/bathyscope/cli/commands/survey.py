@@ -146,9 +146,7 @@ def survey_command(
             run = (
                 bathyscope.survey_states(**surveying, progress=not quiet, command=command_line)
                 if "states" in surveying
-                else bathyscope.survey(
-                    name, **surveying, loading=loading, progress=not quiet, command=command_line
-                )
+                else bathyscope.survey(name, **surveying, loading=loading, progress=not quiet, command=command_line)
             )
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(describe_interruption(out)) from stop

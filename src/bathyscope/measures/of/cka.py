@@ -189,7 +189,6 @@ class CkaProbe(MeasureProbe):
             step(done / len(self._minibatches))
 
     def result(self) -> xr.Dataset:
-        import numpy as np
 
         index = self._boundaries
         coords = {"tokens": list(TOKENS), "term": list(_TERMS), "boundary": index, "boundary_other": index}
@@ -261,9 +260,7 @@ def grams(points_LND: Tensor, chosen: Sequence[int]) -> Array:
     return np.stack([gram(points_ND[list(chosen)].double().numpy()) for points_ND in points_LND])
 
 
-def similarities(
-    sums: Mapping[str, HsicSums], level: float, boundaries: Sequence[int] | None = None
-) -> xr.Dataset:
+def similarities(sums: Mapping[str, HsicSums], level: float, boundaries: Sequence[int] | None = None) -> xr.Dataset:
     """CKA and its interval by kind of points.
 
     Args:

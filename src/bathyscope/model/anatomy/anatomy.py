@@ -286,9 +286,7 @@ def _resolve(model: nn.Module, family: Family) -> Anatomy:
     )
 
 
-def make_readout(
-    model: nn.Module, family: Family, norm: nn.Module | None, *, width: int | None = None
-) -> Readout:
+def make_readout(model: nn.Module, family: Family, norm: nn.Module | None, *, width: int | None = None) -> Readout:
     """Return the readout that a family's declaration describes, behind a final norm.
 
     Args:

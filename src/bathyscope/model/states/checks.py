@@ -29,7 +29,7 @@ _PROMPTS: Final = 8
 _TOKENS: Final = 64
 """Of each prompt that is looked at, the first ones."""
 _APART: Final = 0.05
-"""Share of tokens whose served prediction may be another one: served kernels round otherwise, and some are quantised."""
+"""Share of tokens whose served prediction may be another one: served kernels round otherwise."""
 _ROUNDINGS: Final = 8
 """Units in the last place of the largest logit by which two products of one head may differ."""
 _FEWEST_PAIRS: Final = 2
@@ -130,8 +130,10 @@ def _check_addresses(states: StatesFolder, head: Head, chosen: Sequence[StoredPr
             "embedding does not: they stand behind a block. The ids are off by one or more; boundary 0 is the input of "
             "the first block."
         )
-    return "ids of boundaries: the first states are those of the embedding" if first == 0 and all(same) else (
-        "ids of boundaries: the first states are not those of the embedding"
+    return (
+        "ids of boundaries: the first states are those of the embedding"
+        if first == 0 and all(same)
+        else ("ids of boundaries: the first states are not those of the embedding")
     )
 
 
@@ -139,9 +141,7 @@ def _moved(boundaries: Sequence[int], by: int) -> list[int]:
     return [boundary + by for boundary in boundaries]
 
 
-def _with_pairs(
-    states: StatesFolder, chosen: Sequence[StoredPrompt]
-) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
+def _with_pairs(states: StatesFolder, chosen: Sequence[StoredPrompt]) -> Iterator[tuple[Tensor, list[tuple[int, int]]]]:
     """Yield the first states of prompts, with places of one token behind other contexts."""
     for prompt in chosen:
         ids = prompt.ids[:_TOKENS]
@@ -150,7 +150,7 @@ def _with_pairs(
         for place, token in enumerate(ids):
             earlier = last_place.get(token)
             # behind the same tokens alone, as in a row of one token, even attention gives the same
-            if earlier is not None and set(ids[: place]) != set(ids[: earlier + 1]):
+            if earlier is not None and set(ids[:place]) != set(ids[: earlier + 1]):
                 pairs.append((earlier, place))
             last_place[token] = place
         if pairs:

@@ -80,8 +80,8 @@ class StatesFile(CheckpointFile):
         lengths: list[int] = self.whole(LENGTHS).tolist()
         if not lengths or min(lengths) < 1 or sum(lengths) != self.tokens:
             raise ModelError(
-                f"{self.path}: its {LENGTHS} sum to {sum(lengths)}, and it has {self.tokens} tokens. Give the number of "
-                "tokens of each prompt, in order."
+                f"{self.path}: its {LENGTHS} sum to {sum(lengths)}, and it has {self.tokens} tokens. Give the number "
+                "of tokens of each prompt, in order."
             )
         return lengths
 

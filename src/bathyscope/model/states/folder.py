@@ -222,7 +222,7 @@ def _paths(folder: Path) -> list[Path]:
     contents = contents_of(folder)
     held = f" It holds {contents}." if contents else ""
     raise ModelError(
-        f"{folder} holds no {_SUFFIX} file{other}.{held} Give the folder that vLLM or speculators wrote hidden states to."
+        f"{folder} holds no {_SUFFIX} file{other}.{held} Give the folder that vLLM or speculators wrote states to."
     )
 
 

@@ -124,8 +124,8 @@ def read_head(name: str, dtype: torch.dtype, revision: str | None = None, trust_
 def _require_checkpoint(name: str, revision: str | None) -> None:
     if is_gguf(name):
         raise ModelError(
-            f"{name} is a GGUF file, and a head is read from a safetensors checkpoint. Give the one that was served, or "
-            "that the file was made from."
+            f"{name} is a GGUF file, and a head is read from a safetensors checkpoint. Give the one that was served, "
+            "or that the file was made from."
         )
     if find_adapter(name, revision) is not None:
         raise ModelError(

@@ -23,7 +23,9 @@ CHEAP: Final = 0.05
 """Nats of loss that a cheap block adds at most, by the upper end of its interval."""
 _NAMED: Final = 3
 _ADD_UP: Final = "Costs of single blocks do not add up: leave them out together and measure."
-_OF_STATES: Final = "Which blocks could go cannot be told from states of a served model: to leave one out, it must be run."
+_OF_STATES: Final = (
+    "Which blocks could go cannot be told from states of a served model: to leave one out, it must be run."
+)
 _MEASURES: Final = ("lens", "skip", "drop", "tokens")
 """Measures that a page answers from; the last is optional."""
 
