@@ -88,7 +88,7 @@ def survey_states(
     """
     folder = None if out is None else folder_path(out, "out")
     # mistyped measures and options are refused before anything is read
-    expand(_asked(measures))
+    expand(_requested(measures))
     if prompts is not None:
         require_there(prompts)
     if folder is not None:
@@ -143,8 +143,8 @@ def possible_measures(measures: Measures, model: Model) -> list[Any]:
     Raises:
         OptionError: one that was named cannot be told of these states.
     """
-    asked = _asked(measures)
-    named = [item for item in asked if item != "all"]
+    requested = _requested(measures)
+    named = [item for item in requested if item != "all"]
     declarations = expand(named, without=MEASURES) if named else {}
     reasons = {name: reason for name, each in declarations.items() if (reason := lacking(each, model)) is not None}
     if reasons and measures is not None:
@@ -153,7 +153,7 @@ def possible_measures(measures: Measures, model: Model) -> list[Any]:
             f"{'; '.join(reasons.values())}. Leave {', '.join(reasons)} out, or survey the model itself; of these "
             f"states there are {', '.join(allowed)}."
         )
-    if "all" in asked:
+    if "all" in requested:
         every = {name: (each.needs, lacking(each, model)) for name, each in expand(["all"]).items()}
         of_blocks = [name for name, (needs, reason) in every.items() if reason is not None and needs == "blocks"]
         others = [reason for needs, reason in every.values() if reason is not None and needs != "blocks"]
@@ -161,10 +161,10 @@ def possible_measures(measures: Measures, model: Model) -> list[Any]:
             "; ".join([f"Left out, since they need the blocks and these are states: {', '.join(of_blocks)}", *others])
             + "."
         )
-    return [item for item in asked if not isinstance(item, str) or item not in reasons]
+    return [item for item in requested if not isinstance(item, str) or item not in reasons]
 
 
-def _asked(measures: Measures) -> list[Any]:
+def _requested(measures: Measures) -> list[Any]:
     if measures is None:
         return [name for name in DEFAULT if MEASURES[name].needs != "blocks"]
     return list(items_of(measures)) if isinstance(measures, str | Sequence) else [measures]
@@ -218,4 +218,7 @@ def _parting(states: StatesFolder, prompts: Prompts, number: int) -> str:
 def _shared(stored: StoredPrompt, ids: Sequence[int]) -> int:
     """Return how many first tokens two prompts share."""
     pairs = zip(stored.ids, ids)
-    return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(stored.ids), len(ids)))
+    return next(
+        (place for place, (stored_id, prompt_id) in enumerate(pairs) if stored_id != prompt_id),
+        min(len(stored.ids), len(ids)),
+    )

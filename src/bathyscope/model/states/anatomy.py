@@ -14,7 +14,7 @@ from bathyscope.model.anatomy.family import Site
 from bathyscope.model.anatomy.recording import Recording
 from bathyscope.model.anatomy.replay import Replay
 from bathyscope.model.states.folder import StatesFolder
-from bathyscope.model.states.head import Head
+from bathyscope.model.states.head import ServedHead
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,7 +33,7 @@ class StoredAnatomy(Anatomy):
     depth: int = 0
 
     @classmethod
-    def of(cls, states: StatesFolder, head: Head) -> StoredAnatomy:
+    def of(cls, states: StatesFolder, head: ServedHead) -> StoredAnatomy:
         """Return the anatomy of states that a head reads."""
         return cls(
             family=head.family,

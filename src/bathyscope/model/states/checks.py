@@ -23,7 +23,7 @@ from bathyscope.errors import ModelError, warn
 from bathyscope.model.anatomy.readout import NormKind, norm_kind
 from bathyscope.model.states.files import LOGPROBS, TOP1
 from bathyscope.model.states.folder import StatesFolder, StoredPrompt
-from bathyscope.model.states.head import Head
+from bathyscope.model.states.head import ServedHead
 
 _PROMPTS: Final = 8
 _TOKENS: Final = 64
@@ -35,7 +35,7 @@ _ROUNDINGS: Final = 8
 _FEWEST_PAIRS: Final = 2
 
 
-def require_sound(states: StatesFolder, head: Head) -> tuple[str, ...]:
+def require_sound(states: StatesFolder, head: ServedHead) -> tuple[str, ...]:
     """Return what was checked, and what could not be.
 
     Raises:
@@ -58,7 +58,7 @@ def _spread(prompts: Sequence[StoredPrompt]) -> list[StoredPrompt]:
     return list(prompts[::step][:_PROMPTS])
 
 
-def _require_same_model(states: StatesFolder, head: Head) -> None:
+def _require_same_model(states: StatesFolder, head: ServedHead) -> None:
     if states.width != head.width:
         raise ModelError(
             f"{states.folder} holds states of width {states.width}, and the head's model is {head.width} wide: they "
@@ -74,7 +74,7 @@ def _require_same_model(states: StatesFolder, head: Head) -> None:
             )
 
 
-def _require_unnormed(states: StatesFolder, head: Head, chosen: Sequence[StoredPrompt]) -> None:
+def _require_unnormed(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> None:
     """Refuse a last boundary that the final norm has gone over."""
     kind = _known_norm(head)
     if kind is None:
@@ -88,7 +88,7 @@ def _require_unnormed(states: StatesFolder, head: Head, chosen: Sequence[StoredP
         )
 
 
-def _known_norm(head: Head) -> NormKind | None:
+def _known_norm(head: ServedHead) -> NormKind | None:
     """Return what the final norm does; None without a norm, and for one of an unknown kind."""
     if head.readout.norm is None:
         return None
@@ -109,7 +109,7 @@ def _is_normed(states_TD: Tensor, kind: NormKind, dtype: torch.dtype) -> bool:
     return bool(((square_T - 1).abs() < bound).all())
 
 
-def _check_addresses(states: StatesFolder, head: Head, chosen: Sequence[StoredPrompt]) -> str:
+def _check_addresses(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> str:
     """Refuse a first boundary that is the embedding and is said to be another one, or the other way round."""
     first = states.boundaries[0]
     same = [
@@ -157,13 +157,13 @@ def _with_pairs(states: StatesFolder, chosen: Sequence[StoredPrompt]) -> Iterato
             yield states.states_of(prompt, _TOKENS), pairs
 
 
-def _check_readout(states: StatesFolder, head: Head) -> str:
+def _check_readout(states: StatesFolder, head: ServedHead) -> str:
     """Refuse a last boundary whose readout is not what the served model predicted."""
-    told = [prompt for prompt in states.prompts if states.told_of(prompt, TOP1) is not None]
-    told = told or [prompt for prompt in states.prompts if states.told_of(prompt, LOGPROBS) is not None]
-    if not told:
+    telling = [prompt for prompt in states.prompts if states.told_of(prompt, TOP1) is not None]
+    telling = telling or [prompt for prompt in states.prompts if states.told_of(prompt, LOGPROBS) is not None]
+    if not telling:
         return "predictions of the served model: not told by the files, so that the readout was not compared with them"
-    chosen = _spread(told)
+    chosen = _spread(telling)
     share = _share_apart(states, chosen, states.boundaries[-1], head.readout)
     if share <= _APART:
         return (
@@ -176,7 +176,7 @@ def _check_readout(states: StatesFolder, head: Head) -> str:
     )
 
 
-def _cause(states: StatesFolder, head: Head, chosen: Sequence[StoredPrompt]) -> str:
+def _cause(states: StatesFolder, head: ServedHead, chosen: Sequence[StoredPrompt]) -> str:
     """Say why states may be read out as something else, by what reads them out rightly."""
     if _share_apart(states, chosen, states.boundaries[-1], head.readout.logits) <= _APART:
         return "without the final norm it is, so that these states are normed already"
@@ -206,8 +206,8 @@ def _share_apart(
             apart += (logits_TV.amax(-1) - served_T > room_T).tolist()
         elif logprobs is not None:
             following = torch.tensor(prompt.ids[1 : count + 1])
-            known = logits_TV.log_softmax(-1)[: len(following)].gather(-1, following[:, None])[:, 0]
-            gap_T = (known - logprobs[: len(following)].float()).abs()
+            following_T = logits_TV.log_softmax(-1)[: len(following)].gather(-1, following[:, None])[:, 0]
+            gap_T = (following_T - logprobs[: len(following)].float()).abs()
             apart += (~(gap_T <= 2 * room_T[: len(following)])).tolist()
     return sum(apart) / max(1, len(apart))
 

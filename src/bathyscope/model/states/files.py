@@ -100,11 +100,11 @@ class StatesFile(CheckpointFile):
             self.read(stream, STATES, states_TBD, first)
         return states_TBD
 
-    def sha256(self, told: Callable[[int], None], boundaries: tuple[int, ...]) -> str:
+    def sha256(self, report: Callable[[int], None], boundaries: tuple[int, ...]) -> str:
         """Hash the file, and refuse states that are no finite numbers, in one reading.
 
         Args:
-            told: takes the bytes that were read, from time to time.
+            report: takes the bytes that were read, from time to time.
             boundaries: of its states, for messages.
 
         Raises:
@@ -119,7 +119,7 @@ class StatesFile(CheckpointFile):
                 digest.update(content)
                 if first is not None:
                     self._require_finite(torch.frombuffer(content, dtype=self.dtype), first, boundaries)
-                    told(piece)
+                    report(piece)
         return digest.hexdigest()
 
     def _pieces(self) -> Iterator[tuple[int, int | None]]:

@@ -31,7 +31,7 @@ RECORD: Final = "states.json"
 _FIELDS: Final = ("boundaries", "n_blocks")
 _SUFFIX: Final = ".safetensors"
 _OTHERS: Final = {
-    ".pt": "a pickle, as speculators wrote before 0.4, which is not opened here",
+    ".pt": "a pickle, as speculators wrote until 0.3, which is not opened here",
     ".zst": "packed by zstd",
 }
 _FORMS: Final = "boundaries=[0, 16, 32] (--boundaries 0,16,32)"
@@ -162,13 +162,13 @@ class StatesFolder:
                 "more."
             )
 
-    def hashed(self, told: Callable[[int], None]) -> StatesFolder:
+    def hashed(self, report: Callable[[int], None]) -> StatesFolder:
         """Return the states with the hash of every file, each of which is read and holds finite numbers.
 
         Raises:
             ModelError: NaN or Inf in a file, named with its token and boundary.
         """
-        return replace(self, hashes=tuple(file.sha256(told, self.boundaries) for file in self.files))
+        return replace(self, hashes=tuple(file.sha256(report, self.boundaries) for file in self.files))
 
     def identity(self) -> dict[str, Any]:
         """Return what a run says of them: layout, boundaries, and one hash of all files."""
@@ -220,9 +220,9 @@ def _paths(folder: Path) -> list[Path]:
     present = {path.suffix for path in folder.iterdir()}
     other = next((f"; its {suffix} files are {why}" for suffix, why in _OTHERS.items() if suffix in present), "")
     contents = contents_of(folder)
-    held = f" It holds {contents}." if contents else ""
+    holding = f" It holds {contents}." if contents else ""
     raise ModelError(
-        f"{folder} holds no {_SUFFIX} file{other}.{held} Give the folder that vLLM or speculators wrote states to."
+        f"{folder} holds no {_SUFFIX} file{other}.{holding} Give the folder that vLLM or speculators wrote states to."
     )
 
 
@@ -256,7 +256,7 @@ def _prompts(files: Sequence[StatesFile]) -> tuple[StoredPrompt, ...]:
 
 
 def _read_record(folder: Path) -> dict[str, Any]:
-    """Return what ``states.json`` says; nothing where there is none."""
+    """Return what ``states.json`` says; nothing without such a file."""
     path = folder / RECORD
     if not path.exists():
         return {}

@@ -35,7 +35,7 @@ class HeadFile(CheckpointFile):
     """A file of the checkpoint that the head is read from."""
 
     use = "which holds the head,"
-    again = "Put the checkpoint back as it was, or download it again; finished shards are kept."
+    again = "Put the checkpoint back as it was, or download it again; finished shards are stored_names."
 
 
 class HeadModel(nn.Module):
@@ -60,7 +60,7 @@ class HeadModel(nn.Module):
 
 
 @dataclass(frozen=True)
-class Head:
+class ServedHead:
     """What reads states out, and what is known of the model that it is of.
 
     Args:
@@ -82,7 +82,9 @@ class Head:
     bytes_read: int
 
 
-def read_head(name: str, dtype: torch.dtype, revision: str | None = None, trust_remote_code: bool = False) -> Head:
+def read_head(
+    name: str, dtype: torch.dtype, revision: str | None = None, trust_remote_code: bool = False
+) -> ServedHead:
     """Read final norm and unembedding of a checkpoint, in the dtype of the states that they are to read.
 
     Args:
@@ -108,7 +110,7 @@ def read_head(name: str, dtype: torch.dtype, revision: str | None = None, trust_
         module = None if path is None else submodule(outline, path)
         if path is not None and module is not None:
             _fill(outline, path, module, source)
-    return Head(
+    return ServedHead(
         family=family,
         model=HeadModel(outline, readout),
         readout=readout,
@@ -247,12 +249,12 @@ class _Tensors:
 def _fill(outline: nn.Module, path: str, module: nn.Module, source: _Tensors) -> None:
     """Give a module of the outline its weights from the checkpoint."""
     names = _names_by_tensor(outline)
-    kept = module.state_dict().keys()
+    stored_names = module.state_dict().keys()
     for inner_path, inner in module.named_modules():
         at = ".".join(part for part in (path, inner_path) if part)
         for table in (inner._parameters, inner._buffers):
             for name, tensor in table.items():
-                if tensor is None or f"{inner_path}.{name}".lstrip(".") not in kept:
+                if tensor is None or f"{inner_path}.{name}".lstrip(".") not in stored_names:
                     continue
                 target = torch.empty(tensor.shape, dtype=tensor.dtype)
                 source.read([f"{at}.{name}", *names[id(tensor)]], target)
