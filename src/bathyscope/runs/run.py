@@ -86,6 +86,8 @@ class Run:
         (True, ['residual', 'lens'], ['run', 'verdict'])
         >>> run.stopped  # no survey with until
         ''
+        >>> run.stored is None  # a model was run
+        True
         >>> run.save("runs/copy").path.name
         'copy'
     """
