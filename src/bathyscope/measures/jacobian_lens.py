@@ -121,14 +121,17 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
         kl = merged["kl"].isel(boundary=slice(0, -1))
         gain_PB = (kl.sel(reader="lens") - kl.sel(reader="jacobian")).transpose("prompt", "boundary").values
         band = find_band(gain_PB, Sampling(seed=seed))
-        values = {"band_p": band.p, "band_gain": band.gain}
-        values |= {"band_gain_low": band.gain_interval.low, "band_gain_high": band.gain_interval.high}
-        for name, end, ends in (
-            ("band_first", band.first, band.first_interval),
-            ("band_last", band.last, band.last_interval),
-        ):
-            places = {name: end, f"{name}_low": ends.low, f"{name}_high": ends.high}
-            values |= {key: at_boundary(place, facts.boundaries) for key, place in places.items()}
+        values = {"band_p": band.p}
+        estimates = {
+            "band_first": (band.first, band.first_interval),
+            "band_last": (band.last, band.last_interval),
+            "band_gain": (band.gain, band.gain_interval),
+        }
+        for name, (estimate, ends) in estimates.items():
+            three = {name: estimate, f"{name}_low": ends.low, f"{name}_high": ends.high}
+            # places among the boundaries that were read, but for the gain
+            is_place = name != "band_gain"
+            values |= {key: at_boundary(v, facts.boundaries) if is_place else v for key, v in three.items()}
         return DECLARATION.dataset(values, {})
 
     def _require_others(self, fitted: Sequence[str] | None) -> None:
