@@ -160,7 +160,7 @@ class Measure(abc.ABC, Generic[Options]):
         options_type: dataclass of its options; the single definition of them.
         table: its variables; None = whatever its probe gives.
         requires: measures that are computed along with it.
-        needs: what it must have of a model (``measures.declaration``), which decides whether it can be told of stored states.
+        needs: what it must have of a model (``measures.declaration``): stored states of one have no blocks.
         needs_answers: it looks at the prompts' answers, so that prompts without one have no value.
         derived: computed once from the merged datasets of ``requires``, not by observing the wavefront.
         by_prompt: what it gives of a prompt depends on no prompt behind it, but for the lengths in ``extents``; a run
