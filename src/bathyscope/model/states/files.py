@@ -25,7 +25,7 @@ IDS: Final = "token_ids"
 LENGTHS: Final = "lengths"
 TOP1: Final = "top1_ids"
 LOGPROBS: Final = "next_logprobs"
-_CHUNK_BYTES: Final = 1 << 24
+_CHUNK_BYTES: Final = 1 << 22
 _MOST_TOKENS: Final = 1 << 28
 """Of one file: token ids are read as a whole."""
 
