@@ -34,9 +34,9 @@ def run_program(code: str, arguments: tuple[object, ...], monkeypatch: pytest.Mo
 
 
 def paragraphs() -> list[str]:
-    """Six long paragraphs of the glossary."""
+    """The beginnings of six long paragraphs of the glossary."""
     texts = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n\n")
-    return [text.replace("\n", " ") for text in texts if len(text) > 250 and "|" not in text][:14]
+    return [text.replace("\n", " ")[:600] for text in texts if len(text) > 250 and "|" not in text]
 
 
 def test_the_guide_runs_as_printed(
