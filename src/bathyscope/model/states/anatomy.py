@@ -71,7 +71,7 @@ class StoredAnatomy(Anatomy):
         return {}
 
     @property
-    def equal_lengths(self) -> bool:  # type: ignore[override]
+    def equal_lengths(self) -> bool:
         """Only prompts of one length share a batch."""
         return True
 

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from bathyscope.core.text import counted
 from bathyscope.errors import ModelError, warn
+from bathyscope.model.anatomy.plain import vocabulary
 from bathyscope.model.anatomy.readout import NormKind, norm_kind
 from bathyscope.model.states.files import LOGPROBS, TOP1
 from bathyscope.model.states.folder import StatesFolder, StoredPrompt
@@ -64,7 +65,7 @@ def _require_same_model(states: StatesFolder, head: ServedHead) -> None:
             f"{states.folder} holds states of width {states.width}, and the head's model is {head.width} wide: they "
             "are of another model. Give the head of the model that was served."
         )
-    entries = head.model.get_input_embeddings().weight.shape[0]  # type: ignore[union-attr]
+    entries = vocabulary(head.model)
     for prompt in states.prompts:
         wrong = next((token for token in prompt.ids if not 0 <= token < entries), None)
         if wrong is not None:

@@ -113,8 +113,8 @@ class StatesFile(CheckpointFile):
         digest = hashlib.sha256()
         with self.reading() as stream:
             for piece, first in self._pieces():
-                content = bytearray(piece)
-                if stream.readinto(content) != piece:
+                content = bytearray(stream.read(piece))
+                if len(content) != piece:
                     raise ModelError(f"{self.path} has been cut short while it was read. {self.again}")
                 digest.update(content)
                 if first is not None:

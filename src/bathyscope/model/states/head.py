@@ -101,7 +101,7 @@ def read_head(
     readout = make_readout(outline, family, norm)
     text = config_of(outline)
     vocabulary = count_entries(outline, readout.head, text, family)
-    width = int(getattr(text, "hidden_size", None) or outline.get_input_embeddings().weight.shape[-1])
+    width = int(getattr(text, "hidden_size", None) or outline.get_input_embeddings().weight.shape[-1])  # type: ignore[index]
     blocks = list_blocks(outline, family)
     if len(set(map(id, blocks))) < len(blocks):
         raise ModelError(f"{name} runs a block several times, {_ONE_STREAM}. Load the model itself to survey it.")
@@ -259,7 +259,7 @@ def _fill(outline: nn.Module, path: str, module: nn.Module, source: _Tensors) ->
                 target = torch.empty(tensor.shape, dtype=tensor.dtype)
                 source.read([f"{at}.{name}", *names[id(tensor)]], target)
                 filled = nn.Parameter(target, requires_grad=False) if table is inner._parameters else target
-                table[name] = filled  # type: ignore[assignment]
+                table[name] = filled
 
 
 def _names_by_tensor(outline: nn.Module) -> dict[int, list[str]]:
