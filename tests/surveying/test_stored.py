@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -42,10 +43,8 @@ def dumped(
     return folder, ids
 
 
-def survey(folder: Path, measures: str = "residual,lens,tokens", **options: object) -> Run:
-    return bathyscope.survey_states(  # type: ignore[arg-type]
-        folder / "dump", folder / "model", measures=measures, progress=False, **options
-    )
+def survey(folder: Path, measures: str = "residual,lens,tokens", **options: Any) -> Run:
+    return bathyscope.survey_states(folder / "dump", folder / "model", measures=measures, progress=False, **options)
 
 
 def assert_same_values(actual: xr.Dataset, expected: xr.Dataset) -> None:
@@ -151,7 +150,7 @@ def _angle(first: Tensor, second: Tensor) -> float:
 
 def _require_depths(run: Run, number: int, hf: torch.nn.Module, stream_LTD: Tensor, boundaries: list[int]) -> None:
     """Recompute the prediction depth of each token: the first stored boundary from which its top-1 token stays."""
-    family = naive.family_of(hf)  # type: ignore[arg-type]
+    family = naive.family_of(hf)
     norm = hf.get_submodule(family.final_norm or "")
     with torch.no_grad():
         top_BT = torch.stack([hf.get_submodule(family.head)(norm(stream_LTD[b])).argmax(-1) for b in boundaries])

@@ -61,7 +61,7 @@ def test_of_several_files_those_with_the_head_alone_are_opened(tmp_path: Path) -
     for name in set(places.values()) - needed:
         (tmp_path / name).unlink()
     head = read_head(str(tmp_path), torch.float32)
-    assert torch.equal(head.readout.norm.weight, zoo.build("llama").model.norm.weight)  # type: ignore[union-attr]
+    assert torch.equal(head.readout.norm.weight, zoo.build("llama").model.norm.weight)  # type: ignore[arg-type,union-attr]
 
 
 def test_the_head_is_read_in_the_dtype_of_the_states(tmp_path: Path) -> None:
