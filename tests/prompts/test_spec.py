@@ -144,7 +144,7 @@ def test_levels() -> None:
         ),
         (
             "notes.md",
-            r"file ending in \.txt, \.txt\.gz \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=",
+            r"file ending in \.txt \(plain text\), \.jsonl, .* \(one prompt a line\) or \.csv, .*\?text=",
         ),
         ("", r"Prompts '': the text is empty; give a data set"),
         ("gsm8k:", r"the count after ':' must be a whole number of at least 1, not ''"),

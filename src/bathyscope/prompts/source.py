@@ -14,13 +14,14 @@ from bathyscope.errors import OptionError, PromptError, describe_value, warn
 from bathyscope.prompts.columns import by_columns
 from bathyscope.prompts.corpus import corpus_prompts
 from bathyscope.prompts.datasets import data_set, names
-from bathyscope.prompts.files import check_exists, read_prompts, read_rows, require_folder
+from bathyscope.prompts.files import check_exists, read_rows, require_folder
 from bathyscope.prompts.generators import GENERATORS
 from bathyscope.prompts.hub import column_prompts
 from bathyscope.prompts.levels import as_range
 from bathyscope.prompts.padding import NO_EDGES, EdgeTokens, encoded_prompts, is_encoding, require_unpadded
 from bathyscope.prompts.prompt import Prompt, PromptSet, is_token_ids, require_words
-from bathyscope.prompts.spec import HUB, SourceSpec, parse
+from bathyscope.prompts.prompt_rows import read_prompts, recognised_prompts
+from bathyscope.prompts.spec import HUB, SourceSpec, missing_columns, parse
 from bathyscope.prompts.tokenize import prompt_names
 
 if TYPE_CHECKING:
@@ -204,7 +205,11 @@ def _from_spec(
         return entry.prompts(count=spec.count, path=spec.path, tokenizer=tokenizer, **options)
     assert spec.path is not None
     if spec.kind == "hub data set":
-        return column_prompts(spec.path.removeprefix(HUB), count=spec.count, **spec.columns)
+        missing = f"Prompts {str(spec)!r}: {missing_columns(spec, ['text'])}"
+        return column_prompts(spec.path.removeprefix(HUB), count=spec.count, missing=missing, **spec.columns)
+    if spec.kind == "table" and not spec.options:
+        missing = f"Prompts {str(spec)!r}: {missing_columns(spec, ['text'])}"
+        return recognised_prompts(read_rows(spec.path), spec.path, missing, count=spec.count)
     if spec.kind in ("prompt file", "table") and spec.options:
         return by_columns(read_rows(spec.path), spec.path, count=spec.count, **spec.columns)
     if spec.kind == "prompt file":
