@@ -27,7 +27,8 @@ TURNS = [
     {"role": "assistant", "content": "Five."},
 ]
 SPEAKERS = {"system": "system", "user": "human", "assistant": "gpt"}
-TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+OPENING = "{% if add_generation_prompt %}<assistant>{% endif %}"
+TEMPLATE = "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}" + OPENING
 RENDERED = "<system>Be brief.</><user>Two and two?</><assistant>Four.</><user>And one?</><assistant>"
 
 

@@ -84,7 +84,7 @@ def test_bad_rows_are_named(tmp_path: Path) -> None:
         (tmp_path / name).touch()
         with pytest.raises(
             PromptError,
-            match=r"unknown kind of file; allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.json, \.json\.gz, \.csv",
+            match=r"allowed: \.jsonl, \.jsonl\.gz, \.ndjson, \.ndjson\.gz, \.json, \.json\.gz, \.csv",
         ):
             read_rows(tmp_path / name)
 

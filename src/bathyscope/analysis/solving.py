@@ -29,10 +29,11 @@ from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
+from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.distribution import Distribution
 from bathyscope.wavefront.engine import Wavefront

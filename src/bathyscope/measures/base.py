@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from bathyscope.model.anatomy.anatomy import Anatomy
     from bathyscope.model.anatomy.checks import Checks
     from bathyscope.model.identity import ModelIdentity
+    from bathyscope.prompts.in_memory import Source
     from bathyscope.prompts.prompt import TokenizedPrompt
-    from bathyscope.prompts.source import Source
     from bathyscope.wavefront.batch import Batch
     from bathyscope.wavefront.engine import Wavefront
 

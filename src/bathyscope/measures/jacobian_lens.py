@@ -28,8 +28,8 @@ from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.band import find_band
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch

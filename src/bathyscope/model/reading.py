@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 from bathyscope.errors import ModelError, PromptError, warn
 from bathyscope.model.model import Model
+from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.padding import EdgeTokens
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, needs_tokenizer, resolve, sources
+from bathyscope.prompts.source import needs_tokenizer, resolve
 from bathyscope.prompts.tokenize import tokenize
 from bathyscope.prompts.tokenizer import tokenizer_hash
 

@@ -66,22 +66,24 @@ def recognised_prompts(
     return prompts_of_rows(listed, where)
 
 
-def prompts_of_rows(rows: Sequence[Row], where: str) -> tuple[Prompt, ...]:
+def prompts_of_rows(rows: Sequence[Row], where: str, numbers: Iterable[int] | None = None) -> tuple[Prompt, ...]:
     """Prompts of rows with the fields of prompts, or of chats of other tools.
 
     Args:
         where: what the rows are of, for messages.
+        numbers: what the rows are called by; None = 1 and onwards, as lines of files are.
     """
+    places = [f"{where}, prompt {number}" for number in (range(1, len(rows) + 1) if numbers is None else numbers)]
     prompt_rows = []
     _warn_of_texts_of_chats(rows, where)
-    for number, row in enumerate(rows, start=1):
+    for place, row in zip(places, rows, strict=True):
         try:
             prompt_rows.append(as_prompt_row(row))
         except PromptError as error:
-            raise PromptError(f"{where}, prompt {number}: {error}") from error
+            raise PromptError(f"{place}: {error}") from error
     # what chats of other tools hold besides is said once, and not for each prompt
     warn_of_other_keys((row.get("messages") for row in prompt_rows), f"{where}: ")
-    prompts = tuple(_prompt(row, f"{where}, prompt {number}") for number, row in enumerate(prompt_rows, start=1))
+    prompts = tuple(map(_prompt, prompt_rows, places))
     # the text of a misspelt field would be missing from the prompt
     for name, meant in {name: meant for row in prompt_rows for name, meant in _misspelt(row).items()}.items():
         warn(f"{where}: {name!r} is no field of a prompt and is taken for a label. Did you mean {meant!r}?")
@@ -101,8 +103,8 @@ def _warn_of_texts_of_chats(rows: Sequence[Row], where: str) -> None:
     )
     if both is not None:
         warn(
-            f"{where}: 'text' is measured, and not the {both.name} chat next to it; to measure that, remove 'text' from "
-            "the file."
+            f"{where}: 'text' is measured, and not the {both.name} chat next to it; to measure that, remove 'text' "
+            "from the file."
         )
 
 

@@ -16,10 +16,10 @@ from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.label_checks import require_free
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
-from bathyscope.prompts.source import Source
 from bathyscope.prompts.withholding import without_text_labels
 from bathyscope.runs.merge import PROMPT
 from bathyscope.surveying.cutting import EarlierCut, Shards, cut_prompts

@@ -23,9 +23,9 @@ from bathyscope.errors import ModelError, OptionError, PromptError, describe_val
 from bathyscope.model import Model, as_device
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.memory import KEPT_BYTES, bytes_per_token, free_bytes
+from bathyscope.prompts.in_memory import GIVEN, Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import GIVEN, Source
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.options import EstimateOptions
 from bathyscope.surveying.outlining import outline

@@ -16,8 +16,9 @@ from bathyscope.measures.registry import MEASURES
 from bathyscope.model import AnyModel, alone, load, loaded
 from bathyscope.model.memory import as_bytes
 from bathyscope.model.options import require_loading
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path, refuse_foreign
 from bathyscope.runs.manifest import RUN, Identity, load_manifest
 from bathyscope.runs.parts import Part

@@ -15,8 +15,8 @@ from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, represent
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized
 from bathyscope.options import coerce
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.hsic import HsicSums, minibatch_sums
 from bathyscope.wavefront.engine import Wavefront
 

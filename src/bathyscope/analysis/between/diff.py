@@ -36,8 +36,8 @@ from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
 from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.wavefront.batch import Batch, plan_batches
 from bathyscope.wavefront.histories import Tree, grafted

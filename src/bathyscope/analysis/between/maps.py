@@ -28,8 +28,8 @@ from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.reading import tokenized, vocabularies_differ
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.statistics.least_squares import RIDGE, Array
 from bathyscope.statistics.sampling import Sampling
 from bathyscope.statistics.splits import Splits, require_shares, require_tokens, split

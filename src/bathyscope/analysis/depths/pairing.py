@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from bathyscope.analysis.depths.side import ComparedPrompts
 from bathyscope.core.text import capitalised
 from bathyscope.errors import OptionError, PromptError, StoreError, warn
+from bathyscope.prompts.in_memory import GIVEN
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import GIVEN
 from bathyscope.prompts.spec import SourceSpec, parse
 
 Indices = NDArray[np.intp]

@@ -29,9 +29,9 @@ from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models, identity_of
 from bathyscope.model.reading import tokenized
 from bathyscope.options import Range
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.wavefront.batch import Batch
 from bathyscope.wavefront.engine import Wavefront
 from bathyscope.wavefront.gradients.differentiable import differentiating, require_differentiable

@@ -21,8 +21,8 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.operand_tables import OPERANDS
 from bathyscope.measures.options import Shortest
 from bathyscope.options import Range
+from bathyscope.prompts.in_memory import Source, kept_source
 from bathyscope.prompts.prompt import PromptSet, TokenizedPrompt
-from bathyscope.prompts.source import Source, kept_source
 from bathyscope.wavefront.observer import BoundaryReader
 from bathyscope.wavefront.rows import Replacement
 

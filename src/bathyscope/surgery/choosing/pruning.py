@@ -13,8 +13,8 @@ from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import folder_path, require_own_folder
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling

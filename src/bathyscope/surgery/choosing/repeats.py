@@ -19,9 +19,9 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
-from bathyscope.prompts.source import Source
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.best import simultaneous, simultaneous_gains
 from bathyscope.statistics.sampling import Sampling

@@ -18,9 +18,9 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError
 from bathyscope.labels import labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.statistics.bootstrap import Interval, bootstrap_interval
 from bathyscope.statistics.sampling import Sampling, cluster_weights
 from bathyscope.statistics.shares import clustered_share

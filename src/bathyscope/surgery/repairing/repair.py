@@ -14,9 +14,10 @@ from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.schedule import Schedule
 from bathyscope.statistics.sampling import Sampling

@@ -18,9 +18,9 @@ from bathyscope.measures.costs import Over
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
 from bathyscope.model.reading import tokenized
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, require_answers, require_apart
-from bathyscope.prompts.source import Source
 from bathyscope.runs.folder import Kind
 from bathyscope.runs.pieces import Pieces
 from bathyscope.statistics.sampling import Sampling

@@ -10,8 +10,8 @@ from typing import Any
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from bathyscope.errors import warn
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source
 from bathyscope.surveying.training.trainer_options import trainer_options
 from bathyscope.surveying.training.twin import random_states_kept
 from bathyscope.surveying.training.watch import MEASURES, Watch

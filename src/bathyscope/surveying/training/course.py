@@ -16,8 +16,8 @@ from bathyscope.model import Model, adapters_of, config_hash, load
 from bathyscope.model.options import require_loading
 from bathyscope.model.weights import configuration_difference
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, listed_once
 from bathyscope.runs.folder import folder_path
 from bathyscope.surveying.asking import Survey
 from bathyscope.surveying.engines import survey

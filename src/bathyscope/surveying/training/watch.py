@@ -23,8 +23,9 @@ from bathyscope.errors import BathyscopeError, warn
 from bathyscope.model import Model, load
 from bathyscope.model.identity import identity_of
 from bathyscope.options import items_of
+from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
-from bathyscope.prompts.source import Source, require_there
+from bathyscope.prompts.source import require_there
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.surveying.asking import Survey
