@@ -46,7 +46,7 @@ def shape_of(turns: Sequence[Message]) -> Shape:
 
 
 def markers_of(shape: Shape) -> tuple[Message, ...]:
-    """Return turns whose texts are markers, none of which stands in another; the last of an assistant is the answer's."""
+    """Return turns whose texts are markers, none of which stands in another; the last of an assistant the answer's."""
     return tuple(
         Message(ASSISTANT, (ANSWER,))
         if number == len(shape) - 1 and role == ASSISTANT
