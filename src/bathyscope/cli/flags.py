@@ -20,6 +20,8 @@ from bathyscope.core.text import elided
 from bathyscope.options import Repeatable, check_plain_options
 
 _NESTED = "__"
+_OPEN = "__by_name"
+"""End of the name of what takes options by whatever names they have."""
 _LETTERS = 40
 """Letters of a wrong value that a message repeats."""
 
@@ -69,7 +71,7 @@ def make_flags(
     hints, marked = get_type_hints(options_type), get_type_hints(options_type, include_extras=True)
     texts = texts_of(options_type)
     names, filled_in = {option.name for option in fields(options_type)}, filled_in_by_commands(options_type)
-    return [
+    flags = [
         _make_flag(
             option,
             # A flag that may be repeated is read as texts; its own options class says what they become.
@@ -86,6 +88,10 @@ def make_flags(
         for option in fields(options_type)
         if option.name not in leave_out
     ]
+    open_flags = [
+        _make_open_flag(option.name) for option in fields(options_type) if _takes_any_name(hints[option.name])
+    ]
+    return [*flags, *(flag for flag in open_flags if flag.name.removesuffix(_OPEN) not in leave_out)]
 
 
 def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,6 +125,7 @@ def add_flags(
 
     def run(*arguments: Any, **flag_values: Any) -> int:
         typed = {name: value for name, value in flag_values.items() if value is not None or name not in derived_names}
+        _take_open_flags(typed)
         # A wrong number is refused here in a moment, and not after the seconds in which the verb imports torch.
         for options_type in options_types:
             check_plain_options(options_type, typed)
@@ -131,6 +138,34 @@ def add_flags(
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = body.__doc__
     return run
+
+
+def _takes_any_name(hint: Any) -> bool:
+    """Whether an option is a switch, or a dict of further options by whatever names they have."""
+    kinds = _members(hint)
+    return bool in kinds and any(get_origin(kind) is Mapping for kind in kinds)
+
+
+def _make_open_flag(name: str) -> inspect.Parameter:
+    """Return what takes ``--chat.enable_thinking false`` next to ``--chat``, which a help lists alone."""
+    parameter = Parameter(name=name_flag(name), accepts_keys=True, show=False)
+    annotation = Annotated[dict[str, str] | None, parameter]
+    return inspect.Parameter(f"{name}{_OPEN}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+
+
+def _take_open_flags(typed: dict[str, Any]) -> None:
+    """Put options of whatever name where their switch is: one of them is enough to switch it on."""
+    for name in [name for name in typed if name.endswith(_OPEN)]:
+        values = {key: _read_value(text) for key, text in typed.pop(name).items()}
+        typed[name.removesuffix(_OPEN)] = values
+
+
+def _read_value(text: str) -> Any:
+    """Return a value as JSON has it (false, 3, "3"); any other text as it stands."""
+    try:
+        return read_json(text)
+    except ValueError:
+        return text
 
 
 def _is_repeatable(hint: Any) -> bool:

@@ -19,7 +19,7 @@ from bathyscope.prompts.chat_frames import ANSWER, Frame, Shape, as_words, marke
 from bathyscope.prompts.chat_remarks import begins_with_two, remarks_of, without_own_thinking
 from bathyscope.prompts.clock import ASKED, CLOCK, FIXED, UNASKED
 from bathyscope.prompts.messages import ASSISTANT, USER, Message
-from bathyscope.prompts.rendering import Rendering
+from bathyscope.prompts.rendering import Rendering, require_options
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -223,6 +223,7 @@ class ChatTemplate:
                 f"chat=True, and {type(self.tokenizer).__name__} has no chat template; leave it out, or give the "
                 "tokenizer of a model that was trained on chats (load(model, tokenizer=…))."
             )
+        require_options(self.options, str(self.tokenizer.get_chat_template()))
         messages = [turn._replace(is_list=turn.role in as_parts).as_given() for turn in turns]
         # a template may name the clock and not ask it, as for a list of tools
         if not self.asks_clock:
@@ -245,7 +246,7 @@ class ChatTemplate:
 
     @cached_property
     def _rendering(self) -> Rendering:
-        return Rendering(self.tokenizer)
+        return Rendering(self.tokenizer, self.options)
 
 
 def _stand_in(text: str) -> str:

@@ -95,7 +95,7 @@ def require_there(source: object) -> None:
                 _require_words(PromptSet(_from_spec(source, 0, None, None, True), source.label))
     elif isinstance(source, (Prompt, PromptSet, list, tuple)) or is_table(source):
         with _without_warnings():
-            parts = sources(source)
+            parts = sources(source)  # type: ignore[arg-type]
         for part in parts:
             if isinstance(part, SourceSpec):
                 require_there(part)

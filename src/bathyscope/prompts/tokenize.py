@@ -8,8 +8,10 @@ wavefront's business, and always on the right.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import counted
 from bathyscope.errors import PromptError, warn
 from bathyscope.prompts.answers import AnswerError, answer_token_count, doubles_blank, makes_one_word, question_of
@@ -31,7 +33,7 @@ def tokenize(
     vocab_size: int | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
-    chat: bool = False,
+    chat: ChatForm = False,
 ) -> list[TokenizedPrompt]:
     """Token ids of every prompt, in order.
 
@@ -47,10 +49,13 @@ def tokenize(
         vocab_size: number of token ids the model knows; None = not checked.
         beyond_context: whether prompts may be longer than ``max_tokens``; None = those of data sets.
         add_special_tokens: put the tokenizer's special tokens around texts.
-        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's.
+        chat: write texts as the user's turn in the tokenizer's chat template, answers as the assistant's; a dict has
+            options of the template.
     """
     names = prompt_names(prompts)
-    encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, chat)
+    # no option is as good as True
+    is_chat, chat_options = (True, chat) if isinstance(chat, Mapping) else (chat, {})
+    encoder = None if tokenizer is None else Encoder(tokenizer, add_special_tokens, is_chat, chat_options)
     tokenized: list[TokenizedPrompt] = []
     notices = Notices()
     for part in prompts.parts or (prompts,):
@@ -63,7 +68,7 @@ def tokenize(
             except PromptError as error:
                 raise PromptError(f"Prompt {name!r}: {error}") from error
             tokenized.append(tokenized_prompt)
-    if chat and not needs_words(prompts):
+    if is_chat and not needs_words(prompts):
         warn(f"chat=True writes texts as turns of a chat; {prompts.dataset} gives token ids alone, which it leaves.")
     require_exact(tokenized)
     if encoder is not None:

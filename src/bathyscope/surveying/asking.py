@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import elided
 from bathyscope.errors import OptionError, warn
 from bathyscope.measures.base import Measure, ModelFacts
@@ -14,7 +15,7 @@ from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
-from bathyscope.model.reading import tokenized
+from bathyscope.model.reading import Reading
 from bathyscope.options import items_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.label_checks import require_free
@@ -58,7 +59,7 @@ class Survey:
     call_tokens: int | None = None
     beyond_context: bool | None = None
     add_special_tokens: bool = True
-    chat: bool = False
+    chat: ChatForm = False
     keep_text: bool = True
     options: Mapping[str, Any] = field(default_factory=dict)
     defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -116,14 +117,7 @@ class Survey:
         return self._read(loaded(model), prompts, self.beyond_context)
 
     def _read(self, model: Model, prompts: Source | Prompts, beyond_context: bool | None) -> Prompts:
-        return tokenized(
-            model,
-            prompts,
-            seed=self._seed,
-            beyond_context=beyond_context,
-            add_special_tokens=self.add_special_tokens,
-            chat=self.chat,
-        )
+        return Reading(beyond_context, self.add_special_tokens, self.chat).read(model, prompts, seed=self._seed)
 
     @property
     def _seed(self) -> int:

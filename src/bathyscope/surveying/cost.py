@@ -18,6 +18,7 @@ import torch
 import xarray as xr
 
 from bathyscope.core.calls import takes
+from bathyscope.core.common_options import ChatForm
 from bathyscope.core.text import duration, in_bytes, scaled, shown
 from bathyscope.errors import ModelError, OptionError, PromptError, describe_value, warn
 from bathyscope.model import Model, as_device
@@ -200,7 +201,9 @@ def estimate(
     tokens: int | None = None,
     count: int | None = None,
     preset: str | None = None,
-    chat: bool = False,
+    beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     revision: str | None = None,
@@ -242,7 +245,15 @@ def estimate(
     planned = min(count, _PLANNED)
     source: Source | Prompts = _of_length(tokens or 0, planned) if prompts is None else prompts
     place = as_device(device)
-    request = Survey(measures, preset=preset, chat=chat, options=options, device=place)
+    request = Survey(
+        measures,
+        preset=preset,
+        beyond_context=beyond_context,
+        add_special_tokens=add_special_tokens,
+        chat=chat,
+        options=options,
+        device=place,
+    )
     if tokens is not None:
         _look_at_context(tokens, outlined)
     try:

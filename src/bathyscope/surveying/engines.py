@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.paths import require_writable
 from bathyscope.errors import OptionError, StoreError, did_you_mean
@@ -67,7 +67,7 @@ def survey(
     loading: Mapping[str, Any] | None = None,
     beyond_context: bool | None = None,
     add_special_tokens: bool = True,
-    chat: bool = False,
+    chat: ChatForm = False,
     keep_text: bool = True,
     progress: Progress = True,
     command: str | None = None,

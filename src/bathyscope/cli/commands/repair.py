@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +86,9 @@ def repair_command(
         if calibration is None or test is None:
             # With another seed, generated problems would be other prompts than those of the plan.
             options.setdefault("seed", int(plan.data.attrs["seed"]))
+            # and so would texts that a template does not write
+            for name, value in json.loads(str(plan.data.attrs.get("reading", "{}"))).items():
+                options.setdefault(name, value)
         calibration, test = (
             _find_source(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
         )

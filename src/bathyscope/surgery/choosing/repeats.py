@@ -11,7 +11,7 @@ import xarray as xr
 
 from bathyscope.core.arrays import BoolArray
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
 from bathyscope.core.text import shown
@@ -19,6 +19,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import Reading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
@@ -152,6 +153,8 @@ def repeat_scan(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> RepeatScan:
     """Run every window of blocks twice in a row (… first … last, first … last, …), and say whether any helps.
@@ -187,7 +190,7 @@ def repeat_scan(
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
             over=over,
-            beyond_context=beyond_context,
+            reading=Reading(beyond_context, add_special_tokens, chat),
             title="prompts",
         )
         answered = np.array([bool(prompt.answer_tokens) for prompt in trial.test])

@@ -12,12 +12,13 @@ import numpy as np
 
 from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
-from bathyscope.core.common_options import Progress
+from bathyscope.core.common_options import ChatForm, Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError
 from bathyscope.labels import labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
+from bathyscope.model.reading import Reading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
@@ -52,6 +53,8 @@ def exit_advice(
     cluster: str | None = None,
     seed: int = 0,
     beyond_context: bool | None = None,
+    add_special_tokens: bool = True,
+    chat: ChatForm = False,
     progress: Progress = True,
 ) -> ExitAdvice:
     """Say whether transformers' ``generate(assistant_early_exit=…)`` pays, and with which exit and draft length.
@@ -90,7 +93,7 @@ def exit_advice(
             ready,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
-            beyond_context=beyond_context,
+            reading=Reading(beyond_context, add_special_tokens, chat),
             prepare=partial(_cut_answers, ready, new_tokens, beyond_context),
         )
         trial = read(prompts, title="prompts")
