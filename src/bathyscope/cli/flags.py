@@ -17,7 +17,7 @@ from bathyscope.core.conditions import require_conditions
 from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
-from bathyscope.options import Repeatable, check_plain_options
+from bathyscope.options import ByName, Repeatable, check_plain_options, marks_of
 
 _NESTED = "__"
 _OPEN = "__by_name"
@@ -89,9 +89,11 @@ def make_flags(
         if option.name not in leave_out
     ]
     open_flags = [
-        _make_open_flag(option.name) for option in fields(options_type) if _takes_any_name(hints[option.name])
+        _make_open_flag(option.name, prefix)
+        for option in fields(options_type)
+        if option.name not in leave_out and any(isinstance(mark, ByName) for mark in marks_of(marked[option.name]))
     ]
-    return [*flags, *(flag for flag in open_flags if flag.name.removesuffix(_OPEN) not in leave_out)]
+    return [*flags, *open_flags]
 
 
 def nest_options(flag_values: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,17 +142,12 @@ def add_flags(
     return run
 
 
-def _takes_any_name(hint: Any) -> bool:
-    """Whether an option is a switch, or a dict of further options by whatever names they have."""
-    kinds = _members(hint)
-    return bool in kinds and any(get_origin(kind) is Mapping for kind in kinds)
-
-
-def _make_open_flag(name: str) -> inspect.Parameter:
+def _make_open_flag(name: str, prefix: str) -> inspect.Parameter:
     """Return what takes ``--chat.enable_thinking false`` next to ``--chat``, which a help lists alone."""
-    parameter = Parameter(name=name_flag(name), accepts_keys=True, show=False)
+    parameter = Parameter(name=name_flag(name, prefix), accepts_keys=True, show=False)
     annotation = Annotated[dict[str, str] | None, parameter]
-    return inspect.Parameter(f"{name}{_OPEN}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+    inner = f"{prefix}{_NESTED}{name}" if prefix else name
+    return inspect.Parameter(f"{inner}{_OPEN}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def _take_open_flags(typed: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from bathyscope.core.descriptions import Doc
-from bathyscope.options import Coverage, Range, Repeatable, Resamples
+from bathyscope.options import ByName, Coverage, Range, Repeatable, Resamples
 
 _TOGETHER = "that belong together, such as document; they are resampled as one."
 
@@ -41,6 +41,7 @@ AddSpecialTokens = Annotated[
 ChatForm = bool | Mapping[str, Any]
 Chat = Annotated[
     ChatForm,
+    ByName(),
     Doc(
         "write texts as the user's turn in the tokenizer's chat template, answers as the assistant's, and chats as all "
         "their turns; without an answer the assistant's turn is begun. Token ids stay as they are. Options of the "
