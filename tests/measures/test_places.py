@@ -172,9 +172,9 @@ def test_a_place_is_erased_as_a_whole(name: str, monkeypatch: pytest.MonkeyPatch
 
 
 def place_of(tokens: range) -> Any:
-    from bathyscope.measures.places import Place
+    from bathyscope.measures.places import TokenPlace
 
-    return Place(tokens)
+    return TokenPlace(tokens)
 
 
 def test_what_comes_after_no_token_is_erased_for_nobody() -> None:

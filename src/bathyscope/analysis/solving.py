@@ -28,7 +28,7 @@ from bathyscope.labels import Label, Table, labelled
 from bathyscope.measures.finite import require_finite
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.model.reading import Reading, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
 from bathyscope.prompts.in_memory import Source, sources
 from bathyscope.prompts.parts import BOTH, CLASSES, ONLY_DEEP, ONLY_SHALLOW, SOLVED_BY, class_of
 from bathyscope.prompts.prompt import Prompt, PromptSet
@@ -88,7 +88,7 @@ def solved(
     """
     with alone(model):
         loaded_model = loaded(model, prompts)
-        read = Reading(beyond_context, add_special_tokens, chat).read(loaded_model, prompts, seed=seed)
+        read = PromptReading(beyond_context, add_special_tokens, chat).read(loaded_model, prompts, seed=seed)
         without = sum(p.answer_tokens is None for p in read)
         if without == len(read):
             raise _no_answers(read.dataset)
@@ -152,7 +152,7 @@ def solved_by(
         resolved = resolve(resolvable, seed=seed, tokenizer=tokenizer, window=models[0].max_tokens)
         _require_free(resolved, label)
         _require_same_ids(resolved, *models)
-        reading = Reading(beyond_context, add_special_tokens, chat)
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
         read = [reading.read(model, resolved, seed=seed) for model in models]
         answers = [[p.answer_tokens is not None for p in model_prompts] for model_prompts in read]
         has_answer = np.logical_and.reduce(answers)

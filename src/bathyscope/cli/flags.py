@@ -144,7 +144,7 @@ def add_flags(
 
 def _make_open_flag(name: str, prefix: str) -> inspect.Parameter:
     """Return what takes ``--chat.enable_thinking false`` next to ``--chat``, which a help lists alone."""
-    parameter = Parameter(name=name_flag(name, prefix), accepts_keys=True, show=False)
+    parameter = Parameter(name=name_flag(name, prefix), accepts_keys=True, show=False, help="entries by their names")
     annotation = Annotated[dict[str, str] | None, parameter]
     inner = f"{prefix}{_NESTED}{name}" if prefix else name
     return inspect.Parameter(f"{inner}{_OPEN}", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)

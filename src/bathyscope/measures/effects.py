@@ -25,7 +25,7 @@ from bathyscope.measures.declaration import Declaration
 from bathyscope.measures.finite import overflow, require_finite
 from bathyscope.measures.of.skip import REACHES
 from bathyscope.measures.over_tokens import LEFT_OUT, over_prompts, pooled, reduce_tokens
-from bathyscope.measures.places import NamedPlaces, Place, find_places, place_values
+from bathyscope.measures.places import NamedPlaces, TokenPlace, find_places, place_values
 from bathyscope.measures.positions import COUNT, SHORTEST, check_positions, sample_positions
 from bathyscope.options import Range
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -88,7 +88,7 @@ class EffectMeasure(Measure[Options]):
     positions: Sequence[tuple[int, ...]]
     names: Sequence[str] = ()
     """Of places, where positions are given by name; then ``places`` has them by prompt."""
-    places: Sequence[tuple[Place, ...]] = ()
+    places: Sequence[tuple[TokenPlace, ...]] = ()
     _lengths: Sequence[int]
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:

@@ -26,7 +26,7 @@ from bathyscope.measures.base import Measure, MeasureProbe, ModelFacts, refusal
 from bathyscope.measures.finite import require_finite
 from bathyscope.measures.of.patching import DECLARATION, PatchingOptions
 from bathyscope.measures.operands import operand_summary, require_operands
-from bathyscope.measures.places import NO_PLACE, NamedPlaces, Place, find_places, place_values
+from bathyscope.measures.places import NO_PLACE, NamedPlaces, TokenPlace, find_places, place_values
 from bathyscope.measures.prompt_pairs import PromptPair, pairs_of
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.anatomy.precision import wide_dtype
@@ -51,7 +51,7 @@ _NUMBERS = 3
 class Patching(Measure[PatchingOptions], declared=DECLARATION):
     names: tuple[str, ...] = ()
     """Of places, where positions are given by name; then ``places`` has them by number of the target."""
-    places: Mapping[int, tuple[Place, ...]] = {}
+    places: Mapping[int, tuple[TokenPlace, ...]] = {}
 
     def unavailable(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt]) -> str | None:
         reason = super().unavailable(facts, prompts) or refusal(lambda: self._paired(prompts))
@@ -217,7 +217,7 @@ class PatchedPair(Probe):
         pair: PromptPair,
         target: int,
         source: int,
-        places: Sequence[Place] | None = None,
+        places: Sequence[TokenPlace] | None = None,
     ) -> None:
         self._facts = facts
         self._pair = pair
@@ -230,7 +230,7 @@ class PatchedPair(Probe):
         self._values = {part: empty.clone() for part in parts}
         # tokens before the first in which the prompts differ hold the same, and those behind the read one are not seen
         seen = range(pair.first, stop)
-        self._asked = None if places is None else {p.tokens.start for p in places if len(p.tokens) == 1}
+        self._single = None if places is None else {p.tokens.start for p in places if len(p.tokens) == 1}
         self._places = None if places is None else [_within(place.tokens, seen) for place in places]
         if self._places is None:
             spans = [range(token, token + 1) for token in seen]
@@ -283,9 +283,9 @@ class PatchedPair(Probe):
         self.log_p = log_p.cpu().numpy()
         self._at_L = self._numbers(final.reader, ends[0], ends[1:])[0].cpu().numpy()
 
-    def _is_asked(self, token: int) -> bool:
+    def _is_patched_alone(self, token: int) -> bool:
         """Whether a token is patched alone, or would be if both prompts did not hold the same there."""
-        return self._asked is None or token in self._asked
+        return self._single is None or token in self._single
 
     def place_numbers(self) -> np.ndarray:
         """What is read of rows patched at a named place, [part, boundary, place, number]."""
@@ -309,7 +309,7 @@ class PatchedPair(Probe):
         """
         blocks, seen = self._facts.n_blocks, self._pair.read_at + 1
         single = np.full((len(self._values), blocks + 1, width, _NUMBERS), np.nan)
-        single[:, :, [token for token in range(seen) if self._is_asked(token)]] = 0.0
+        single[:, :, [token for token in range(seen) if self._is_patched_alone(token)]] = 0.0
         everywhere = np.zeros((len(self._values), blocks + 1, _NUMBERS))
         for place, part in enumerate(self._values):
             if part in self._results:
@@ -321,7 +321,7 @@ class PatchedPair(Probe):
             if part == "block":
                 # h_L is seen by the prediction at its own token alone
                 everywhere[place, -1] = self._at_L
-                if self._is_asked(seen - 1):
+                if self._is_patched_alone(seen - 1):
                     single[place, -1, seen - 1] = self._at_L
             else:  # a block's parts stand at the boundary of its number
                 everywhere[place, -1] = single[place, -1] = np.nan
@@ -339,5 +339,5 @@ def _changes(pair: Pair, answers_A: Tensor) -> Tensor:
 
 
 def _within(tokens: range, seen: range) -> range:
-    """The tokens of a place that a patch can change and the prediction sees; empty where there are none."""
+    """The tokens of a place that a patch can change and the prediction sees; may be empty."""
     return range(max(tokens.start, seen.start), min(tokens.stop, seen.stop))

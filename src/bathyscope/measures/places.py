@@ -56,7 +56,7 @@ class NamedPlaces:
 
 
 @dataclass(frozen=True)
-class Place:
+class TokenPlace:
     """Tokens of one prompt that stand together; none where the prompt has no such place."""
 
     tokens: range
@@ -65,7 +65,7 @@ class Place:
         return bool(self.tokens)
 
 
-NO_PLACE: Final = Place(range(-1, -1))
+NO_PLACE: Final = TokenPlace(range(-1, -1))
 """Of a prompt that is not measured."""
 
 
@@ -115,7 +115,7 @@ def _as_named(value: Mapping[Any, Any], where: str) -> NamedPlaces:
 
 def find_places(
     places: NamedPlaces, prompts: Sequence[TokenizedPrompt], facts: ModelFacts, measure: str, *, first: int = 0
-) -> list[tuple[Place, ...]]:
+) -> list[tuple[TokenPlace, ...]]:
     """Return each prompt's places, in the order of their names.
 
     Args:
@@ -139,7 +139,7 @@ class _Finder:
         self._first = first
         self._repeated: dict[str, list[str]] = {}
 
-    def find(self, place: str | int, prompt: TokenizedPrompt) -> Place:
+    def find(self, place: str | int, prompt: TokenizedPrompt) -> TokenPlace:
         where = f"{self._measure}: prompt {prompt.id!r}"
         target: Any = place
         if isinstance(place, str) and place.startswith(LABEL):
@@ -165,7 +165,7 @@ class _Finder:
                 f"such as prompt {names[0]!r}. Give numbers of tokens, or a label, to say which."
             )
 
-    def _by_index(self, index: int, prompt: TokenizedPrompt, where: str) -> Place:
+    def _by_index(self, index: int, prompt: TokenizedPrompt, where: str) -> TokenPlace:
         length = len(prompt)
         token = index + length if index < 0 else index
         if not self._first <= token < length:
@@ -173,9 +173,9 @@ class _Finder:
                 f"{where} has no place at token {index}: it has {length} tokens, allowed: {self._first} to "
                 f"{length - 1}, or {self._first - length} to -1."
             )
-        return Place(range(token, token + 1))
+        return TokenPlace(range(token, token + 1))
 
-    def _by_text(self, text: str, prompt: TokenizedPrompt, where: str, *, is_typed: bool) -> Place:
+    def _by_text(self, text: str, prompt: TokenizedPrompt, where: str, *, is_typed: bool) -> TokenPlace:
         from bathyscope.prompts.tokenizer import pieces
 
         if self._facts.tokenizer is None:
@@ -201,10 +201,10 @@ class _Finder:
             raise OptionError(
                 f"{where}: {elided(repr(text), 40)} begins at token {tokens[0]}; allowed: {self._first} and later."
             )
-        return Place(range(tokens[0], tokens[-1] + 1))
+        return TokenPlace(range(tokens[0], tokens[-1] + 1))
 
 
-def place_values(places: Sequence[Sequence[Place]]) -> dict[str, Any]:
+def place_values(places: Sequence[Sequence[TokenPlace]]) -> dict[str, Any]:
     """Return where the places of prompts are, as ``PLACES`` has it."""
     return {
         "place_start": [[place.tokens.start for place in prompt_places] for prompt_places in places],

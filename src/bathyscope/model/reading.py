@@ -93,7 +93,7 @@ def tokenized(
 
 
 @dataclass(frozen=True)
-class Reading:
+class PromptReading:
     """How prompts are read; the arguments are those of ``tokenized``.
 
     Raises:
@@ -133,7 +133,7 @@ class Reading:
         )
 
 
-AS_IT_STANDS: Final = Reading()
+AS_IT_STANDS: Final = PromptReading()
 """Texts with their special tokens, and no template."""
 
 

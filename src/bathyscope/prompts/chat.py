@@ -97,10 +97,10 @@ class ChatTemplate:
         is_list = any(turn.is_list and len(turn.parts) > 1 for turn in messages)
         answer = turns[-1].text if turns[-1].role == ASSISTANT else None
         # A marker stands for the answer: what stands before it is the question's.
-        asked = turns if answer is None else [*turns[:-1], Message(ASSISTANT, (ANSWER,))]
-        frame = self._frame(shape_of(asked), is_list)
-        rendered = self._render(asked, frame.as_parts)
-        remarks = self._check_texts(asked, rendered, frame)
+        marked = turns if answer is None else [*turns[:-1], Message(ASSISTANT, (ANSWER,))]
+        frame = self._frame(shape_of(marked), is_list)
+        rendered = self._render(marked, frame.as_parts)
+        remarks = self._check_texts(marked, rendered, frame)
         if is_list and not frame.as_parts:
             remarks += ("the chat template takes texts alone, so that parts stand on lines of their own",)
         if answer is None:

@@ -98,8 +98,8 @@ def _of_alpaca(row: Row) -> dict[str, Any]:
         if not isinstance(earlier, Sequence) or isinstance(earlier, str) or len(earlier) != 2:
             raise PromptError(f"entry {number} of 'history' must be a question and its answer, not {earlier!r:.60}.")
         turns += [{"role": USER, "content": earlier[0]}, {"role": ASSISTANT, "content": earlier[1]}]
-    asked = f"{question}\n{context}" if context.strip() else question
-    turns += [{"role": USER, "content": asked}, {"role": ASSISTANT, "content": answer}]
+    request = f"{question}\n{context}" if context.strip() else question
+    turns += [{"role": USER, "content": request}, {"role": ASSISTANT, "content": answer}]
     return {"messages": _with_system(row, turns)}
 
 

@@ -106,12 +106,12 @@ class _Reading(NamedTuple):
     """A prompt as the text that is measured.
 
     Args:
-        given: its text as it was given, with its answer.
+        words: its text as it was given, with its answer.
         is_appended: the answer was put behind a text that did not end in it.
     """
 
     turns: Turns
-    given: str
+    words: str
     is_appended: bool = False
 
 
@@ -172,7 +172,7 @@ def _notice(
 ) -> None:
     """Remember what is unusual about how a text was read."""
     turns = reading.turns
-    notices.add_text(reading.given, encoded.ids)
+    notices.add_text(reading.words, encoded.ids)
     remarks = list(turns.remarks)
     if encoded.begins_twice and encoder.chat:
         mark = str(encoder.tokenizer.bos_token or encoder.tokenizer.cls_token)
@@ -182,7 +182,7 @@ def _notice(
     for remark in remarks:
         notices.remarks.setdefault(remark, []).append(name)
     if encoder.chat:
-        special = next((special for special in encoder.special_texts if special in reading.given), None)
+        special = next((special for special in encoder.special_texts if special in reading.words), None)
         if special is not None:
             notices.marked[name] = special
     elif turns.answer is not None and makes_one_word(turns.question, turns.answer):

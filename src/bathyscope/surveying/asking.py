@@ -15,7 +15,7 @@ from bathyscope.measures.guard import told_by_name
 from bathyscope.measures.registry import chosen, make
 from bathyscope.model import AnyModel, Model, loaded
 from bathyscope.model.identity import identity_of
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import items_of
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.label_checks import require_free
@@ -117,7 +117,7 @@ class Survey:
         return self._read(loaded(model), prompts, self.beyond_context)
 
     def _read(self, model: Model, prompts: Source | Prompts, beyond_context: bool | None) -> Prompts:
-        return Reading(beyond_context, self.add_special_tokens, self.chat).read(model, prompts, seed=self._seed)
+        return PromptReading(beyond_context, self.add_special_tokens, self.chat).read(model, prompts, seed=self._seed)
 
     @property
     def _seed(self) -> int:

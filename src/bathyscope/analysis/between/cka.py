@@ -14,7 +14,7 @@ from bathyscope.core.text import counted
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import coerce
 from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
@@ -61,7 +61,7 @@ def cka(
         chosen = coerce(CkaOptions, options, Cka.name)
         source: Source | Prompts = listed_once(prompts)
         models = [loaded(side, source) for side in (model, other)]
-        reading = Reading(beyond_context, add_special_tokens, chat)
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
         read = [reading.read(loaded_model, source, seed=seed) for loaded_model in models]
         measures = [Cka(chosen), Cka(chosen)]
         for measure, loaded_model, model_prompts in zip(measures, models, read):

@@ -36,7 +36,7 @@ from bathyscope.measures.costs import tree_costs
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.identity import identity_of
 from bathyscope.model.in_hand import has_adapters
-from bathyscope.model.reading import Reading, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts, warn_of_repeats
 from bathyscope.statistics.sampling import Sampling
@@ -99,7 +99,7 @@ def diff(
         >>> parted.first is None, float(parted["graft"].max())
         (True, 0.0)
     """
-    reading = Reading(beyond_context, add_special_tokens, chat)
+    reading = PromptReading(beyond_context, add_special_tokens, chat)
     if b is None:
         return _diff(a, None, prompts, reading, Sampling(resamples, level, seed))
     with alone(a, b):
@@ -110,7 +110,7 @@ def _diff(
     a: AnyModel,
     b: AnyModel | None,
     prompts: Source | Prompts,
-    reading: Reading,
+    reading: PromptReading,
     sampling: Sampling,
 ) -> Difference:
     first = loaded(a, prompts)

@@ -27,7 +27,7 @@ from bathyscope.core.result import LabelledResult
 from bathyscope.errors import OptionError, PromptError, warn
 from bathyscope.measures.normal_equations import NormalEquations
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import Reading, vocabularies_differ
+from bathyscope.model.reading import PromptReading, vocabularies_differ
 from bathyscope.prompts.in_memory import Source, listed_once
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.statistics.least_squares import RIDGE, Array
@@ -84,7 +84,7 @@ def maps(
         require_shares(choose_share, test_share)
         listed: Source | Prompts = listed_once(prompts)
         first, second = (loaded(model, listed) for model in (source, target))
-        reading = Reading(beyond_context, add_special_tokens, chat)
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
         read, other = (reading.read(model, listed, seed=seed) for model in (first, second))
         _require_same_tokens(first, read, second, other)
         streams = Streams(first, second, read)

@@ -27,7 +27,7 @@ from bathyscope.model import AnyModel, alone, loaded
 from bathyscope.model.anatomy.anatomy import Anatomy
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models, identity_of
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.options import Range
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
@@ -176,7 +176,7 @@ def fit_lens(
         ready = loaded(model, prompts)
         fit = LensFit(directions, skip_first, memory, seed)
         fit.require_possible(ready.anatomy)
-        read = Reading(beyond_context, add_special_tokens, chat).read(ready, prompts, seed=seed)
+        read = PromptReading(beyond_context, add_special_tokens, chat).read(ready, prompts, seed=seed)
         origin = LensOrigin.of_model(identity_of(ready), prompts=read.dataset, prompt_hash=read.hash)
         fitting = Fitting(fit, ready.anatomy, read, origin, place)
         return fitting.run(Wavefront(ready.anatomy, tails=False), progress=progress)

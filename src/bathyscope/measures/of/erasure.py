@@ -24,8 +24,8 @@ from bathyscope.measures.places import (
     NO_PLACE,
     PLACES,
     NamedPlaces,
-    Place,
     PlacesForm,
+    TokenPlace,
     as_places,
     find_places,
     place_values,
@@ -129,7 +129,7 @@ class Erasure(AnsweredMeasure[ErasureOptions], declared=DECLARATION):
     growth = "with the square of the length"
     names: tuple[str, ...] = ()
     """Of places, where positions are given by name; then ``places`` has them by number of the prompt."""
-    places: Mapping[int, tuple[Place, ...]] = {}
+    places: Mapping[int, tuple[TokenPlace, ...]] = {}
 
     def prepare(self, facts: ModelFacts, prompts: Sequence[TokenizedPrompt], seed: int) -> None:
         from bathyscope.measures.operands import require_operands
@@ -234,7 +234,7 @@ class ErasureProbe(AnsweredProbe):
         self._noise: Tensor = torch.full((batch.size,), torch.nan, dtype=torch.float64, device=device)
         self._finite = torch.ones((), dtype=torch.bool, device=device)
         for prompt in self._measured:
-            # the last token of all is erased for nobody, and its effect on the answer is none
+            # erasing the last token changes no prediction of the answer
             unchanged = len(self._spans[prompt]) if self._names else batch.lengths[prompt]
             self._effect[prompt, :, :unchanged] = 0
             self._future[prompt, :, : len(self._spans[prompt])] = 0
@@ -267,8 +267,8 @@ class ErasureProbe(AnsweredProbe):
                 kept_LS = self._effect[prompt, :-1, first : first + rows]
                 torch.maximum(kept_LS, change_LS, out=kept_LS)
                 for number in (number for number, span in enumerate(spans) if position in span):
-                    kept = self._effect[prompt, -1, first + number]
-                    torch.maximum(kept, final, out=kept)
+                    kept_at_L = self._effect[prompt, -1, first + number]
+                    torch.maximum(kept_at_L, final, out=kept_at_L)
             if self._options.future:
                 behind = [number for number, span in enumerate(spans[:rows]) if span.stop <= position]
                 for number in behind:

@@ -13,7 +13,7 @@ from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, PruningError, warn
 from bathyscope.measures.costs import Over
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.runs.folder import folder_path, require_own_folder
@@ -105,7 +105,7 @@ def prune(
         if folder is not None:
             require_writable(folder, holds="a pruning")
             require_own_folder(folder / _BENCHMARKS, "the evaluation of a pruning is a folder of its own")
-        reading = Reading(beyond_context, add_special_tokens, chat)
+        reading = PromptReading(beyond_context, add_special_tokens, chat)
         ready = loaded(model, *each_source(calibration), *each_source(test))
         units = units_of(ready, kinds)
         trial = read_trial(

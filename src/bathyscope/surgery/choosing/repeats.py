@@ -19,7 +19,7 @@ from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import by_clusters
@@ -190,7 +190,7 @@ def repeat_scan(
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
             over=over,
-            reading=Reading(beyond_context, add_special_tokens, chat),
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             title="prompts",
         )
         answered = np.array([bool(prompt.answer_tokens) for prompt in trial.test])

@@ -18,7 +18,7 @@ from bathyscope.core.progress import ProgressBar
 from bathyscope.errors import PromptError
 from bathyscope.labels import labelled
 from bathyscope.model import AnyModel, Model, alone, loaded
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.prompts import Prompts
@@ -93,7 +93,7 @@ def exit_advice(
             ready,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
-            reading=Reading(beyond_context, add_special_tokens, chat),
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             prepare=partial(_cut_answers, ready, new_tokens, beyond_context),
         )
         trial = read(prompts, title="prompts")

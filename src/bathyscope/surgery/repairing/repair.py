@@ -14,7 +14,7 @@ from bathyscope.core.paths import require_writable
 from bathyscope.errors import ModelError, OptionError, describe_value
 from bathyscope.model import AnyModel, Model, alone, loaded
 from bathyscope.model.anatomy.mode import evaluating
-from bathyscope.model.reading import Reading
+from bathyscope.model.reading import PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import require_others
@@ -113,7 +113,7 @@ def repair(
             calibration,
             sampling=Sampling(resamples, level, seed),
             cluster=cluster,
-            reading=Reading(beyond_context, add_special_tokens, chat),
+            reading=PromptReading(beyond_context, add_special_tokens, chat),
             folder=folder,
         )
         if isinstance(schedule, Plan):

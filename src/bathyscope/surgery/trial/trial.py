@@ -17,7 +17,7 @@ from bathyscope.core.cycles import LOOPS, joined_blocks
 from bathyscope.measures.costs import Over
 from bathyscope.model import Model
 from bathyscope.model.identity import identity_of
-from bathyscope.model.reading import AS_IT_STANDS, Reading
+from bathyscope.model.reading import AS_IT_STANDS, PromptReading
 from bathyscope.prompts.in_memory import Source
 from bathyscope.prompts.prompts import Prompts
 from bathyscope.prompts.samples import judging, require_answers, require_apart
@@ -97,7 +97,7 @@ def read_trial(
     domains: Domains | None = None,
     cluster: str | None = None,
     over: Over = "tokens",
-    reading: Reading = AS_IT_STANDS,
+    reading: PromptReading = AS_IT_STANDS,
     folder: Path | None = None,
     title: str = "test prompts",
     prepare: Callable[[Prompts], Prompts] | None = None,
