@@ -87,14 +87,14 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "prompts/chat",
         "an-answer-before-its-question-is-read",
-        "if not _writes(QUESTION, frame_before):",
+        "if early is not None:",
         "if False:",
         "prompts/test_chat.py::test_a_template_that_writes_the_answer_before_the_question_is_refused",
     ),
     Bug(
         "prompts/chat",
         "what-a-template-draws-is-one-text",
-        "self._render(markers, frame.as_parts) != frame.text for _ in",
+        "self._render(frame.turns, frame.as_parts) != frame.text for _ in",
         "False for _ in",
         "prompts/test_chat.py::test_a_template_that_draws_what_it_writes_is_refused",
     ),
