@@ -18,6 +18,9 @@ from bathyscope.cli import main
 from bathyscope.errors import OptionError
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.places import NamedPlaces, as_places, as_positions, find_places
+from bathyscope.pages.figures.kit.lines import curves_of
+from bathyscope.pages.figures.options import FigureOptions
+from bathyscope.pages.figures.registry import FIGURES
 from bathyscope.prompts.prompt import Prompt, TokenizedPrompt
 
 CLOSE = 2e-6
@@ -226,6 +229,22 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def assert_shown_by_name(run: Any, page: Path) -> None:
+    options = FigureOptions()
+    skip = [panel.name for panel in FIGURES["skip"].drawing(run, options).panels]
+    assert {"place_0", "prompts_place_0", "output_place_0"} <= set(skip)
+    erasure = {panel.name: panel for panel in FIGURES["erasure"].drawing(run, options).panels}
+    # a row for each token, with the names of its places; and a curve for each place
+    rows = erasure["prompt_0"].shared[0].content.rows.pieces
+    assert [text.rpartition("‹")[2] for text in rows if "‹" in text] == ["city›"] * 3 + ["-2›"]
+    assert "‹bass› ‹-2›" in " ".join(rows)
+    curves, _ = curves_of(erasure["effect_at"])
+    assert [curve.label for curve in curves] == ["bass", "city", "-2"]
+    bathyscope.report([run], page)
+    text = page.read_text(encoding="utf-8")
+    assert "before ‹city›" in text
+
+
 def test_places_of_a_command_are_in_the_run_and_resume(
     model_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -245,6 +264,7 @@ def test_places_of_a_command_are_in_the_run_and_resume(
     assert run["erasure"].place.values.tolist() == ["bass", "city", "-2"]
     assert run["erasure"].place_stop.values.tolist() == [[8, 5, 8], [1, 7, 8]]
     assert run["erasure"].effect_at.notnull().all()
+    assert_shown_by_name(run, tmp_path / "page.html")
     # the same command computes nothing again, and another place is another run
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*.nc")}
     assert main(typed) == 0
