@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import json
 import shutil
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,6 +158,30 @@ def test_a_repair_of_a_plan_reads_its_prompts_as_the_plan_did(
     assert main(["repair", out, "--out", str(tmp_path / "repaired"), "--quiet", "--chat"]) == PromptError.exit_code
     capsys.readouterr()
     assert [call["chat"] for call in calls] == [{"enable_thinking": False}, True]
+
+
+def test_the_same_command_resumes_a_day_later(
+    model_folder: Path,
+    files: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The template writes the day's date, and a run belongs to the tokens that it was begun with."""
+    folder, out = tmp_path / "dated", tmp_path / "run"
+    shutil.copytree(model_folder, folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    tokenizer.chat_template = "{% if strftime_now('%d') == '04' %}hills {% else %}road {% endif %}" + TEMPLATE
+    tokenizer.save_pretrained(folder)
+    typed = ["survey", str(folder), "--prompts", files["a"], "--measures", "residual", "--out", str(out), "--chat"]
+    written = []
+    for day in (3, 4):
+        clock = SimpleNamespace(now=lambda *_, day=day: datetime(2031, 5, day, tzinfo=UTC))
+        monkeypatch.setattr("transformers.utils.chat_template_utils.datetime", clock)
+        assert main(typed) == 0
+        assert "asks for the day's date, which is taken to be 26 Jul 2024" in " ".join(capsys.readouterr().err.split())
+        written.append({path.name: path.stat().st_mtime_ns for path in out.glob("*.nc")})
+    assert written[0] == written[1] != {}
 
 
 def test_an_option_that_the_template_does_not_read_is_refused(
