@@ -282,3 +282,12 @@ def test_a_place_of_skip_is_not_read_at_some_tokens_alone() -> None:
     # before the first token nothing can be skipped
     with pytest.raises(OptionError, match="has no place at token 0: it has 9 tokens, allowed: 1 to 8, or -8 to -1"):
         waves.run(waves.loaded("llama"), zoo.prompts(zoo.build("llama"), (9,)), {"skip": {"positions": {"at": 0}}})
+
+
+def test_runs_of_before_there_were_places_are_resumed(tmp_path: Path) -> None:
+    """What earlier versions wrote of options stays as it was: positions of skip, and none of erasure."""
+    prompts = [Prompt(ids=ids, answer_tokens=2) for ids in zoo.prompts(zoo.build("llama"), (9, 8))]
+    bathyscope.survey(waves.loaded("llama"), prompts, ["skip", "erasure"], out=tmp_path / "run", progress=False)
+    options = json.loads((tmp_path / "run" / "manifest.json").read_text(encoding="utf-8"))["identity"]["measures"]
+    assert options["skip"]["positions"] is None
+    assert "positions" not in options["erasure"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from bathyscope.core.text import elided
@@ -194,7 +195,7 @@ class _Finder:
             )
         if whole.find(text, begin + 1) >= 0:
             self._repeated.setdefault(elided(repr(text), 40), []).append(prompt.id)
-        ends = [sum(map(len, texts[: number + 1])) for number in range(len(texts))]
+        ends = list(accumulate(map(len, texts)))
         # a token that begins before the text, as with a blank, belongs to it
         tokens = [n for n, end in enumerate(ends) if end > begin and end - len(texts[n]) < begin + len(text)]
         if tokens[0] < self._first:

@@ -24,8 +24,8 @@ from bathyscope.surveying.sharding import Unit, batch_room, convoy_seconds, conv
 from bathyscope.surveying.work import PromptWork, WorkCounter
 from bathyscope.wavefront.batch import plan_batches
 
-_LATER_OPTIONS = ("read_tokens", "output_reductions")
-"""Options of measures that earlier runs do not have; None = what was done then."""
+_LATER_OPTIONS = ("read_tokens", "output_reductions", "erasure.positions", "patching.positions")
+"""Options that earlier runs do not have, of any measure or of one; None = what was done then."""
 
 
 def _as_written(value: Any) -> Any:
@@ -124,7 +124,8 @@ class SurveyPlan:
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:
         options: dict[str, Any] = json.loads(json.dumps(self._option_values(measure), default=_as_written))
         # so that runs from before there were these options are resumed
-        options = {name: value for name, value in options.items() if value is not None or name not in _LATER_OPTIONS}
+        later = {name for name in options if not {name, f"{measure.name}.{name}"}.isdisjoint(_LATER_OPTIONS)}
+        options = {name: value for name, value in options.items() if value is not None or name not in later}
         # "class" is a name that no option can have
         if measure.name not in MEASURES:
             options["class"] = f"{type(measure).__module__}:{type(measure).__qualname__}"
