@@ -213,7 +213,8 @@ class ErasureProbe(AnsweredProbe):
         self._names = measure.names
         self._places = [measure.places.get(i, (NO_PLACE,) * len(measure.names)) for i in indices]
         # by prompt what is erased together, in the order of first tokens: every token, or the named places
-        self._spans = [self._spans_of(prompt) for prompt in range(batch.size)]
+        measured = set(self._measured)
+        self._spans = [self._spans_of(prompt) if prompt in measured else [] for prompt in range(batch.size)]
         # erasing the last token changes no position that is looked at, and only ``future`` looks at the last
         unseen = 0 if self._options.future else 1
         self.replacements = tuple(
