@@ -143,6 +143,25 @@ def test_several_parts_are_given_as_parts(tokenizer: PreTrainedTokenizerFast) ->
     assert tokenizer.decode(prompt.ids) == "<user>One\nTwo</><assistant>"
 
 
+def test_white_space_between_parts_stays(tokenizer: PreTrainedTokenizerFast) -> None:
+    """A template may write parts one behind the other, and the form does not depend on which prompt comes first."""
+    parts = [{"type": "text", "text": text} for text in (" One ", "and", " two ")]
+    joining = "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}"
+    joining += "{% for p in m.content %}{{ p.text }}{% endfor %}{% endif %}</>{% endfor %}" + OPENING
+    tokenizer.chat_template = joining
+    asked = Prompt(messages=[{"role": "user", "content": parts}, TURNS[1]])
+    answered = Prompt(messages=[TURNS[0], {"role": "assistant", "content": parts}])
+    for order in ([asked, answered], [answered, asked]):
+        with pytest.warns(UserWarning, match="In 1 of 2 prompts of given the answer has several parts, which stand on"):
+            prompts = tokenize(resolve(order), tokenizer, max_tokens=None, chat=True)
+        texts = [tokenizer.decode(prompt.ids) for prompt in prompts]
+        assert sorted(texts) == [
+            "<user>One and two</><assistant>Four.",
+            "<user>Two and two?</><assistant>One \nand\n two",
+        ]
+    tokenizer.chat_template = TEMPLATE
+
+
 THINKING = (
     "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}{{ m.content.split('</think>')[-1] | trim }}"
     "{% else %}{{ m.content }}{% endif %}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"

@@ -88,20 +88,21 @@ class ChatTemplate:
     def write_chat(self, messages: Sequence[Message]) -> Turns:
         """Write the turns of a chat; of a last turn of the assistant, the answer, without what follows its text.
 
-        White space around texts is dropped.
+        White space around turns is dropped; between the parts of one it stays.
 
         Raises:
             PromptError: there is no template, it refuses the turns, or a text is not found in what it writes.
         """
-        turns = [Message(turn.role, tuple(map(str.strip, turn.parts))) for turn in messages]
-        is_list = any(turn.is_list and len(turn.parts) > 1 for turn in messages)
+        turns = [Message(turn.role, _trimmed(turn.parts)) for turn in messages]
         answer = turns[-1].text if turns[-1].role == ASSISTANT else None
         # A marker stands for the answer: what stands before it is the question's.
         marked = turns if answer is None else [*turns[:-1], Message(ASSISTANT, (ANSWER,))]
-        frame = self._frame(shape_of(marked), is_list)
+        frame = self._frame(shape_of(marked))
         rendered = self._render(marked, frame.as_parts)
         remarks = self._check_texts(marked, rendered, frame)
-        if is_list and not frame.as_parts:
+        if len(turns[-1].parts) > len(marked[-1].parts):
+            remarks += ("the answer has several parts, which stand on lines of their own",)
+        if any(len(turn.parts) > 1 for turn in marked) and not frame.as_parts:
             remarks += ("the chat template takes texts alone, so that parts stand on lines of their own",)
         if answer is None:
             remarks += remarks_of(frame.text, frame.markers, is_open=True)
@@ -119,19 +120,17 @@ class ChatTemplate:
             remarks += ("the chat template would change the answer, which is measured as it was given",)
         return Turns(without_thinking, answer, remarks, frame.text)
 
-    def _frame(self, shape: Shape, is_list: bool) -> Frame:
-        """Find the form of contents in which the template writes every marker: texts, or lists of parts.
-
-        Args:
-            is_list: lists are tried first, since some contents are lists.
-        """
+    def _frame(self, shape: Shape) -> Frame:
+        """Find the form of contents in which the template writes every marker: texts, or lists of parts."""
         if shape not in self._frames:
-            self._frames[shape] = self._find_frame(shape, is_list)
+            self._frames[shape] = self._find_frame(shape)
         return self._frames[shape]
 
-    def _find_frame(self, shape: Shape, is_list: bool) -> Frame:
+    def _find_frame(self, shape: Shape) -> Frame:
         turns = markers_of(shape)
         roles = frozenset(role for role, _ in shape)
+        # contents of several parts are given as such wherever the template takes them
+        is_list = any(parts > 1 for _, parts in shape)
         forms = [roles, frozenset[str]()] if is_list else [frozenset[str](), roles]
         refusal: PromptError | None = None
         frames: list[Frame] = []
@@ -247,6 +246,13 @@ class ChatTemplate:
     @cached_property
     def _rendering(self) -> Rendering:
         return Rendering(self.tokenizer, self.options)
+
+
+def _trimmed(parts: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of a turn without white space around it as a whole."""
+    if len(parts) == 1:
+        return (parts[0].strip(),)
+    return (parts[0].lstrip(), *parts[1:-1], parts[-1].rstrip())
 
 
 def _stand_in(text: str) -> str:
