@@ -201,3 +201,12 @@ def test_an_option_that_the_template_does_not_read_is_refused(
 def test_chat_is_a_truth_value_or_a_dict(chat: Any, chat_folder: Path) -> None:
     with pytest.raises(bathyscope.OptionError, match=r"chat=.* must be True, False, or a dict of options of the chat"):
         bathyscope.solved(str(chat_folder), ["the old house"], chat=chat)
+
+
+def test_an_option_is_given_as_a_list_or_by_name(
+    chat_folder: Path, files: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed = ["survey", str(chat_folder), "--prompts", files["a"], "--out", str(tmp_path / "run"), "--quiet"]
+    assert main([*typed, "--skip.positions", "[[1]]", "--skip.positions.at", "2"]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "--skip.positions and --skip.positions.at do not go together; give one of them." in said

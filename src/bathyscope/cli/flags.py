@@ -17,6 +17,7 @@ from bathyscope.core.conditions import require_conditions
 from bathyscope.core.descriptions import complete, filled_in_by_commands, read_entries, texts_of
 from bathyscope.core.strict import read_json, whole_number_in
 from bathyscope.core.text import elided
+from bathyscope.errors import OptionError
 from bathyscope.options import ByName, Repeatable, check_plain_options, marks_of
 
 _NESTED = "__"
@@ -153,8 +154,12 @@ def _make_open_flag(name: str, prefix: str) -> inspect.Parameter:
 def _take_open_flags(typed: dict[str, Any]) -> None:
     """Put options of whatever name where their switch is: one of them is enough to switch it on."""
     for name in [name for name in typed if name.endswith(_OPEN)]:
+        option = name.removesuffix(_OPEN)
         values = {key: _read_value(text) for key, text in typed.pop(name).items()}
-        typed[name.removesuffix(_OPEN)] = values
+        if typed.get(option, True) is not True:
+            flag = name_flag(option.replace(_NESTED, "."))
+            raise OptionError(f"{flag} and {flag}.{next(iter(values))} do not go together; give one of them.")
+        typed[option] = values
 
 
 def _read_value(text: str) -> Any:

@@ -45,7 +45,7 @@ Chat = Annotated[
     Doc(
         "write texts as the user's turn in the tokenizer's chat template, answers as the assistant's, and chats as all "
         "their turns; without an answer the assistant's turn is begun. Token ids stay as they are. Options of the "
-        "template go with it by their names, such as ``chat.enable_thinking=false``."
+        "template go with it, in a call as a dict and in a shell as --chat.NAME VALUE."
     ),
 ]
 Preset = Annotated[str | None, Doc("a paper's choices as defaults.")]

@@ -78,6 +78,8 @@ def repair_command(
     place = model
     order: Any = schedule
     if is_plan(model):
+        from bathyscope.model.reading import READING
+
         plan = bathyscope.open(model)
         _require_no_schedule(schedule)
         plan.as_schedule()
@@ -87,7 +89,7 @@ def repair_command(
             # With another seed, generated problems would be other prompts than those of the plan.
             options.setdefault("seed", int(plan.data.attrs["seed"]))
             # and so would texts that a template does not write
-            for name, value in json.loads(str(plan.data.attrs.get("reading", "{}"))).items():
+            for name, value in json.loads(str(plan.data.attrs.get(READING, "{}"))).items():
                 options.setdefault(name, value)
         calibration, test = (
             _find_source(plan, role, text) for role, text in (("calibration", calibration), ("test", test))
