@@ -16,6 +16,7 @@ from bathyscope.errors import ModelError
 from bathyscope.model.anatomy.anatomy import config_of
 from bathyscope.model.anatomy.mode import default_settings
 from bathyscope.model.anatomy.plain import is_unpacked
+from bathyscope.model.kernels import require_steady_kernels
 from bathyscope.model.origins import LIBRARIES, homes_of
 from bathyscope.model.streaming.offloaded import store_of
 
@@ -122,6 +123,7 @@ def require_measurable(hf: nn.Module) -> None:
         raise ModelError(f"The configuration of {kind} asks for {blocks} blocks; a model has at least one.")
     _require_weights_here(hf)
     _require_plain_tensors(hf)
+    require_steady_kernels(hf)
     _require_usable_masks(hf)
     _require_whole_modules(hf)
 
@@ -164,13 +166,15 @@ def _require_plain_tensors(hf: nn.Module) -> None:
                 "read it. Load the model without them: device_map, or placement='stream' where it does not fit."
             )
         if hasattr(stored, "__tensor_flatten__"):
-            raise _quantised(name, f"held as {type(stored).__name__}")
+            raise _quantised(name, f"held as {type(stored).__name__}", type(stored).__module__.startswith("torchao"))
 
 
-def _quantised(name: str, how: str) -> ModelError:
+def _quantised(name: str, how: str, unpacked: bool = False) -> ModelError:
+    """Return the error of a packed weight; ``unpacked`` where ``load`` unpacks such weights from their folder."""
+    folder = ", or its folder (bathyscope.load(FOLDER)), whose weights are unpacked" if unpacked else ""
     return ModelError(
         f"{name} is {how}, not a plain tensor of numbers, so that neither its contributions nor its weights can be "
-        "read; give the model before it was quantised."
+        f"read; give the model before it was quantised{folder}."
     )
 
 

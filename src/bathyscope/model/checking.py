@@ -32,9 +32,11 @@ class CheckResult(dict[str, Any]):
         """Which model it is; a model that fails its checks has no result."""
         streamed = ", streamed" if self["placement"] == "stream" else ""
         order = "parallel" if self["parallel"] else "sequential"
+        unpacked = "" if self["weights"] == "as stored" else f" ({self['weights']})"
         return (
             f"{self['model']} is accepted: family {self['family']} ({self['class']}), {self['blocks']} blocks × width "
-            f"{self['width']}, vocabulary {self['vocabulary']}, {self['dtype']}{streamed}, {order} attention and MLP."
+            f"{self['width']}, vocabulary {self['vocabulary']}, {self['dtype']}{unpacked}{streamed}, "
+            f"{order} attention and MLP."
         )
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -101,6 +103,7 @@ def check(
         "context": model.max_tokens,
         "dtype": str(model.dtype).removeprefix("torch."),
         "placement": model.placement,
+        "weights": "as stored" if model.unpacked_from is None else f"unpacked from {model.unpacked_from}",
         "parallel": anatomy.parallel,
         "tolerance": checks.tolerance,
         "no_op": checks.no_op,

@@ -33,6 +33,7 @@ from bathyscope.model.checkpoint import CheckpointRequest, read_checkpoint
 from bathyscope.model.constants import unread_values
 from bathyscope.model.devices import as_device, as_dtype
 from bathyscope.model.gguf import GgufFile, gguf_name, is_gguf, open_gguf
+from bathyscope.model.kernels import explained
 from bathyscope.model.memory import out_of_memory
 from bathyscope.model.model import Model
 from bathyscope.model.options import Attention, LoadOptions, Placement
@@ -88,6 +89,7 @@ def load(
     gguf: GgufFile | None = None
     adapter: Adapter | None = None
     left_over: str | None = None
+    packing: str | None = None
     if isinstance(model, nn.Module):
         kinds = {"gguf_file": "a folder", "revision": "models on the hub", "base": "the folder of an adapter"}
         for option, value in (("gguf_file", gguf_file), ("revision", revision), ("base", base)):
@@ -118,7 +120,7 @@ def load(
         )
         with default_settings():
             checkpoint = read_checkpoint(request)
-            hf, left_over = checkpoint.hf, checkpoint.left_over
+            hf, left_over, packing = checkpoint.hf, checkpoint.left_over, checkpoint.packing
             if adapter is not None:
                 hf = adapter.put_into(hf)
         # first of all, since it may be the reason why the model is refused below
@@ -149,6 +151,7 @@ def load(
         settings_hash=settings_hash(hf),
         warnings=tuple(text for text in (left_over, quantised) if text is not None),
         adapter=adapter,
+        packing=packing,
     )
 
 
@@ -310,7 +313,7 @@ def _checked(name: str, hf: nn.Module, family: Family | None) -> tuple[Anatomy, 
     # models of unknown code fail in as many ways as there is code; each means that they cannot be replayed
     except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ModelError):
-            raise
+            raise explained(hf, error) from error.__cause__
         if is_out_of_memory(error):
             raise out_of_memory(f"What the checks of {name} compute", home_of(hf)) from error
         kind = f"{getattr(hf.config, 'model_type', '')} ({type(hf).__name__})"

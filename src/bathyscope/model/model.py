@@ -43,6 +43,8 @@ class Model:
         warnings: what a reader of its results must know of how it was loaded, such as blocks of the checkpoint that
             its configuration leaves out.
         adapter: what its name stands for, and the model that it was put into; None = its name is that of a model.
+        packing: how the checkpoint packs the weights, such as ``gptq 4-bit, group 128``, from which they were unpacked;
+            None = they are stored plain, or in a GGUF file.
 
     Example:
         >>> model.n_blocks, model.dtype, model.placement, model.max_tokens
@@ -64,6 +66,7 @@ class Model:
     settings_hash: str = ""
     warnings: tuple[str, ...] = ()
     adapter: Adapter | None = None
+    packing: str | None = None
 
     @property
     def hf(self) -> PreTrainedModel:
@@ -159,6 +162,11 @@ class Model:
         return edges if source is None else edges | edges_in_files(source, revision=self._revision)
 
     @property
+    def unpacked_from(self) -> str | None:
+        """What its weights were unpacked from: a GGUF file with its types, or a packing; None = plain weights."""
+        return self.packing if self.gguf is None else f"{self.gguf.path.name} ({self.gguf.quantisation})"
+
+    @property
     def _checkpoint(self) -> str | None:
         """The folder or hub name whose tokenizer is its own; None where it has none."""
         if self.gguf is not None:
@@ -193,7 +201,7 @@ class Model:
             "blocks × width": f"{self.n_blocks} × {self.anatomy.width}",
             "weights": f"{str(self.dtype).removeprefix('torch.')} on {self.device}",
             **({} if self.adapter is None else {"adapter in": self.adapter.base}),
-            **({} if self.gguf is None else {"unpacked from": f"{self.gguf.path.name} ({self.gguf.quantisation})"}),
+            **({} if self.unpacked_from is None else {"unpacked from": self.unpacked_from}),
             "replay against the model": f"{self.checks.no_op:.1e} (allowed {self.checks.tolerance:.0e})",
             "readout against its logits": f"{self.checks.readout:.1e}",
             "contributions of attention and MLP": "yes" if self.checks.parts else "whole blocks alone",

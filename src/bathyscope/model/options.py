@@ -22,7 +22,7 @@ class LoadOptions:
 
     Args:
         dtype: ``"float32"``, ``"bfloat16"``, ``"float16"`` or ``"float64"``; None = the checkpoint's, and of a GGUF
-            file ``"float32"``, to which its weights are unpacked.
+            file or a quantised checkpoint ``"float32"``, to which its weights are unpacked.
         device: ``"cpu"``, ``"cuda"`` …; None = the first accelerator, else the CPU.
         placement: ``"resident"`` = all weights in memory; ``"stream"`` = blocks are read from disk when they run, for
             models larger than memory; ``"auto"`` = streamed where the model does not fit.

@@ -31,8 +31,8 @@ def caption(identity: Identity, datasets: Mapping[str, xr.Dataset], noise_holds:
     model = without_folders(identity.model)
     if identity.adapters is not None:
         model = f"{model} with adapters ({identity.adapters})"
-    if identity.gguf is not None:
-        model = f"{model} (unpacked from {identity.gguf['quantisation']})"
+    if identity.unpacked_from is not None:
+        model = f"{model} (unpacked from {identity.unpacked_from})"
     return shown(f"{model} on {without_folders(identity.dataset)}: {', '.join(extent)}{floor}{unheld}.")
 
 

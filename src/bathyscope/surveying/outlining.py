@@ -23,6 +23,7 @@ from bathyscope.model.anatomy.streams import FoldedStreams, find_streams, first_
 from bathyscope.model.classes import class_for
 from bathyscope.model.gguf import is_gguf, open_gguf
 from bathyscope.model.load_errors import joined, of_other_inputs
+from bathyscope.model.packed.registry import packing_of
 from bathyscope.model.placement import blocks_of
 
 
@@ -31,6 +32,9 @@ def outline(name: str, dtype: str | torch.dtype | None, revision: str | None, tr
     config = load_config(name, revision, trust_remote_code)
     text = config.get_text_config()
     declared = getattr(text, "dtype", None) or getattr(config, "dtype", None)
+    # weights in few bits are unpacked to float32, whatever they had been before
+    if packing_of(config) is not None:
+        declared = None
     weight_dtype = as_dtype(dtype or declared or torch.float32)
     try:
         with torch.device("meta"):

@@ -119,6 +119,7 @@ class SurveyPlan:
             "schedule": model.schedule,
             "loops": None if self.model.anatomy.cycle is None else list(self.model.anatomy.cycle.blocks),
             "gguf": None if self.model.gguf is None else self.model.gguf.identity(),
+            "packing": self.model.packing,
         }
 
     def _options(self, measure: Measure[Any]) -> dict[str, Any]:

@@ -58,19 +58,33 @@ class CheckpointFile:
         with self._opened() as stream:
             self._stamp = _stamp(stream)
 
-    @cached_property
+    @property
     def places(self) -> dict[str, Place]:
         """Where its tensors are, by name.
 
         Raises:
             ModelError: no header that can be read.
         """
+        return self._header[0]
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the program that wrote the file says of it, as texts by name.
+
+        Raises:
+            ModelError: no header that can be read.
+        """
+        return self._header[1]
+
+    @cached_property
+    def _header(self) -> tuple[dict[str, Place], Mapping[str, Any]]:
         with self.reading() as stream:
             try:
                 length = int.from_bytes(stream.read(8), "little")
                 header = json.loads(stream.read(min(length, self._stamp[0])))
-                header.pop("__metadata__", None)
-                return {name: _place(entry, 8 + length) for name, entry in header.items()}
+                metadata = header.pop("__metadata__", None)
+                places = {name: _place(entry, 8 + length) for name, entry in header.items()}
+                return places, metadata if isinstance(metadata, Mapping) else {}
             except DAMAGED as error:
                 raise ModelError(
                     f"{self.path} is no safetensors file that can be streamed ({type(error).__name__}: {error})."

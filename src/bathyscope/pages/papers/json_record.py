@@ -25,7 +25,7 @@ from bathyscope.surveying.papers.reproductions import REPRODUCTIONS
 
 VERSION: Final = 1
 _LIBRARIES: Final = ("bathyscope", "torch", "transformers")
-_SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf")
+_SETTINGS: Final = ("dtype", "attention", "device", "prompts", "preset", "gguf", "packing")
 _NUMBER_KEYS: Final = {"model", "source", "work", "quantity", "value", "ci_low", "ci_high"}
 
 
