@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from support import edited
+from support import edited, zoo
 from transformers import LlamaForSequenceClassification, Qwen2AudioConfig
 
 import bathyscope
@@ -139,6 +139,47 @@ def test_blocks_that_only_draft_are_no_alarm_and_an_export_says_that_they_are_le
     card = (tmp_path / "copy" / "README.md").read_text(encoding="utf-8")
     said = "Blocks of the source's files behind its last were left out (2), which predict further tokens for drafts."
     assert f"- {said}" in card
+
+
+@pytest.mark.parametrize("family", ["deepseek_v3", "glm4_moe"])
+def test_families_that_are_published_with_drafting_blocks_raise_no_alarm(family: str, tmp_path: Path) -> None:
+    """Their further block has projections and norms of its own, of which the model has no modules."""
+    model = zoo.build(family)
+    place, last = tmp_path / "model", model.config.num_hidden_layers
+    model.save_pretrained(place)
+    tensors = load_file(place / "model.safetensors")
+    drafting = {
+        name.replace(f".{last - 1}.", f".{last}."): value.clone()
+        for name, value in tensors.items()
+        if f".{last - 1}." in name
+    }
+    width = model.config.hidden_size
+    drafting |= {
+        f"model.layers.{last}.eh_proj.weight": torch.zeros(width, 2 * width),
+        f"model.layers.{last}.enorm.weight": torch.ones(width),
+        f"model.layers.{last}.shared_head.norm.weight": torch.ones(width),
+        f"model.layers.{last}.embed_tokens.weight": tensors["model.embed_tokens.weight"].clone(),
+    }
+    plain = bathyscope.load(place)
+    save_file({**tensors, **drafting}, place / "model.safetensors", metadata={"format": "pt"})
+    declare(place, num_nextn_predict_layers=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loaded = bathyscope.load(place)
+    assert (loaded.warnings, loaded.weight_hash) == ((), plain.weight_hash)
+    with pytest.warns(UserWarning, match="which predict further tokens for drafts"):
+        bathyscope.export(place, "drop:1", tmp_path / "copy")
+    said = f"were left out ({last}), which predict further tokens for drafts."
+    assert said in (tmp_path / "copy" / "README.md").read_text(encoding="utf-8")
+
+
+def test_names_without_the_base_models_prefix_are_read(folder: Path) -> None:
+    """Checkpoints of a base model have names without ``model.``, and their head lies next to them."""
+    expected = bathyscope.load(folder).weight_hash
+    rewrite(folder, lambda tensors: {name.removeprefix("model."): value for name, value in tensors.items()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bathyscope.load(folder).weight_hash == expected
 
 
 def test_blocks_that_nothing_counts_are_still_an_alarm(folder: Path, tmp_path: Path) -> None:
