@@ -62,6 +62,7 @@ def main(arguments: Sequence[str]) -> None:
 def texts(folder: Path) -> None:
     """All that is made without a model: pages from beside the documents, and tables."""
     import causal_types
+    import quantised
 
     adopt(folder)
     write(folder / "commands.md", commands())
@@ -69,6 +70,7 @@ def texts(folder: Path) -> None:
     for name, text in measures().items():
         write(folder / "measures" / f"{name}.md", text)
     write(folder / "causal_types.md", causal_types.page(causal_types.read_table()))
+    write(folder / "quantised.md", quantised.page(quantised.read_table()))
 
 
 def write(path: Path, text: str) -> None:
