@@ -1,4 +1,4 @@
-"""The figure of the page: four curves along the depth, the model beside its controls."""
+"""The figures of the page: four curves along the depth, of each model next to its controls."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import xarray as xr
 from matplotlib.figure import Figure
 from matplotlib.ticker import FormatStrFormatter
 
+from studies.real_model.models import RealModel
 from studies.real_model.reading import Sample
 
 _STYLES: Final = {
-    "smollm2": ("SmolLM2", "#1f4e79", 2.0),
     "untrained_0": ("untrained", "#999999", 1.0),
     "untrained_1": ("_", "#999999", 1.0),
     "untrained_2": ("_", "#999999", 1.0),
@@ -39,15 +39,16 @@ PANELS: Final = (
 )
 
 
-def draw(stored: Mapping[str, Mapping[str, xr.Dataset]]) -> Figure:
-    """Draw what is stored; a panel without results says so."""
+def draw(stored: Mapping[str, Mapping[str, xr.Dataset]], real: RealModel) -> Figure:
+    """Draw what is stored of a model and its controls; a panel without results says so."""
+    styles = {real.key: (real.short, "#1f4e79", 2.0), **_STYLES}
     figure = Figure(figsize=(9, 6), layout="constrained")
     for axes, panel in zip(figure.subplots(2, 2).flat, PANELS, strict=True):
-        models = [name for name in _STYLES if panel.job in stored.get(name, {})]
+        models = [name for name in styles if panel.job in stored.get(name, {})]
         for name in models:
             data = stored[name][panel.job]
             weights = np.asarray(data["n_tokens"].values, np.float64)
-            label, colour, width = _STYLES[name]
+            label, colour, width = styles[name]
             axes.plot(Sample(data, weights).mean(panel.variable), label=label, color=colour, linewidth=width)
         if models and panel is PANELS[0]:
             axes.legend(frameon=False, fontsize="small")

@@ -12,14 +12,13 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
-from studies.real_model.jobs import JOBS
+from studies.real_model.jobs import JOBS, UNTRAINED
 from studies.real_model.quantities import read
 from studies.real_model.reading import QUANTITIES, Reading, decide
 
 BEGIN: Final = "<!-- results: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the results -->"
 NOT_YET: Final = "not measured yet"
-UNTRAINED: Final = ("untrained_0", "untrained_1", "untrained_2")
 _PAPERS: Final = {"csordas2025": "C", "hu2025": "H", "lad2024": "L"}
 
 Stored = Mapping[str, Mapping[str, xr.Dataset]]

@@ -21,6 +21,7 @@ from bathyscope import Model, load
 from studies.real_model import computed, measuring
 from studies.real_model.jobs import JOBS, job
 from studies.real_model.measuring import is_measured, measure
+from studies.real_model.models import REAL_MODELS
 from studies.real_model.quantities import read
 from studies.real_model.sources import (
     CAPITALS,
@@ -234,7 +235,7 @@ def test_a_job_is_measured_again_only_on_more_prompts(
 ) -> None:
     chosen = job("two_hop")
     assert chosen is not None
-    chosen = replace(chosen, prompts=(2, 1), models=("smollm2", "untrained_0"))
+    chosen = replace(chosen, prompts=(2, 1), controls=("untrained_0",))
     monkeypatch.setattr(measuring, "control", lambda name, folder: model)
     lines: list[str] = []
     for _ in range(2):
@@ -254,5 +255,6 @@ def test_a_job_is_measured_again_only_on_more_prompts(
 
 def test_every_job_has_something_to_measure() -> None:
     assert len({chosen.name for chosen in JOBS}) == len(JOBS)
-    assert all(chosen.count("smollm2") > 0 for chosen in JOBS)
-    assert all(chosen.count(name) > 0 for chosen in JOBS for name in chosen.models)
+    assert all(
+        chosen.count(real, name) > 0 for real in REAL_MODELS.values() for chosen in JOBS for name in chosen.names(real)
+    )
