@@ -158,6 +158,12 @@ GEMMA3: Final = RealModel(
     results="gemma3",
     suffix="_gemma3",
     removed=(2, 4, 6),
+    # controls on the same prompts; where predictions are read out, 262,144 tokens make a prompt expensive
+    prompts={
+        **{"attention": 12, "weights": 1, "patching": 8, "two_hop": 16, "hops": 12, "subjoiners": 40, "steps": 6},
+        **{"commonsense": 6, "drop": 4, "repeat": 3, "skip": 3, "gradients": 2, "wic": 200, "stream": 3},
+        **{"erasure": 4, "benchmarks": 5},
+    },
     terms=Terms("Gemma Terms of Use", "https://ai.google.dev/gemma/terms"),
 )
 

@@ -20,6 +20,7 @@ from studies.common.stored import stored_smollm2
 from studies.real_model import fetching
 from studies.real_model.claims import CLAIMS
 from studies.real_model.fetching import fetch
+from studies.real_model.gemma3_bounds import GEMMA3_BOUNDS
 from studies.real_model.models import GEMMA3, SMOLLM2, RealModel, Terms, Wheel
 
 
@@ -206,3 +207,14 @@ def test_every_claim_has_a_bound_and_a_name_of_its_own() -> None:
         "criterion_kl": "0.7 to 0.9",
         "mlp_grows": "at least 1",
     }
+
+
+def test_bounds_of_gemma_are_those_of_smollm2_by_their_share_of_the_depth() -> None:
+    assert list(GEMMA3_BOUNDS) == [claim.key for claim in CLAIMS]
+    for claim in CLAIMS:
+        in_blocks = (
+            "blocks" in claim.quantity.split(", ")[0] and "slope" in claim.quantity or claim.key == "hops_two_hop"
+        )
+        scale = 18 / 30 if in_blocks else 1.0
+        low, high = GEMMA3_BOUNDS[claim.key]
+        assert (low, high) == pytest.approx((scale * claim.low, scale * claim.high)), claim.key
