@@ -18,7 +18,7 @@ import xarray as xr
 
 import bathyscope
 from bathyscope import Model, Run
-from studies.real_model.jobs import JOBS, SHUFFLED, Job
+from studies.real_model.jobs import JOBS, SHUFFLED, UNTRAINED, Job
 from studies.real_model.models import SMOLLM2, RealModel
 from studies.real_model.timing import peak_memory, reset_peak_memory
 
@@ -50,14 +50,21 @@ def measure(
         real: which model it is.
     """
     results.mkdir(parents=True, exist_ok=True)
-    # the model itself first: without its controls a row is already worth reading
-    tasks = [(job, name) for job in jobs for name in job.names(real)]
-    for job, name in sorted(tasks, key=lambda task: task[1] != real.key):
+    # the model itself first: without its controls a row is already worth reading; each is loaded once
+    names = [real.key, *UNTRAINED, SHUFFLED]
+    tasks = [(job, name) for name in names for job in jobs if name in job.names(real)]
+    loaded: tuple[str, Model] | None = None
+    for job, name in tasks:
         file = results / f"{job.name}__{name}.nc"
         if is_measured(file, job.count(real, name)):
             continue
         tell(f"{job.name}: {name}")
-        dataset = measure_job(job, name, folder, data, real)
+        if loaded is None or loaded[0] != name:
+            # the model before may be part of cycles, and would share the memory
+            loaded = None
+            gc.collect()
+            loaded = name, control(name, folder)
+        dataset = measure_job(job, name, loaded[1], data, real)
         # renamed when it is whole, so that an interrupted measurement leaves nothing that looks finished
         partial = file.with_suffix(".partial")
         dataset.to_netcdf(partial, engine="h5netcdf", encoding=_compressed(dataset))
@@ -79,18 +86,15 @@ def _compressed(dataset: xr.Dataset) -> dict[str, dict[str, Any]]:
     return {str(name): {"zlib": True} for name, array in dataset.data_vars.items() if array.size > _LARGE}
 
 
-def measure_job(job: Job, name: str, folder: Path, data: Path, real: RealModel = SMOLLM2) -> xr.Dataset:
+def measure_job(job: Job, name: str, model: Model, data: Path, real: RealModel = SMOLLM2) -> xr.Dataset:
     """Return what a job stores of one model, with what it took.
 
     Args:
         name: of the model or a control of it.
-        folder: of the model.
+        model: that one, loaded.
         data: folder with the data sets.
         real: which model it is.
     """
-    # the model of the job before may be part of cycles, and would share the memory
-    gc.collect()
-    model = control(name, folder)
     # a job's peak is its own, and neither that of loading nor of the jobs before
     reset_peak_memory()
     started, cpu = time.perf_counter(), time.process_time()
