@@ -212,7 +212,7 @@ def page_command(
     folders = {key: results_folder(real, results or RESULTS) for key, real in REAL_MODELS.items()}
     stored = {key: load_results(folder) for key, folder in folders.items()}
     place = page or DOCS / "real_model.md"
-    text = with_results(place.read_text(encoding="utf-8"), stored["smollm2"])
+    text = with_results(place.read_text(encoding="utf-8"), stored)
     picture = figure or DOCS / "images/real_model.png"
     for key, real in REAL_MODELS.items():
         if model in (None, key):

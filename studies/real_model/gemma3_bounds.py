@@ -12,9 +12,11 @@ bounds that stood for SmolLM2. Neither the bounds nor the rule were made from th
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from studies.real_model.claims import INFINITE
+from studies.real_model.claims import CLAIMS, INFINITE, Claim
+from studies.real_model.models import GEMMA3, RealModel
 
 BLOCKS: Final = 18
 _IN_BLOCKS: Final = 0.75 * BLOCKS / 30
@@ -58,3 +60,11 @@ GEMMA3_BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
     "answer_arrives": (0.5, INFINITE),
 }
 """Key of a claim → smallest and largest value, both included."""
+
+
+def claims_about(real: RealModel) -> tuple[Claim, ...]:
+    """Return the claims with the bounds by which they are judged on a model."""
+    if real is not GEMMA3:
+        return CLAIMS
+    bounds = {key: {"low": low, "high": high} for key, (low, high) in GEMMA3_BOUNDS.items()}
+    return tuple(replace(claim, **bounds[claim.key]) for claim in CLAIMS)

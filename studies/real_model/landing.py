@@ -7,8 +7,8 @@ from typing import Final
 
 from studies.real_model.claims import CLAIMS
 from studies.real_model.jobs import UNTRAINED
+from studies.real_model.judged import Stored, describe_range, describe_reading, readings
 from studies.real_model.models import REAL_MODELS, ModelKey
-from studies.real_model.page import Stored, describe_range, describe_reading, readings
 
 BEGIN: Final = "<!-- real model: written by `python -m studies.real_model page`, do not edit -->"
 END: Final = "<!-- end of the real model -->"
