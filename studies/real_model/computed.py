@@ -40,7 +40,7 @@ def erased_sums(model: Model, data: Path, count: int) -> xr.Dataset:
     """Effects of erasing what a token has at a boundary, of sums; and which tokens are digits of the two numbers."""
     run = bathyscope.survey(model, f"addition:{count}?digits=3", ["erasure"], progress=False)
     erasure = run["erasure"]
-    variables = {
+    variables: dict[str, Any] = {
         f"erasure.{name}": (erasure[name].dims, np.asarray(erasure[name].values, np.float32))
         for name in ("effect", "answer_start")
     }

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
-from matplotlib.ticker import FormatStrFormatter
+from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from studies.real_model.models import RealModel
 from studies.real_model.reading import Sample
@@ -56,9 +56,12 @@ def draw(stored: Mapping[str, Mapping[str, xr.Dataset]], real: RealModel) -> Fig
             axes.text(0.5, 0.5, "not measured yet", ha="center", transform=axes.transAxes)
         if panel.logarithmic and models:
             axes.set_yscale("log")
+            axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             # powers would be written as formulas, which pictures here show as they are
             axes.yaxis.set_major_formatter(FormatStrFormatter("%g"))
+            axes.yaxis.set_minor_formatter(NullFormatter())
         axes.set_title(panel.title, fontsize="medium", loc="left")
         axes.set_xlabel(panel.axis)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.spines[["top", "right"]].set_visible(False)
     return figure

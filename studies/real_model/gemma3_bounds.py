@@ -66,5 +66,5 @@ def claims_about(real: RealModel) -> tuple[Claim, ...]:
     """Return the claims with the bounds by which they are judged on a model."""
     if real is not GEMMA3:
         return CLAIMS
-    bounds = {key: {"low": low, "high": high} for key, (low, high) in GEMMA3_BOUNDS.items()}
-    return tuple(replace(claim, **bounds[claim.key]) for claim in CLAIMS)
+    bounds = [GEMMA3_BOUNDS[claim.key] for claim in CLAIMS]
+    return tuple(replace(claim, low=low, high=high) for claim, (low, high) in zip(CLAIMS, bounds, strict=True))

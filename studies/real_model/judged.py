@@ -83,7 +83,8 @@ def decision(claim: Claim, by_model: Mapping[str, Reading], model: str = "smollm
 def untrained_passes(claim: Claim, values: Sequence[float]) -> str:
     """Return whether all, some or no untrained models meet a bound.
 
-    A claim that all of them meet says nothing of training. Values of few prompts are compared without an interval.
+    A claim that all of them meet says nothing of training. Values of few prompts are compared without an interval. The
+    number of models is said where it is below three.
     """
     if not values:
         return "–"
@@ -91,7 +92,8 @@ def untrained_passes(claim: Claim, values: Sequence[float]) -> str:
     if not present:
         return "undefined"
     met = [decide(claim, Reading(value, value, value)) == "holds" for value in present]
-    return "all" if all(met) and len(present) == len(values) else "some" if any(met) else "none"
+    words = "all" if all(met) and len(present) == len(values) else "some" if any(met) else "none"
+    return words if len(values) >= len(UNTRAINED) else f"{words} of {len(values)}"
 
 
 def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
@@ -102,9 +104,9 @@ def summary(rows: Mapping[ModelKey, list[Row]]) -> Iterator[str]:
         yield (
             f"**{real.short}.** Of {len(rows[key])} claims {counts['holds']} hold, {counts['does not hold']} do not "
             f"hold, {counts['cannot be decided']} cannot be decided, and {counts[NOT_YET]} are not measured yet. "
-            f"Of the {counts['holds']} that hold, {passes.count('all')} are met by all untrained models too and say "
-            f"nothing of training, {passes.count('some')} by some, {passes.count('none')} by none; "
-            f"{passes.count('undefined') + passes.count('–')} have no number of untrained models."
+            f"Of the {counts['holds']} that hold, {passes.count('all')} are met by all three untrained models too and "
+            f"say nothing of training, {passes.count('some')} by some, {passes.count('none')} by none; "
+            f"{len(passes) - sum(map(passes.count, ('all', 'some', 'none')))} lack numbers of untrained models."
         )
         yield ""
 

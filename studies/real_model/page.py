@@ -74,14 +74,18 @@ def _observations(surveys: Mapping[str, xr.Dataset]) -> Iterator[str]:
     if "stream" in surveys:
         largest = _curve(surveys["stream"], "residual.largest")
         block = int(np.argmax(largest[1:] / largest[:-1] * (largest[1:] > largest.max() / 2)))
-        is_massive = largest[block + 1] > MASSIVE * largest[block]
-        writes = (
-            "writes a massive activation" if is_massive else "makes the stream grow most, and no massive activation"
-        )
-        yield (
-            f"Block {block} {writes}: on GSM8K the largest value in the stream is "
-            f"{largest[block]:,.0f} before it, {largest[block + 1]:,.0f} behind it, and {largest[-1]:,.0f} at the end."
-        )
+        if largest[block + 1] > MASSIVE * largest[block]:
+            yield (
+                f"Block {block} writes a massive activation: on GSM8K the largest value in the stream is "
+                f"{largest[block]:,.0f} before it, {largest[block + 1]:,.0f} behind it, and "
+                f"{largest[-1]:,.0f} at the end."
+            )
+        else:
+            yield (
+                "No single block writes the largest values: on GSM8K the largest value in the stream grows over many "
+                f"blocks, from {largest[0]:,.0f} to {largest.max():,.0f} at boundary {int(largest.argmax())}, and is "
+                f"{largest[-1]:,.0f} at the end."
+            )
     if "drop" in surveys:
         kl = _curve(surveys["drop"], "drop.kl")
         dearest = ", ".join(f"{place} ({kl[place]:.1f} nats)" for place in np.argsort(-kl)[:4])

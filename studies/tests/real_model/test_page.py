@@ -10,7 +10,8 @@ import xarray as xr
 
 from bathyscope.errors import OptionError
 from studies.real_model.claims import CLAIMS, Claim
-from studies.real_model.jobs import JOBS, job
+from studies.real_model.figure import draw
+from studies.real_model.jobs import JOBS, UNTRAINED, job
 from studies.real_model.judged import decision, rows_of, untrained_passes
 from studies.real_model.models import GEMMA3, SMOLLM2
 from studies.real_model.page import BEGIN, END, load_results, markdown, with_results
@@ -118,7 +119,7 @@ def test_the_page_says_what_is_not_measured(tmp_path: Path) -> None:
     middle = next(line for name, line in rows.items() if "most predictions stay" in name)
     assert middle.endswith("| – | – | – | – | **not measured yet** |")
     first = next(line for name, line in rows.items() if "appear in the second half only" in name)
-    assert first.endswith("| SmolLM2 | at most 0.2 | 0.10 (0.10 to 0.10) | 0.10 | all | – | **holds** |")
+    assert first.endswith("| SmolLM2 | at most 0.2 | 0.10 (0.10 to 0.10) | 0.10 | all of 1 | – | **holds** |")
     assert "| `drop` | WikiText-2, windows of 160 letters | not measured yet |" in text
     assert "| `stream` | GSM8K, first of test, with rationale and answer | smollm2, untrained_0 | 6, 6 |" in text
     measured = [claim for claim in CLAIMS if set(claim.job.split(" and ")) == {"stream"}]
@@ -133,6 +134,8 @@ def test_untrained_models_pass_all_some_or_none() -> None:
     assert untrained_passes(CLAIM, [0.5, 2.5, np.nan]) == "none"
     assert untrained_passes(CLAIM, [np.nan] * 3) == "undefined"
     assert untrained_passes(CLAIM, []) == "–"
+    assert untrained_passes(CLAIM, [1.5]) == "all of 1"
+    assert untrained_passes(CLAIM, [2.5, 0.5]) == "none of 2"
 
 
 def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> None:
@@ -140,8 +143,12 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     late = stream()
     late["lens.overlap"] = late["lens.overlap"] + 0.3
     stored = {
-        "smollm2": {"smollm2": {"stream": stream()}, "untrained_0": {"stream": late}, "untrained_1": {"stream": late}},
-        "gemma3": {"gemma3": {"stream": late}, "untrained_0": {"stream": stream()}, "untrained_1": {"stream": late}},
+        "smollm2": {"smollm2": {"stream": stream()}, **{name: {"stream": late} for name in UNTRAINED}},
+        "gemma3": {
+            "gemma3": {"stream": late},
+            **{name: {"stream": late} for name in UNTRAINED},
+            "untrained_1": {"stream": stream()},
+        },
     }
     lines = markdown(stored).splitlines()
     place = next(number for number, line in enumerate(lines) if "appear in the second half only" in line)
@@ -157,7 +164,7 @@ def test_each_model_is_judged_by_its_own_bounds_next_to_its_own_controls() -> No
     }
     for line, passes in zip((lines[0], lines[2]), counts.values(), strict=True):
         met = [passes.count(words) for words in ("all", "some", "none")]
-        assert f" {met[0]} are met by all untrained models too and say nothing of training" in line
+        assert f" {met[0]} are met by all three untrained models too and say nothing of training" in line
         assert f" {met[1]} by some, {met[2]} by none; " in line
     assert counts["smollm2"] != counts["gemma3"]
     # of the claims of H alone: both decide the criteria alike, and the overlap of the second is met at once
@@ -189,7 +196,7 @@ def test_a_massive_activation_is_named_where_there_is_one() -> None:
     text = markdown({"smollm2": {"smollm2": {"stream": sudden}}, "gemma3": {"gemma3": {"stream": grown}}})
     assert "Block 3 writes a massive activation: on GSM8K" in text
     assert text.count("writes a massive activation") == 1
-    assert "makes the stream grow most, and no massive activation" in text
+    assert "grows over many blocks, from 1 to 3 at boundary 10, and is 3 at the end." in text
 
 
 def test_the_page_is_rewritten_between_its_marks() -> None:
@@ -226,3 +233,16 @@ def test_slopes_and_shares_are_those_of_known_numbers() -> None:
         attrs={"blocks": 11},
     )
     assert read("erasure_operands", {"erasure": maps}).value == pytest.approx(0.25)
+
+
+def test_ticks_of_a_figure_are_plain_numbers_and_whole_blocks() -> None:
+    """Between powers of ten a logarithmic axis would write formulas, which pictures here show as they are."""
+    figure = draw({"gemma3": {"stream": stream()}}, GEMMA3)
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        labels = [text.get_text() for axis in (axes.xaxis, axes.yaxis) for text in axis.get_ticklabels(which="both")]
+        assert not [label for label in labels if "$" in label]
+        assert all(
+            float(text.get_text().replace("\N{MINUS SIGN}", "-")).is_integer() for text in axes.get_xticklabels()
+        )
+    assert figure.axes[0].get_legend().get_texts()[0].get_text() == "Gemma 3"
