@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from cyclopts import App
 
+from bathyscope.errors import OptionError
 from studies.common.command import Quiet
 from studies.common.console import quiet_libraries, say
 from studies.real_model.models import REAL_MODELS, ModelKey
@@ -13,6 +15,18 @@ from studies.real_model.models import REAL_MODELS, ModelKey
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 app = App(name="real_model", help="What real pretrained models show of the claims of the papers.")
+
+
+def chosen_names(only: str | None, known: Sequence[str]) -> list[str]:
+    """Return the names of ``--only``, or all.
+
+    Raises:
+        OptionError: a name is unknown.
+    """
+    names = list(known) if only is None else only.split(",")
+    if unknown := [name for name in names if name not in known]:
+        raise OptionError(f"There is no {unknown[0]!r}. Choose from: {', '.join(known)} (--only).")
+    return names
 
 
 @app.command(name="fetch")
@@ -69,9 +83,9 @@ def measure_command(
     from studies.real_model.measuring import measure, results_folder
 
     real = REAL_MODELS[model]
+    names = chosen_names(only, [job.name for job in JOBS])
     place = folder or fetch(real)
-    names = None if only is None else only.split(",")
-    jobs = [job for job in JOBS if names is None or job.name in names]
+    jobs = [job for job in JOBS if job.name in names]
     with quiet_libraries():
         measure(place, data, results or results_folder(real), jobs, lambda line: say(line, quiet), real)
     return 0
@@ -100,11 +114,12 @@ def act_command(
         quiet: no messages; warnings and errors remain.
     """
     from studies.common.stored import cache_folder
-    from studies.real_model.acting import Place, act
+    from studies.real_model.acting import Place, act, acts_on
     from studies.real_model.fetching import fetch
     from studies.real_model.measuring import results_folder
 
     real = REAL_MODELS[model]
+    names = chosen_names(only, list(acts_on(real)))
     place = Place(
         folder or fetch(real),
         data,
@@ -113,7 +128,7 @@ def act_command(
         real,
     )
     with quiet_libraries():
-        act(place, None if only is None else only.split(","), lambda line: say(line, quiet))
+        act(place, names, lambda line: say(line, quiet))
     return 0
 
 

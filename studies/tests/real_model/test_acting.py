@@ -13,10 +13,12 @@ import xarray as xr
 from support import any_machine, waves, zoo
 
 import bathyscope
+from bathyscope.errors import OptionError
 from studies.real_model import acting
 from studies.real_model.act_page import acting_markdown, load_acts, load_times, plan_conclusion
-from studies.real_model.acting import RULES, Place, act, task_differences
-from studies.real_model.models import SMOLLM2
+from studies.real_model.acting import RULES, Place, act, acts_on, task_differences
+from studies.real_model.command import act_command, chosen_names, measure_command
+from studies.real_model.models import GEMMA3, SMOLLM2
 from studies.real_model.reloading import compare_reloaded
 from studies.real_model.timing import OutermostTime, forwards_needed
 
@@ -189,6 +191,20 @@ def test_a_stored_plan_whose_choice_is_not_the_best_is_told_from_random_subsets_
     for row in record["candidates"][:-1]:
         row["p_against_choice"] = 1.0
     assert plan_conclusion(record).startswith("Measured on 12 test prompts")
+
+
+def test_names_that_a_model_does_not_have_are_refused_before_it_is_fetched() -> None:
+    """Six of 30 blocks are left out of SmolLM2, and four of 18 of Gemma 3."""
+    assert chosen_names(None, list(acts_on(GEMMA3)))[:3] == ["prune_2", "prune_4", "prune_6"]
+    assert chosen_names("repair,prune_3", list(acts_on(SMOLLM2))) == ["repair", "prune_3"]
+    with pytest.raises(OptionError) as caught:
+        act_command(data=Path("none"), model="gemma3", folder=Path("none"), only="prune_2,prune_3")
+    assert str(caught.value) == (
+        "There is no 'prune_3'. Choose from: prune_2, prune_4, prune_6, repeats, exits, repair, repair_again, tasks "
+        "(--only)."
+    )
+    with pytest.raises(OptionError, match=r"There is no 'streams'\. Choose from: attention, weights, "):
+        measure_command(data=Path("none"), folder=Path("none"), only="streams")
 
 
 def test_time_in_readers_that_call_each_other_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
