@@ -15,11 +15,12 @@ from support import any_machine, waves, zoo
 import bathyscope
 from bathyscope.errors import OptionError
 from studies.real_model import acting
-from studies.real_model.act_page import acting_markdown, load_acts, load_times, plan_conclusion
+from studies.real_model.act_page import acting_markdown, load_acts, load_times
 from studies.real_model.acting import RULES, Place, act, acts_on, task_differences
 from studies.real_model.command import act_command, chosen_names, measure_command
 from studies.real_model.models import GEMMA3, SMOLLM2
 from studies.real_model.reloading import compare_reloaded
+from studies.real_model.stored_plans import plan_conclusion
 from studies.real_model.timing import OutermostTime, forwards_needed
 
 
