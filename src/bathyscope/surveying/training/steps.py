@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -11,10 +12,12 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from bathyscope.core.arrays import FloatArray
 from bathyscope.core.result import LabelledResult
 from bathyscope.core.text import counted, signed
 from bathyscope.errors import StoreError, warn
 from bathyscope.labels import Label, Table, interval, labelled
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.runs.folder import folder_path
 from bathyscope.runs.run import Run, open_run
 from bathyscope.statistics.bootstrap import mean_intervals
@@ -27,6 +30,7 @@ READINGS: Final = ("half", "tokens_90", "readable", "own", "later")
 IDLE: Final = 0.01
 """Nats: a block whose drop costs surely less than this, and surely gains less, is idle."""
 _PER_STEPS: Final = 1000
+_USUAL: Final = Sampling()
 STEP_WEIGHTS: Final = "step_weight_hashes"
 """Attribute of a course: the hash of the weights of each step; ``weight_hash`` is that of the last one."""
 STEP_PRECISIONS: Final = "step_precisions"
@@ -167,9 +171,9 @@ def _row(run: Run) -> dict[str, Any]:
         for name, reading in _readings_of(run).items():
             row |= {name: reading.value, f"{name}_low": reading.low, f"{name}_high": reading.high}
     if "drop" in run:
-        added_PL = (run["drop"]["loss"] - run["drop"]["baseline_loss"]).transpose("prompt", "dropped").values
         # the seed of the run, so that its own page has the same intervals
-        ends = np.array(mean_intervals(added_PL, Sampling(seed=run.identity.seed)))
+        added_PL, sampling = _added_losses(run["drop"], Sampling(seed=run.identity.seed))
+        ends = np.array(mean_intervals(added_PL, sampling))
         row |= {"added_loss": np.nanmean(added_PL, axis=0)}
         row |= {"added_loss_low": ends[:, 0], "added_loss_high": ends[:, 1]}
         row |= {"idle_blocks": count_idle_blocks(run), "loss": float(run["drop"]["baseline_loss"].mean())}
@@ -289,7 +293,7 @@ def _no_interval_text(data: xr.Dataset) -> str:
         open_questions.append("whether depth changed")
     if "added_loss" in data:
         open_questions.append("which blocks are idle or matter")
-    reason = "There is no interval, which needs two prompts"
+    reason = "There is no interval, which needs two different prompts"
     return f" {reason}: {' and '.join(open_questions)} is open." if open_questions else f" {reason}."
 
 
@@ -322,9 +326,10 @@ def depths_of(run: Run) -> dict[str, float]:
 
 def count_idle_blocks(run: Run) -> float:
     """Return how many blocks are shown to be idle; NaN where prompts are too few for a test."""
-    added_PL = run["drop"]["loss"] - run["drop"]["baseline_loss"]
-    has_test = added_PL.notnull().any("dropped").sum("prompt") > 1
-    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if has_test else np.nan
+    added_PL, sampling = _added_losses(run["drop"])
+    has_value = ~np.isnan(added_PL).all(1)
+    n_different = has_value.sum() if sampling.cluster is None else np.unique(sampling.cluster[has_value]).size
+    return float(idle_blocks(run["drop"], run.identity.seed).sum()) if n_different > 1 else np.nan
 
 
 def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndarray:
@@ -332,6 +337,11 @@ def idle_blocks(drop: xr.Dataset, seed: int = 0, bound: float = IDLE) -> np.ndar
 
     The interval over prompts must lie within ±bound: a test of equivalence, not the lack of a difference.
     """
-    added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
-    sampling = Sampling(level=0.9, seed=seed)
+    added_PL, sampling = _added_losses(drop, Sampling(level=0.9, seed=seed))
     return np.array([-bound < ends.low and ends.high < bound for ends in mean_intervals(added_PL, sampling)])
+
+
+def _added_losses(drop: xr.Dataset, sampling: Sampling = _USUAL) -> tuple[FloatArray, Sampling]:
+    """Return what each prompt loses without each block, [P, L], and a sampling that draws copies of a prompt as one."""
+    added_PL = (drop["loss"] - drop["baseline_loss"]).transpose("prompt", "dropped").values
+    return added_PL, replace(sampling, cluster=clusters_in(drop, None))
