@@ -89,8 +89,29 @@ def test_prompts_without_an_answer_do_not_count() -> None:
 def test_answers_that_are_all_alike_tell_nothing() -> None:
     found = bathyscope.written(run_with(np.arange(PROMPTS), np.ones(PROMPTS)))
     assert np.isnan(found.data["correlation"]).all()
-    assert "No correlation with depth can be told" in found.text
+    assert found.text.endswith("No correlation with depth can be told: all answers are alike.")
     assert "nan" not in found.text
+    alike = bathyscope.written(run_with(np.ones(PROMPTS), np.arange(PROMPTS) % 2))
+    assert alike.text.endswith("No correlation with depth can be told: all depths are alike.")
+
+
+@pytest.mark.parametrize("planted", [True, False])
+@pytest.mark.parametrize("constant", [["deep_thinking_ratio"], ["deep_thinking_ratio", "settle_depth"]])
+def test_a_quantity_that_is_alike_leaves_the_next_to_tell(constant: list[str], planted: bool) -> None:
+    """No token of a short answer may settle late, and the answers differ in their settle depth all the same."""
+    right = np.arange(PROMPTS) % 2
+    noise = np.random.default_rng(3).normal(scale=0.5, size=PROMPTS)
+    run = run_with(right + noise if planted else noise, right)
+    found = bathyscope.written(
+        replaced(run, "lens", run["lens"].assign({name: ("prompt", np.zeros(PROMPTS)) for name in constant}))
+    )
+    depth = "settle depth" if len(constant) == 1 else "prediction depth"
+    assert "The share of tokens that settle late is the same in all prompts." in found.text
+    assert ("The settle depth is the same in all prompts." in found.text) is (len(constant) == 2)
+    assert f"A greater {depth} {'goes with' if planted else 'is not shown to go with'} being right" in found.text
+    rho = float(found.data["correlation"].sel(quantity=depth.replace(" ", "_")))
+    assert f"(rank correlation {rho:+.2f}, " in found.text
+    assert "alike" not in found.text
 
 
 def test_one_right_answer_has_no_interval_of_no_width() -> None:
