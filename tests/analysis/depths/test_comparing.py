@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 from support.compared import a_run, without
 
 import bathyscope
+from bathyscope.analysis.depths.draws import draw_as_one
 from bathyscope.analysis.depths.side import sides_of
 from bathyscope.errors import OptionError, StoreError
 from bathyscope.pages.comparison.table import difference_rows, no_difference
@@ -203,7 +204,7 @@ def test_clusters_that_read_alike_are_the_same_whatever_they_are_written_as() ->
 def test_other_prompts_of_the_same_clusters_are_drawn_together() -> None:
     """Two samples of the same three books, and of other books."""
     one, two = booked("own/one"), booked("own/two", seed=1, dataset="b.jsonl")
-    readings = [side.readings()["settle"] for side in sides_of([one, two], "book")]
+    readings = [side.readings()["settle"] for side in draw_as_one(sides_of([one, two]), "book")]
     apart = dataclasses.replace(readings[1], cluster=readings[1].cluster + 10)
     found, alone = (
         bathyscope.compare([one, other], cluster="book", estimators=["settle"], resamples=200).data

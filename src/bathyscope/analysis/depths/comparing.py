@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bathyscope.analysis.depths.draws import draw_as_one
 from bathyscope.analysis.depths.leading import (
     Leading,
     block_costs,
@@ -88,7 +89,7 @@ def compare(
     _require_bound(equivalence, equivalence_unit)
     opened = _opened(runs)
     _check_pairs(pairs, len(opened))
-    sides = sides_of(opened, cluster, paired=paired)
+    sides = draw_as_one(sides_of(opened), cluster, paired=paired)
     plan = plan_comparisons(sides, question, pairs=pairs, all_pairs=all_pairs, by=by, against=against)
     bounds = equivalence_bounds(plan, question, equivalence, equivalence_unit)
     # A run may stand in several contrasts; its own estimate is computed and listed once.
