@@ -132,7 +132,7 @@ def test_a_missing_crossing_is_explained() -> None:
     assert found["reason"].sel(estimator="settle").item() == ""
     single = bathyscope.compare([a_run(prompts=1), a_run(prompts=1, model="own/b")], resamples=50).data
     assert (single["reason"].sel(estimator="settle").item()) == (
-        "an interval needs at least two prompts with values on each side"
+        "an interval needs at least two different prompts with values on each side"
     )
     assert single["difference"].sel(estimator="settle").item() == 0
 
