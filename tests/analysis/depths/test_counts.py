@@ -91,6 +91,8 @@ def test_it_is_the_heads_own_reason_that_leaves_it_untested(options: dict[str, i
     assert "no sign change" in str(comparison.data["reason"].sel(estimator="cosine").item())
     assert sentence(comparison).startswith(f"No difference of depth can be tested: {why} (half of the tokens keep ")
     assert comparison.readings["reason"].sel(reading="half").item() == why
+    assert "No estimator has a difference with an interval." in comparison.text
+    assert "Of the estimators" not in comparison.text
 
 
 def test_what_is_needed_is_counted_in_what_is_drawn() -> None:

@@ -69,7 +69,11 @@ class Comparison:
     def explanation(self) -> str:
         """How the verdict and the costs of blocks differ, and how many estimators do."""
         lead = lead_text(self.readings, self.blocks, self.level)
-        return f"{lead} Of the estimators, {self.summary()}" if lead else self.summary()
+        estimators = self.summary()
+        if not lead:
+            return estimators
+        counted_of = "" if estimators.startswith("No estimator") else "Of the estimators, "
+        return f"{lead} {counted_of}{estimators}"
 
     def record(self) -> list[dict[str, Any]]:
         """Return the rows of the table."""

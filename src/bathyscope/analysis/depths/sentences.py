@@ -117,7 +117,7 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     needed = prompts_needed(comparison, number)
     rest = f"{needed} would be needed"
     if row.difference == 0:
-        rest = "no number of them shows a difference of 0"
+        rest = "no number of prompts proves a difference of 0"
     elif not needed:
         rest = "they all agree, which does not tell how many would be needed"
     elif needed.startswith("more"):
