@@ -28,6 +28,7 @@ from bathyscope.measures.token_values import NO_TOKEN, TokenValues
 from bathyscope.measures.translated_lens import Translators, count_tokens, counted_tokens, too_few_tokens
 from bathyscope.model.anatomy.plain import home_of
 from bathyscope.model.identity import compare_models
+from bathyscope.prompts.parts import clusters_in
 from bathyscope.prompts.prompt import TokenizedPrompt
 from bathyscope.prompts.source import Source
 from bathyscope.statistics.band import find_band
@@ -114,7 +115,7 @@ class JacobianLens(Measure[JacobianLensOptions], declared=DECLARATION):
     def summarise(self, facts: ModelFacts, merged: xr.Dataset, seed: int) -> xr.Dataset | None:
         kl = merged["kl"].isel(boundary=slice(0, facts.n_blocks))
         gain_PB = (kl.sel(reader="lens") - kl.sel(reader="jacobian")).transpose("prompt", "boundary").values
-        band = find_band(gain_PB, Sampling(seed=seed))
+        band = find_band(gain_PB, Sampling(seed=seed, cluster=clusters_in(merged, None)))
         values = {"band_p": band.p}
         estimates = {
             "band_first": (band.first, band.first_interval),
