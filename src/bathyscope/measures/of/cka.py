@@ -119,13 +119,18 @@ class Minibatch:
         return [i for i in range(prompts, len(positions)) if tokens == "all" or positions[i][1] > 0]
 
     def groups(self, tokens: str) -> list[list[int]]:
-        """Points of a kind, as places among them, by group of prompts."""
+        """Points of a kind, as places among them, by group of prompts; copies of a prompt are in one group."""
+        from bathyscope.prompts.parts import copies_in
         from bathyscope.statistics.hsic import even_groups
 
         positions = self.positions
-        owners = [positions[point][0] for point in self.points(tokens)]
+        copies = copies_in(self.prompts)
+        number_of = range(len(self.prompts)) if copies is None else copies.tolist()
+        owners = [number_of[positions[point][0]] for point in self.points(tokens)]
+        different = list(dict.fromkeys(number_of))
         places_by_group = [
-            [i for i, owner in enumerate(owners) if owner in group] for group in even_groups(len(self.prompts), GROUPS)
+            [place for place, owner in enumerate(owners) if owner in {different[i] for i in group}]
+            for group in even_groups(len(different), GROUPS)
         ]
         return [group for group in places_by_group if group]
 
