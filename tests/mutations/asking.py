@@ -243,4 +243,11 @@ BUGS: tuple[Bug, ...] = (
         "if False",
         "surgery/plan/test_text.py::test_a_choice_like_random_ones_is_not_proved",
     ),
+    Bug(
+        "prompts/spec",
+        "any-number-of-problems-is-made",
+        "requested > MOST_GENERATED",
+        "requested < 0",
+        "prompts/test_spec.py",
+    ),
 )

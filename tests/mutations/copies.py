@@ -154,4 +154,25 @@ BUGS: tuple[Bug, ...] = (
         "differ = False",
         "analysis/depths/test_draws.py::test_equal_tokens_of_two_tokenizers_are_not_the_same_text",
     ),
+    Bug(
+        "measures/jacobian_lens",
+        "copies-have-signs-of-their-own",
+        "Sampling(seed=seed, cluster=clusters_in(merged, None))",
+        "Sampling(seed=seed)",
+        "measures/test_jacobian_lens.py::test_copies_show_no_band_that_the_prompts_do_not",
+    ),
+    Bug(
+        "measures/loop_exits",
+        "an-advantage-draws-copies-by-themselves",
+        "Sampling(seed=seed, cluster=clusters_in(merged, None))",
+        "Sampling(seed=seed)",
+        "measures/test_loop_exits.py::test_copies_leave_the_interval_of_the_advantage_as_it_is",
+    ),
+    Bug(
+        "measures/of/cka",
+        "copies-are-left-out-one-by-one",
+        "if copies is None else copies.tolist()",
+        "",
+        "measures/test_cka.py::test_copies_of_one_prompt_have_no_interval",
+    ),
 )

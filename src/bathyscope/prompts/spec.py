@@ -55,6 +55,8 @@ _FILE_OPTIONS: Mapping[Kind, tuple[str, ...]] = {
     "hub data set": ("split", "text", "answer", "labels", "config"),
 }
 _TEXT_OPTIONS = ("split", "documents", "text", "answer", "labels", "config")
+MOST_GENERATED = 1_000_000
+"""Prompts that a generator makes at once; all of them are in memory."""
 LABEL = "label."
 """Beginning of an option that names a label, of which the value is the column."""
 HUB = "hf:"
@@ -272,6 +274,13 @@ def _check_combination(spec: SourceSpec) -> None:
     per_level = spec.option("per_level")
     if spec.kind == "generated" and spec.count is None and per_level is None:
         raise PromptError(f"say how many, for example {spec.name}:20.")
+    requested = max(spec.count or 0, int(per_level or 0))
+    if spec.kind == "generated" and requested > MOST_GENERATED:
+        # nothing else limits them: a file or a data set ends by itself
+        raise PromptError(
+            f"{requested:,} prompts of {spec.name} are too many to be made and kept in memory; ask for at most "
+            f"{MOST_GENERATED:,}."
+        )
     if spec.count is not None and per_level is not None:
         raise PromptError(
             f"':{spec.count}' is the number of prompts altogether and per_level={per_level} that of each level; give "
