@@ -71,8 +71,8 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         "analysis/written",
         "one-quantity-that-is-alike-speaks-for-all",
-        'told = np.flatnonzero(~np.isnan(self.data["correlation"].values))',
-        'told = np.flatnonzero(~np.isnan(self.data["correlation"].values[:1]))',
+        'places = np.flatnonzero(~np.isnan(self.data["correlation"].values))',
+        'places = np.flatnonzero(~np.isnan(self.data["correlation"].values[:1]))',
         "analysis/test_written.py::test_a_quantity_that_is_alike_leaves_the_next_to_tell",
     ),
     Bug(

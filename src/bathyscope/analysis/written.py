@@ -79,13 +79,15 @@ class WrittenDepth:
     def text(self) -> str:
         """What was found, in two sentences, or three where the first quantity tells nothing."""
         counted = f"The model wrote the right answer to {self.solved} of {self.prompts} prompts."
-        told = np.flatnonzero(~np.isnan(self.data["correlation"].values))
-        if not told.size:
+        places = np.flatnonzero(~np.isnan(self.data["correlation"].values))
+        if not places.size:
             alike = "answers" if self.solved in (0, self.prompts) else "depths"
             return f"{counted} No correlation with depth can be told: all {alike} are alike."
         # in the order of the table, and never the one that correlates most
-        untold = "".join(f" The {QUANTITIES[name]} is the same in all prompts." for name in _names(self.data, told[0]))
-        first = self.data.isel(quantity=told[0])
+        untold = "".join(
+            f" The {QUANTITIES[name]} is the same in all prompts." for name in _names(self.data, places[0])
+        )
+        first = self.data.isel(quantity=places[0])
         subject = _MORE[str(first["quantity"].item())]
         rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
         # the test and the interval are of two kinds, and may part where there are few prompts; where no two prompts are

@@ -135,7 +135,9 @@ def test_one_prompt_leaves_open_what_needs_an_interval(checkpoints: Path, tmp_pa
     course = bathyscope.course(places, PROMPTS[:1], tmp_path / "course", progress=False)
     assert course.data["idle_blocks"].isnull().all()
     assert "shown to be idle" not in course.text
-    open_question = "There is no interval, which needs two different prompts: whether depth changed and which blocks are idle"
+    open_question = (
+        "There is no interval, which needs two different prompts: whether depth changed and which blocks are idle"
+    )
     assert open_question in course.text
     page = bathyscope.report(course, tmp_path / "course.html").read_text(encoding="utf-8")
     assert "unknown" in page

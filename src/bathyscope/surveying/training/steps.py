@@ -80,11 +80,11 @@ def open_course(folder: str | Path) -> Course:
         folder: what a ``DepthCallback``, ``bathyscope.watch`` or ``bathyscope.course`` wrote.
 
     Returns:
-        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the loss. By step
-        and ``block``: the added loss without the block, with its interval, and the effect of skipping it. By block:
-        ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without one). By
-        ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired by
-        prompt.
+        By ``step``: the verdict's readings with intervals, the idle blocks (NaN on one prompt or copies of one) and the
+        loss. By step and ``block``: the added loss without the block, with its interval, and the effect of skipping it.
+        By block: ``matters_from``, the first step since which dropping it surely adds more than 0.01 nats (NaN without
+        one). By ``reading``: its ``change`` from the first step to the last and its ``slope`` over 1,000 steps, paired
+        by prompt.
 
     Raises:
         StoreError: no finished survey, or surveys of different prompts. Steps whose models have another number of
