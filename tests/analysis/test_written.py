@@ -106,8 +106,8 @@ def test_a_quantity_that_is_alike_leaves_the_next_to_tell(constant: list[str], p
         replaced(run, "lens", run["lens"].assign({name: ("prompt", np.zeros(PROMPTS)) for name in constant}))
     )
     depth = "settle depth" if len(constant) == 1 else "prediction depth"
-    assert "The share of tokens that settle late is the same in all prompts." in found.text
-    assert ("The settle depth is the same in all prompts." in found.text) is (len(constant) == 2)
+    alike = "is" if len(constant) == 1 else "and the settle depth are"
+    assert f" The share of tokens that settle late {alike} the same in all prompts. A greater " in found.text
     assert f"A greater {depth} {'goes with' if planted else 'is not shown to go with'} being right" in found.text
     rho = float(found.data["correlation"].sel(quantity=depth.replace(" ", "_")))
     assert f"(rank correlation {rho:+.2f}, " in found.text

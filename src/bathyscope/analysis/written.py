@@ -84,9 +84,9 @@ class WrittenDepth:
             alike = "answers" if self.solved in (0, self.prompts) else "depths"
             return f"{counted} No correlation with depth can be told: all {alike} are alike."
         # in the order of the table, and never the one that correlates most
-        untold = "".join(
-            f" The {QUANTITIES[name]} is the same in all prompts." for name in _names(self.data, places[0])
-        )
+        constant = " and the ".join(QUANTITIES[name] for name in _names(self.data, places[0]))
+        verb = "is" if places[0] == 1 else "are"
+        untold = f" The {constant} {verb} the same in all prompts." if constant else ""
         first = self.data.isel(quantity=places[0])
         subject = _MORE[str(first["quantity"].item())]
         rho, low, high, p = (float(first[name]) for name in ("correlation", "correlation_low", "correlation_high", "p"))
