@@ -102,8 +102,10 @@ Coverage = Annotated[float, Range(0.01, 0.9999)]
 Share = Annotated[float, Range(0, 1, open=True)]
 """A part of a whole, of which something is left on both sides."""
 Positive = Annotated[float, Range(0, open=True)]
-Resamples = Annotated[int, Range(1, 10_000_000)]
-"""The resamples of a bootstrap, or the orders of a permutation test."""
+Resamples = Annotated[int, Range(20, 10_000_000)]
+"""The resamples of a bootstrap: fewer tell no spread, nor a p-value below 0.05, as none is below 1/(resamples + 1)."""
+Permutations = Annotated[int, Range(1, 10_000_000)]
+"""The orders of a permutation test, whose p-value tells how few there are."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def test_a_relation_is_claimed_by_test_and_interval_together(p: float, low: floa
     rng = np.random.default_rng(0)
     right = rng.integers(2, size=PROMPTS)
     result = bathyscope.written(
-        run_with(right + rng.normal(size=PROMPTS), right), resamples=10, permutations=99, level=level
+        run_with(right + rng.normal(size=PROMPTS), right), resamples=20, permutations=99, level=level
     )
     result.data["p"].values[:], result.data["correlation_low"].values[:] = p, low
     result.data["correlation_high"].values[:] = 0.6
@@ -71,7 +71,7 @@ def test_without_a_relation_small_p_is_rare() -> None:
     small = []
     for _ in range(40):
         run = run_with(rng.normal(size=PROMPTS), rng.integers(2, size=PROMPTS))
-        found = bathyscope.written(run, resamples=10, permutations=99)
+        found = bathyscope.written(run, resamples=20, permutations=99)
         small.append(float(found.data["p"][0]) <= 0.1)
     assert np.mean(small) < 0.25
 
@@ -80,7 +80,7 @@ def test_prompts_without_an_answer_do_not_count() -> None:
     rng = np.random.default_rng(2)
     right = np.where(np.arange(PROMPTS) < 30, rng.integers(2, size=PROMPTS), np.nan)
     depth = rng.normal(size=PROMPTS)
-    found = bathyscope.written(run_with(depth, right), resamples=10, permutations=99)
+    found = bathyscope.written(run_with(depth, right), resamples=20, permutations=99)
     assert found.prompts == 30
     expected = stats.spearmanr(depth[:30], right[:30]).statistic
     assert float(found.data["correlation"][1]) == pytest.approx(expected)

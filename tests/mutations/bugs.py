@@ -16,6 +16,7 @@ import promises
 import sentences
 import tables
 import while_measuring
+import wordings
 from bug import Bug
 
 BUGS: tuple[Bug, ...] = (
@@ -33,4 +34,5 @@ BUGS: tuple[Bug, ...] = (
     *promises.BUGS,
     *sentences.BUGS,
     *tables.BUGS,
+    *wordings.BUGS,
 )

@@ -77,6 +77,32 @@ def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"skip": {"protect_first": 4}}, r"skip\.protect_first \(1 and 4\)"),
+        ({"lens": {"norm": "frozen"}}, r"lens\.norm \(\['recompute'\] and \['frozen'\]\)"),
+    ],
+)
+def test_controls_of_other_options_are_told_and_not_compared(
+    options: dict[str, dict[str, object]], words: str, run: Path, tmp_path: Path
+) -> None:
+    """Their depths are other quantities: one said that training moved nothing, by blocks skipped at other tokens."""
+    other = tmp_path / "other"
+    bathyscope.survey(
+        waves.loaded("llama"), IDS, ["lens", "skip"], other, control="untrained:2", progress=False, **options
+    )
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=rf"The control untrained-0 .* with other options than the run \({words}\)"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert opened.verdict.half.nulls == {}
+    assert read_profile(opened).notes == (
+        "2 controls are measured with other options, and left out of every difference from the run.",
+    )
+
+
 def test_a_copied_control_counts_once(run: Path) -> None:
     before = bathyscope.open(run).verdict
     for number in (7, 8):

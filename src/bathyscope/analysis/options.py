@@ -14,7 +14,7 @@ from bathyscope.core.common_options import (
     TestResamples,
 )
 from bathyscope.core.conditions import Excludes, Needs
-from bathyscope.options import Coverage, Distinct, Positive, Range, Resamples, Share, TextForm
+from bathyscope.options import Coverage, Distinct, Permutations, Positive, Range, Resamples, Share, TextForm
 from bathyscope.prompts.label_checks import require_label_name
 from bathyscope.prompts.parts import SOLVED_BY
 from bathyscope.statistics.least_squares import RIDGE
@@ -78,7 +78,7 @@ class GroupOptions:
     estimators: Sequence[str] | None = None
     cluster: str | None = None
     resamples: Resamples = 2000
-    permutations: Resamples = 9999
+    permutations: Permutations = 9999
     level: Level = 0.95
     seed: int = 0
 
@@ -263,5 +263,5 @@ class WrittenOptions:
 
     resamples: PromptResamples = 1000
     level: Level = 0.95
-    permutations: Resamples = 9999
+    permutations: Permutations = 9999
     seed: int = 0

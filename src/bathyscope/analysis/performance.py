@@ -16,6 +16,7 @@ from bathyscope.core.arrays import FloatArray
 from bathyscope.core.calls import takes
 from bathyscope.core.paths import given_path
 from bathyscope.core.result import LabelledResult, tabulate_over
+from bathyscope.core.text import level_text
 from bathyscope.errors import OptionError, did_you_mean, warn
 from bathyscope.labels import Label, labelled
 from bathyscope.prompts.files import read_rows
@@ -123,7 +124,7 @@ def _conclude(data: xr.Dataset) -> str:
         f"One layer more changes {attrs['score']} by {coefficient:+.3g} ({low:+.3g} to {high:+.3g}). {counted(data)}; "
         f"R² {attrs['r2']:.3f} (adjusted {attrs['r2_adjusted']:.3f}), {attrs['residual_degrees_of_freedom']} degrees "
         f"of freedom; condition number of the standardised predictors {attrs['condition_number']:.3g}. "
-        f"{attrs['level']:.0%} intervals."
+        f"{level_text(attrs['level'])} intervals."
     )
 
 

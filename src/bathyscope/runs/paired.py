@@ -80,13 +80,14 @@ def _is_the_same(control: Controlled, other: Controlled) -> bool:
 
 
 def is_paired(run: Controlled, label: str) -> bool:
-    """Return whether a control has depths, is of a model like the run's, and read the same prompts."""
+    """Return whether a control has depths, is of a model like the run's, and read its prompts by its options."""
     control = run.controls[label]
     return (
         run.judged
         and control.judged
         and not contradiction(run, label)
         and is_of_its_shape(run, label)
+        and not unlike_options(run, label)
         # one of both may be unfinished
         and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
         and _has_its_prompts(run, control)
@@ -131,6 +132,20 @@ def is_of_its_shape(run: Controlled, label: str) -> bool:
     if not label.startswith(_UNTRAINED) or measured.adapters != control.adapters:
         hashes = set()
     return run.n_blocks == run.controls[label].n_blocks and measured.dtype == control.dtype and len(hashes - {None}) < 2
+
+
+def unlike_options(run: Controlled, label: str) -> list[str]:
+    """Return the options by which a control was measured otherwise, with both values; its depths are other quantities.
+
+    Options that one of both does not know, as of another version, are left aside.
+    """
+    measured, control = run.identity.measures, run.controls[label].identity.measures
+    return [
+        f"{name}.{option} ({value} and {control[name][option]})"
+        for name, options in measured.items()
+        for option, value in options.items()
+        if option in control.get(name, {}) and control[name][option] != value
+    ]
 
 
 def _has_its_prompts(run: Controlled, control: Controlled) -> bool:

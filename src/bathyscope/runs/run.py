@@ -27,7 +27,7 @@ from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
-from bathyscope.runs.paired import contradiction, is_of_its_shape, paired_controls
+from bathyscope.runs.paired import contradiction, is_of_its_shape, paired_controls, unlike_options
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
@@ -562,6 +562,11 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
             warn(
                 f"The control {label} in {str(folder)!r} is {actual}, whatever its folder is called, and nothing is "
                 "compared with it."
+            )
+        elif unlike := unlike_options(run, label):
+            warn(
+                f"The control {label} in {str(folder)!r} was measured with other options than the run "
+                f"({', '.join(unlike)}), and nothing is compared with it."
             )
     return run
 

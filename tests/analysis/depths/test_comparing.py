@@ -281,7 +281,7 @@ def test_options_that_no_runs_could_have_are_refused_before_runs_are_opened(opti
 
 def test_the_same_prompts_need_the_same_clusters() -> None:
     with pytest.raises(OptionError, match=r"put them into different clusters \(2 of 9, the first of them '7'\)"):
-        bathyscope.compare([booked("own/one"), booked("own/two", [*BOOKS[:7], "a", "d"])], cluster="book", resamples=9)
+        bathyscope.compare([booked("own/one"), booked("own/two", [*BOOKS[:7], "a", "d"])], cluster="book", resamples=20)
     level = {"level": [1] * 5 + [2] * 4, "book": ["a", "a", "b", "b", "b", "c", "c", "d", "e"]}
     with pytest.raises(OptionError, match="level 1 has prompts of 2 book, and 3 at least are needed"):
         bathyscope.compare([a_run(prompts=9, labels=level)], question="difficulty", cluster="book")

@@ -61,6 +61,17 @@ def test_prompts_that_all_agree_do_not_tell_how_many_are_needed() -> None:
     assert "; they all agree, which does not tell how many would be needed" in sentence(comparison)
 
 
+def test_no_number_of_prompts_is_named_for_a_difference_of_nothing() -> None:
+    """Two runs of one model: more prompts of a difference of 0 prove none, however many."""
+    one, _ = pair()
+    other = Run(one.tree, {**one.manifest, "identity": {**one.manifest["identity"], "model": "own/two"}})
+    comparison = bathyscope.compare([one, other], resamples=100)
+    assert float(comparison.readings["difference"].sel(reading="half").item()) == 0
+    text = sentence(comparison)
+    assert "; the difference is 0 here, which does not tell how many would be needed" in text
+    assert "would need" not in text
+
+
 def test_the_head_counts_its_own_prompts() -> None:
     """Estimators may be of fewer prompts than the readings, as effects of short prompts are."""
     comparison = bathyscope.compare(pair(), estimators=["centre_of_mass"], resamples=100)

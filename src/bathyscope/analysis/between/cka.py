@@ -9,7 +9,7 @@ import xarray as xr
 from bathyscope.analysis.options import SimilarityOptions
 from bathyscope.core.calls import takes
 from bathyscope.core.result import LabelledResult, tabulate_over
-from bathyscope.core.text import counted
+from bathyscope.core.text import counted, level_text
 from bathyscope.measures.base import ModelFacts
 from bathyscope.measures.of.cka import TOKENS, Cka, CkaOptions, grams, representations, similarities
 from bathyscope.model import AnyModel, Model, alone, loaded
@@ -82,7 +82,8 @@ def _conclude(data: xr.Dataset, level: float) -> str:
     gaps = f" {undefined} of {counted(best.size, 'boundary', 'boundaries')} have none." if undefined else ""
     return (
         f"The boundaries of {data.attrs['model']} have a CKA of {float(best.min()):.2f} to {float(best.max()):.2f} "
-        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). Intervals of {level:.0%}.{gaps}"
+        f"with their most similar boundaries of {data.attrs['other']} (tokens: {kind}). "
+        f"Intervals of {level_text(level)}.{gaps}"
     )
 
 

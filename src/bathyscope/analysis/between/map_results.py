@@ -17,7 +17,7 @@ import xarray as xr
 from bathyscope.core.commands import name_command
 from bathyscope.core.result import LabelledResult, tabulate_over
 from bathyscope.core.strict import DAMAGED
-from bathyscope.core.text import elided
+from bathyscope.core.text import elided, level_text
 from bathyscope.errors import StoreError
 from bathyscope.labels import Label, Table, interval, labelled
 from bathyscope.runs.shards import encode_results, read_results
@@ -197,8 +197,9 @@ def _conclude(data: xr.Dataset) -> str:
     ]
     attrs = data.attrs
     sentences.append(
-        f"Slope 1 means the same relative depth; intervals of {attrs['level']:.0%} over {attrs['test_prompts']} test "
-        f"prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on {attrs['choose_tokens']}."
+        f"Slope 1 means the same relative depth; intervals of {level_text(attrs['level'])} over "
+        f"{attrs['test_prompts']} test prompts; maps fitted to {attrs['fit_tokens']} tokens, ridge chosen on "
+        f"{attrs['choose_tokens']}."
     )
     return " ".join(sentences)
 

@@ -117,6 +117,8 @@ def sentence(comparison: HasDifferences, number: int = 0) -> str:
     rest = f"{needed} would be needed"
     if not needed:
         rest = "they all agree, which does not tell how many would be needed"
+    elif row.difference == 0:
+        rest = f"the {what} is 0 here, which does not tell how many would be needed"
     elif needed.startswith("more"):
         rest = f"a difference of this size would need {needed}"
     of_prompts, depths = _prompts_text(comparison, number), _both_depths(comparison, number, row)

@@ -10,7 +10,7 @@ import numpy as np
 from markupsafe import Markup
 
 from bathyscope.core.cycles import with_address
-from bathyscope.core.text import capitalised, counted, true_minus
+from bathyscope.core.text import capitalised, counted, level_text, true_minus
 from bathyscope.pages.head.answer import format_blocks
 from bathyscope.pages.head.canvas import Canvas, text_width, wrap
 from bathyscope.pages.head.section import Fact
@@ -90,7 +90,7 @@ def _base(price: Price) -> str:
 def plan_basis(plan: Plan) -> str:
     """Return what the sentence rests on: prompts, interval, and how often resampled prompts choose the same."""
     price = plan.price
-    level = f"{price.level:.0%}".replace("%", " %")
+    level = level_text(price.level).replace("%", " %")
     interval = "" if math.isnan(price.low) else f"{level} interval {_signed(price.low)} to {_signed(price.high)} on "
     prompts = f"{plan.data.sizes['prompt']} test prompts, which took no part in choosing."
     sentences = [f"{interval}{prompts}" if interval else f"Judged on {prompts}"]

@@ -14,6 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.text import level_text
 from bathyscope.pages.comparison.table import signed, title
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
@@ -44,7 +45,7 @@ def drawing(comparison: Comparison) -> Drawing:
                 )
             )
     note = (
-        f"Dots: {comparison.quantity}; whiskers: {comparison.level:.0%} bootstrap intervals over "
+        f"Dots: {comparison.quantity}; whiskers: {level_text(comparison.level)} bootstrap intervals over "
         f"{resampled(comparison.data.attrs.get('cluster'))}. Filled: "
         f"the interval excludes 0. {comparison.summary()}"
     )

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.text import level_text
 from bathyscope.pages.comparison.table import show_p, show_ratio, signed
 
 
@@ -22,7 +23,7 @@ def leading_tables(comparison: Comparison, number: int) -> list[FirstTable]:
     label = comparison.data["comparison"].values[number]
     tables = []
     readings = comparison.readings.isel(comparison=number).dropna("reading", subset=["difference"])
-    interval_title = f"{comparison.level:.0%} interval"
+    interval_title = f"{level_text(comparison.level)} interval"
     if readings.sizes["reading"]:
         rows = [
             [

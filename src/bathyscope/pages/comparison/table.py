@@ -11,6 +11,7 @@ from typing import Final
 import xarray as xr
 
 from bathyscope.analysis.depths import Comparison
+from bathyscope.core.text import level_text
 from bathyscope.pages.text.table import estimator_name, group_names
 
 LEGEND: Final = (
@@ -119,7 +120,7 @@ def _tabulate_differences(differences: xr.Dataset, what: str, level: float) -> t
         "Reference": ("reference_ratio", show_ratio),
         "Other": ("other_ratio", show_ratio),
         what: ("difference", signed),
-        f"{level:.0%} interval": ("interval", str),
+        f"{level_text(level)} interval": ("interval", str),
         "Blocks": ("depth_difference", partial(signed, digits=1)),
         "p": ("p_value", show_p),
         "Holm": ("p_holm", show_p),

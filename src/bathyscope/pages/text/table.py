@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
-from bathyscope.core.text import capitalised
+from bathyscope.core.text import capitalised, level_text
 from bathyscope.runs.depth_rows import MEASURE, DepthRow
 from bathyscope.runs.depth_rows import effective_depth_rows as effective_depth_rows
 from bathyscope.runs.run import Run
@@ -45,7 +45,7 @@ def group_names(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
 
 def depth_headings(run: Run) -> list[str]:
     """Return the headings of :func:`depth_cells`."""
-    return ["Estimator", "Depth", f"{run[MEASURE].attrs['level']:.0%} interval", "Ratio", "Crossed"]
+    return ["Estimator", "Depth", f"{level_text(run[MEASURE].attrs['level'])} interval", "Ratio", "Crossed"]
 
 
 def depth_cells(row: DepthRow) -> list[str]:

@@ -14,7 +14,7 @@ from bathyscope.core.calls import takes
 from bathyscope.core.common_options import Progress
 from bathyscope.core.interrupts import ended_as_interrupted
 from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.text import level_text, shown
 from bathyscope.errors import ModelError, OptionError, PromptError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.measures.costs import Metric, Over, Values
@@ -115,7 +115,7 @@ class RepeatScan:
         others = f" and {orders} other order{'s' * (orders > 1)}" if orders else ""
         looked = f"{windows} window{'s' * (windows != 1)} run twice in a row{others}, "
         looked += f"{prompts} prompt{'s' * (prompts != 1)}{by_clusters(attrs)}, "
-        looked += f"{float(attrs['level']):.0%} intervals"
+        looked += f"{level_text(float(attrs['level']))} intervals"
         if data.sizes["window"] > 1:
             looked += f" corrected for all {'of them' if orders else 'windows'}"
         if self.helping:

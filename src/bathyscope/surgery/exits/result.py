@@ -10,7 +10,7 @@ import numpy as np
 import xarray as xr
 
 from bathyscope.core.result import result_html
-from bathyscope.core.text import shown
+from bathyscope.core.text import level_text, shown
 from bathyscope.labels import Label, interval
 from bathyscope.prompts.samples import by_clusters
 from bathyscope.surgery.checkpoint.json_record import Act, model_of, record_of, settings_of
@@ -153,7 +153,7 @@ class ExitAdvice:
             f"{_interval_text(at, 'speed')} times as fast as plain greedy decoding"
         )
         trial = f"{attrs['tokens']} tokens after {attrs['prompts']} prompts{by_clusters(attrs)}, "
-        trial += f"{float(attrs['level']):.0%} intervals"
+        trial += f"{level_text(float(attrs['level']))} intervals"
         if self.exit is not None:
             return (
                 f"Draft with the first {exit_} of {attrs['n_blocks']} blocks (assistant_early_exit={exit_}, {drafts}): "
@@ -198,7 +198,7 @@ class ExitAdvice:
             f"Leaving for good at exit {attrs['threshold_exit']} where its likeliest token has a probability of "
             f"{float(attrs['threshold']):.3g} or more spares {float(attrs['threshold_ready']):.3g} of the tokens the "
             f"other blocks and changes at most {bound} of them ({float(attrs['threshold_changed']):.2g} on "
-            f"{attrs['threshold_prompts']} {units} that did not choose it; {float(attrs['level']):.0%} sure)."
+            f"{attrs['threshold_prompts']} {units} that did not choose it; {level_text(float(attrs['level']))} sure)."
         )
 
     def _describe_verification(self) -> list[str]:

@@ -19,7 +19,7 @@ import xarray as xr
 from bathyscope.core.foreign import read_regular
 from bathyscope.core.result import result_html
 from bathyscope.core.strict import DAMAGED, read_json
-from bathyscope.core.text import elided, literal_markdown, markdown_table
+from bathyscope.core.text import elided, level_text, literal_markdown, markdown_table
 from bathyscope.errors import RepairError, StoreError
 from bathyscope.labels import Label, interval, labelled
 from bathyscope.runs.folder import MOST_DEEP, folder_path, reason
@@ -201,7 +201,7 @@ class Repaired:
         prompts = f"{self.about.data['test']['prompts']} test prompts" if "test" in self.about.data else "test prompts"
         nothing = next(rung for rung in self.rungs if rung.name == NONE)
         costs = ", ".join(f"{rung.name} {rung.calibration_cost:.4g}" for rung in self.rungs if not rung.why_not)
-        level = f"{float(self.about.settings.get('level', 0.95)):.0%} interval"
+        level = f"{level_text(float(self.about.settings.get('level', 0.95)))} interval"
         if self.chosen == NONE:
             return (
                 f"No repair helps: on the calibration prompts kept aside nothing costs less than no repair ({costs} "

@@ -11,6 +11,7 @@ import xarray as xr
 from matplotlib.figure import FigureBase
 
 from bathyscope.analysis.performance import counted
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.series import looks
@@ -27,8 +28,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     note = (
         f"{data.attrs['score']} against layers{constant}: {counted(data)}. "
         f"Line: the regression, {float(slope['coefficient']):+.3g} for each layer ({low:+.3g} to {high:+.3g}); "
-        f"filled: its {data.attrs['level']:.0%} confidence band (of the mean response, not of single models); dashed: "
-        "the band with errors robust against unequal variances (HC3)."
+        f"filled: its {level_text(data.attrs['level'])} confidence band (of the mean response, not of single "
+        "models); dashed: the band with errors robust against unequal variances (HC3)."
     )
     rows = -(-len(set(data["family"].values.tolist())) // _LEGEND_COLUMNS)
     size = (style.PANEL_SIZE[0] + 1.2, style.PANEL_SIZE[1] + 0.4 + 0.18 * rows)

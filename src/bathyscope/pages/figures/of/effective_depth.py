@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, FigureKind, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.axes import block_axis
@@ -64,7 +65,7 @@ def _make_drawing(run: Run, options: FigureOptions) -> Drawing:
         "Effective depth: where predictions begin to be refined rather than formed, by several criteria. "
         "On top, as diamonds: the readings of the verdict. Below: published and other criteria in blocks done, grouped "
         "by the curve that they come from; "
-        f"whiskers: {attrs['level']:.0%} bootstrap intervals, resampling "
+        f"whiskers: {level_text(attrs['level'])} bootstrap intervals, resampling "
         f"{resampled(measure_options(run, table.MEASURE).get('cluster'))}; numbers at the right: share of "
         f"resamples that meet the criterion. {' '.join(table.remarks(rows))}"
     )

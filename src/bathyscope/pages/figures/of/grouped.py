@@ -12,7 +12,7 @@ from matplotlib.figure import FigureBase
 from matplotlib.ticker import MaxNLocator
 
 from bathyscope.analysis.depths.grouping import SHARE
-from bathyscope.core.text import elided
+from bathyscope.core.text import elided, level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import name_rows
@@ -34,7 +34,7 @@ def drawing(data: xr.Dataset) -> Drawing:
     below = int((data["p_holm"].values[tested] < 1 - data.attrs["level"]).sum())
     note = (
         f"Effective depth ratio, blocks done/L, by {data.attrs['by']}. Dots: each group's own estimate; whiskers: "
-        f"{data.attrs['level']:.0%} bootstrap intervals over "
+        f"{level_text(data.attrs['level'])} bootstrap intervals over "
         f"its {resampled(data.attrs.get('cluster'))}. After Holm's correction {below} of {tests} "
         f"differences between groups have a p-value below {1 - data.attrs['level']:.2g}. {data.attrs['run']}"
     )

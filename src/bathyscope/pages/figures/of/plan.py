@@ -6,6 +6,7 @@ from typing import Final
 
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import style
 from bathyscope.pages.figures.kit.forest import EstimateRow, draw_rows
@@ -28,7 +29,7 @@ def drawing(plan: Plan) -> Drawing:
     size = (style.PANEL_SIZE[0], _AROUND_INCHES + _ROW_INCHES * len(rows))
     note = (
         f"Cost of leaving out {int(data.attrs['size'])} of {int(data.attrs['n_units'])} on {data.sizes['prompt']} test "
-        f"prompts, by the rule that chose them; whiskers: {float(data.attrs['level']):.0%} intervals over "
+        f"prompts, by the rule that chose them; whiskers: {level_text(float(data.attrs['level']))} intervals over "
         f"{resampled(data.attrs.get('cluster'))}. "
         "Hollow marks differ clearly from the best (paired bootstrap, corrected for all pairs)."
     )

@@ -10,6 +10,7 @@ from typing import Final
 import xarray as xr
 from matplotlib.figure import FigureBase
 
+from bathyscope.core.text import level_text
 from bathyscope.pages.figures.kind import Drawing, Panel
 from bathyscope.pages.figures.kit import multiples, style
 from bathyscope.pages.figures.kit.colours import Colours
@@ -28,8 +29,8 @@ def drawing(data: xr.Dataset) -> Drawing:
     note = (
         f"{data.attrs['model']}: attention that a word's last token gives to the {n - 1} tokens before it, in words of "
         f"{n} tokens minus in words of one; heads ranked on one half of the words and shown on the other ({split} "
-        f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {data.attrs['level']:.0%} bootstrap "
-        "intervals, resampling these words."
+        f"words of {n} tokens, {int(held_out.sum()) - split} of one); bars: {level_text(data.attrs['level'])} "
+        "bootstrap intervals, resampling these words."
     )
     columns = ("top_block", "top_head", "top_score", "ci_low", "ci_high")
     rows = [
