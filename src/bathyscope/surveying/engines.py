@@ -196,6 +196,10 @@ def _survey_with_controls(
     request = replace(request, before=_cut_of(folder))
     plan = request.plan(model, prompts)
     # before the first one is surveyed, which may take hours
+    if part is not None:
+        from bathyscope.surveying.distributed.joining import require_joinable
+
+        require_joinable(Identity.from_mapping(plan.identity()))
     for control in controls:
         control.require(plan.model)
         control.require_prompts(plan.prompts)
