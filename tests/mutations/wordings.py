@@ -55,4 +55,25 @@ BUGS: tuple[Bug, ...] = (
         "",
         "runs/test_paired.py::test_controls_of_other_options_are_told_and_not_compared",
     ),
+    Bug(
+        "surveying/engines",
+        "parts-are-computed-that-no-join-could-read",
+        "        require_joinable(Identity.from_mapping(plan.identity()))\n",
+        "        pass\n",
+        "surveying/distributed/test_joining.py::test_parts_that_no_join_could_read_are_refused_before_they_are_computed",
+    ),
+    Bug(
+        "surgery/exits/advice",
+        "settings-are-set-aside-in-silence",
+        "    if others := settings_set_aside(model.hf):\n",
+        "    if others := settings_set_aside(model.hf)[:0]:\n",
+        "surgery/exits/test_advice.py::test_settings_that_change_greedy_decoding_are_named",
+    ),
+    Bug(
+        "runs/run",
+        "controls-of-other-prompts-are-left-out-in-silence",
+        "        elif read_other_prompts(run, label):\n",
+        "        elif False:\n",
+        "runs/test_paired.py::test_controls_of_other_prompts_are_told_and_not_compared",
+    ),
 )

@@ -103,6 +103,21 @@ def test_controls_of_other_options_are_told_and_not_compared(
     )
 
 
+def test_controls_of_other_prompts_are_told_and_not_compared(run: Path, tmp_path: Path) -> None:
+    """The verdict says that there is no control, which was all that anybody read."""
+    others = np.random.default_rng(1).integers(2, 60, (6, 9)).tolist()
+    other = tmp_path / "other"
+    bathyscope.survey(waves.loaded("llama"), others, ["lens", "skip"], other, control="untrained:1", progress=False)
+    shutil.rmtree(run / "controls")
+    shutil.copytree(other / "controls", run / "controls")
+    with pytest.warns(UserWarning, match=r"The control untrained-0 in .* read other prompts, and nothing is compared"):
+        opened = bathyscope.open(run)
+    assert paired_controls(opened) == []
+    assert read_profile(opened).notes == (
+        "1 control is of other prompts or without depths, and left out of every difference from the run.",
+    )
+
+
 def test_a_copied_control_counts_once(run: Path) -> None:
     before = bathyscope.open(run).verdict
     for number in (7, 8):

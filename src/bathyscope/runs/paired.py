@@ -90,7 +90,7 @@ def is_paired(run: Controlled, label: str) -> bool:
         and not unlike_options(run, label)
         # one of both may be unfinished
         and control["lens"].sizes.get("prompt") == run["lens"].sizes.get("prompt")
-        and _has_its_prompts(run, control)
+        and _has_its_prompts(run, control) is True
     )
 
 
@@ -148,8 +148,16 @@ def unlike_options(run: Controlled, label: str) -> list[str]:
     ]
 
 
-def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
-    """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text."""
+def read_other_prompts(run: Controlled, label: str) -> bool:
+    """Return whether a control read other prompts than the run; False where older runs do not tell."""
+    return _has_its_prompts(run, run.controls[label]) is False
+
+
+def _has_its_prompts(run: Controlled, control: Controlled) -> bool | None:
+    """Return whether the prompts are the same, or the same but for the order of their tokens, as in shuffled text.
+
+    None = unknown.
+    """
     if control.identity.prompt_hash == run.identity.prompt_hash:
         return True
     try:
@@ -157,5 +165,5 @@ def _has_its_prompts(run: Controlled, control: Controlled) -> bool:
             [(prompt.id, prompt.ids[0], sorted(prompt.ids)) for prompt in each.prompts] for each in (run, control)
         ]
     except StoreError:  # older runs do not keep their tokens
-        return False
+        return None
     return prompts[0] == prompts[1]

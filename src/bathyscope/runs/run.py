@@ -27,7 +27,13 @@ from bathyscope.runs.hub import HUB, listing, pulled, push_folder
 from bathyscope.runs.loops import label_steps
 from bathyscope.runs.manifest import RUN, FileEntry, Identity, Manifest, load_manifest, part_file
 from bathyscope.runs.merge import merge
-from bathyscope.runs.paired import contradiction, is_of_its_shape, paired_controls, unlike_options
+from bathyscope.runs.paired import (
+    contradiction,
+    is_of_its_shape,
+    paired_controls,
+    read_other_prompts,
+    unlike_options,
+)
 from bathyscope.runs.prompts import PROMPTS, PROMPTS_FILE, decode_prompts, remembered_prompts
 from bathyscope.runs.publishing import write_without_places
 from bathyscope.runs.selecting import Some, of_all_prompts, of_places, of_prompts, of_variables, prompts_named
@@ -568,6 +574,8 @@ def open_run(path: str | Path, *, partial: bool = False) -> Run:
                 f"The control {label} in {str(folder)!r} was measured with other options than the run "
                 f"({', '.join(unlike)}), and nothing is compared with it."
             )
+        elif read_other_prompts(run, label):
+            warn(f"The control {label} in {str(folder)!r} read other prompts, and nothing is compared with it.")
     return run
 
 
