@@ -6,6 +6,7 @@ import copy
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,7 +86,7 @@ def test_controls_of_another_model_are_told_and_not_compared(surveyed: Path, run
     ],
 )
 def test_controls_of_other_options_are_told_and_not_compared(
-    options: dict[str, dict[str, object]], words: str, run: Path, tmp_path: Path
+    options: dict[str, Any], words: str, run: Path, tmp_path: Path
 ) -> None:
     """Their depths are other quantities: one said that training moved nothing, by blocks skipped at other tokens."""
     other = tmp_path / "other"
